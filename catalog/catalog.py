@@ -1,4 +1,4 @@
-"""The catalog: one immutable picture of all schema objects.
+"""The catalog: an immutable snapshot of all schema objects.
 
 A `Catalog` is the set of objects (catalog/schema.py) at one LSN; applying a committed change makes a new one and leaves
 the old to whoever reads it. A transaction with DDL of its own works on its own successor of the committed catalog.

@@ -1,4 +1,4 @@
-"""The wall clock, as timestamptz counts."""
+"""The wall clock in the units of timestamptz."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Collations: what they are, which are built in, and what they do to a type.
+"""Collations: their definitions, the built-in ones, and their effect on a type.
 
     default, C.utf8                          by bytes, with the letters of Unicode
     C, POSIX, ucs_basic                      by bytes, and upper, lower, initcap and ILIKE know letters of ASCII alone
@@ -144,7 +144,7 @@ def refuse_outdated(catalog: Catalog, index: Index) -> None:
         "55000",
         f'index "{index.name}" was built with another version of its ICU collation',
         detail=f"The index was built with version {index.collation_version}, this machine has version {here}.",
-        hint=f"Rebuild it with REINDEX INDEX {index.name}. Until then reads do without it.",
+        hint=f"Rebuild it with REINDEX INDEX {index.name}. Until then queries do not use it.",
     )
 
 

@@ -1,4 +1,4 @@
-"""How long things took, as histograms that whoever does them adds to and /metrics reads.
+"""Durations as histograms, which the measured code updates and /metrics reads.
 
     WAIT = durations("shoal_lock_wait_seconds", space="row")      once: the same name and labels are one histogram
     WAIT.add(nanoseconds)                                         each time

@@ -1,4 +1,4 @@
-"""Character encodings that clients may ask for, and what PostgreSQL calls them (PostgreSQL 16 manual, 24.3).
+"""The client encodings, and PostgreSQL's names for them (PostgreSQL 16 manual, 24.3).
 
 Texts are UTF-8 inside. The others are turned by Python's codecs, where these agree with PostgreSQL's tables: the
 single-byte ones, EUC_CN, GBK and GB18030 for every character; in UHC the characters for private use are missing, in

@@ -1,4 +1,4 @@
-"""The one exception that reaches a client, and its SQLSTATE.
+"""The one exception that a client receives, and its SQLSTATE.
 
 Every error carries what PostgreSQL's ErrorResponse carries (PostgreSQL 16 manual, 55.8). Code below the wire raises
 `SqlError`; the wire turns it into the message. Whatever else is raised is an error of the operating system about a
@@ -71,12 +71,12 @@ def not_supported(feature: str, *, position: int | None = None, hint: str | None
 
 def stack_depth_exceeded() -> SqlError:
     """54001, of a statement or of a value that it has to do with."""
-    return SqlError("54001", "stack depth limit exceeded", hint="Simplify what nests so deeply.")
+    return SqlError("54001", "stack depth limit exceeded", hint="Simplify the statement: it nests too deeply.")
 
 
 DISK_FULL = "53100"
 _FILE_ERRORS = {
-    errno.ENOSPC: (DISK_FULL, "Make space on the file system, or give it more, and run the statement again."),
+    errno.ENOSPC: (DISK_FULL, "Free or add space on the file system, and run the statement again."),
     errno.EDQUOT: (DISK_FULL, "The quota of the server's user is used up: raise it, and run the statement again."),
     errno.EFBIG: (DISK_FULL, "The server's process may write no larger files (ulimit -f)."),
     errno.EMFILE: ("53000", "Raise the limit of open files of the server's process (ulimit -n), or run less at once."),

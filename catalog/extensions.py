@@ -1,4 +1,4 @@
-"""The extensions that Shoal has, and what each brings: types, functions, operators, casts.
+"""The extensions that Shoal has, and their content: types, functions, operators, casts.
 
 Their objects are declared like built-in ones (catalog/data/extensions, written by tools/dump_extensions.py) under OIDs
 that are the same in every database, and implemented like them (catalog/types, catalog/functions). CREATE EXTENSION

@@ -102,7 +102,7 @@ def _require() -> _Library:
     """Raises 0A000 where the machine has no ICU."""
     found = _library()
     if found is None:
-        raise SqlError("0A000", "ICU is not available on this machine, so collations of it are not", hint=_INSTALL)
+        raise SqlError("0A000", "ICU collations are not available: this machine has no ICU library", hint=_INSTALL)
     return found
 
 

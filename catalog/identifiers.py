@@ -1,4 +1,4 @@
-"""Names and constants as they stand in SQL: quoted where they must be (PostgreSQL 16 manual, 4.1.1 and 4.1.2)."""
+"""Names and constants in the form of SQL, quoted where necessary (PostgreSQL 16 manual, 4.1.1 and 4.1.2)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a running statement holds in memory, estimated where it gathers or makes something large.
+"""Estimates the memory of a running statement where it collects or creates large values.
 
     kept       the large values of the rows that the statement has put aside: to be sorted, grouped, sent
     fleeting   the large values that were made or read for the row at hand, and are gone with it unless they are kept

@@ -1,4 +1,4 @@
-"""Nothing that a statement computes holds the thread that serves everybody.
+"""Interrupts long computations of statements, because they would block the thread of all sessions.
 
 Where the main thread runs statements (`watch`), a timer of the process's processor time (ITIMER_PROF) interrupts it
 every TICK. The signal's handler runs in the main thread, between two steps of Python or of its `re`, and looks at the
@@ -144,7 +144,7 @@ def long_step() -> None:
 def too_long() -> SqlError:
     return SqlError(
         "54000",
-        "statement computes for too long in one piece",
+        "statement blocks the server for too long",
         detail="It cannot run in the analytic worker, and no other statement is answered while it runs.",
         hint="Give the function smaller values, or compute them in a query of its own.",
     )

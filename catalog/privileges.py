@@ -1,4 +1,4 @@
-"""Who may do what: access control lists, and what a role holds by them (PostgreSQL 16 manual, 5.7).
+"""Access control lists, and the privileges of a role (PostgreSQL 16 manual, 5.7).
 
 An object's `acl` is a tuple of items as PostgreSQL prints them, `grantee=letters/grantor`: no grantee is PUBLIC, and a
 letter followed by `*` may be granted on. None is the kind's default: everything for the owner, and for PUBLIC what

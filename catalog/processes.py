@@ -1,4 +1,4 @@
-"""Processes that work for a statement beside a thread of it, and end when the statement does.
+"""Processes that work for a statement, in addition to its thread, and end with the statement.
 
 Whoever waits for a thread cannot end what it does. A process that the thread waits for can be: `Errand.end` kills those
 that it has, and those that it would begin. One that waits for what never comes is killed too (catalog/stillness.py).

@@ -1,4 +1,4 @@
-"""Frozen dataclasses that are cheap to make.
+"""Frozen dataclasses that are cheap to create.
 
 A syntax tree is hundreds of them for each statement that is new. `dataclasses` makes those with `frozen=True` set each
 field through `object.__setattr__`, four times as slowly as an assignment, only to refuse assignments later. These are

@@ -1,4 +1,4 @@
-"""Functions and procedures that users define, as resolution sees them: each a `Function` like a built-in one.
+"""User-defined functions and procedures for resolution: each is a `Function` like a built-in one.
 
 Its `source` is its own: nothing implements it, the body takes the place of the call (engine/sql/analyze/routines.py).
 """

@@ -1,4 +1,4 @@
-"""Whether a process that somebody waits for waits itself for what never comes.
+"""Detects a process that makes no progress while another one waits for it.
 
 Its threads, of libraries too, may wait for each other, or somebody has stopped it. It is looked at again and again:
 what have its threads done since the last look? Once they have neither worked, nor waited for a processor or a disk, for

@@ -1,4 +1,4 @@
-"""What is made of a text and is likely to be asked for again: a pattern, a template, a query, a time zone.
+"""Caches of results by text: patterns, templates, queries, time zones.
 
 A cache that counts its entries only would hold gigabytes of a user who sends texts of megabytes. So of long texts the
 last one is remembered, which serves a statement that uses it for every row, and of very long ones none.

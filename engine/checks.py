@@ -1,22 +1,22 @@
-"""Checks: every replica of a tablespace computes its digest at one and the same LSN, and reports it.
+"""Checks: every replica of a tablespace computes its digest at the same LSN, and reports it.
 
-    shoal_check() on the leader -> a commit of one row: storage id 11 + the check's id, the request as JSON
-    the leader                     captures its state at that LSN when it is sequenced, and reads it when it is durable
-    a follower                     captures its state when it has applied that commit, before it applies the next one
-    all of them                    digest(capture), in a thread, beside everything else -> `Node.report_check`
+    shoal_check()   on the leader commits one row: storage id 11 + the check's id, the request as JSON
+    the leader      captures its state when that LSN is sequenced, and reads the capture when the LSN is durable
+    a follower      captures its state when it has applied that commit, before it applies the next one
+    all of them     compute digest(capture) in a thread, and call `Node.report_check`
 
-Before that each compares the copies of tables that its own analytic worker has with the rows of that LSN
+Before that each node compares the columns of its own analytic worker with the rows of that LSN
 (engine/columnar_checks.py).
 
-The captures are taken at exactly that LSN, whatever is committed meanwhile, so digests that differ mean replicas that
-differ. The row is a commit like any other: it is in the digest too. The next check deletes the rows of earlier ones.
+The captures are taken at exactly that LSN, whatever is committed meanwhile. So different digests mean different
+replicas. The row is an ordinary commit, and part of the digest. The next check deletes the rows of earlier ones.
 
-Where there are several tablespaces the commit has an empty part in each that its node leads, and the row says at which
-LSN: a follower applies all parts together, and each tablespace gets a digest of its own at the LSN of its part.
+With several tablespaces the commit has an empty part in each tablespace that its node leads, and the row holds the LSNs
+of the parts. A follower applies all parts together, and computes a digest of each tablespace at the LSN of its part.
 
-Entries are applied again when a replica comes back, or begins with a checkpoint: a request that is older than `FRESH`
-is nobody's concern any more. One digest is computed at a time, and one waits; of more the oldest is given up, because a
-capture keeps pages of LMDB from being used again.
+Entries are applied again when a replica restarts or begins with a checkpoint, so a request older than `FRESH` is
+ignored. One digest is computed at a time, and one waits. Of further requests the oldest is dropped, because a capture
+keeps pages of LMDB from being reused.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ PREFIX = CHECKS.to_bytes(4, "big")
 
 
 class Checks:
-    """A node's part in checks. Lives on the engine's thread."""
+    """A node's part in checks. Used on the engine's thread."""
 
     def __init__(self, node: NodeServices) -> None:
         self._node = node
@@ -59,15 +59,15 @@ class Checks:
         self._running = False
 
     async def request(self) -> bytes:
-        """Begins a check of all tablespaces, which this node leads; the check's id, once its row is durable.
+        """Starts a check of all tablespaces, which this node leads. Returns the check's id when its row is durable.
 
-        Raises 55000 where nobody compares digests, and what a commit raises."""
+        Raises 55000 if there is no cluster to compare with, and errors of the commit."""
         node = self._node
         if node.report_check is None:
             raise SqlError("55000", "this node is not part of a cluster: it has no replicas to compare")
         identity = secrets.token_bytes(ID_BYTES)
         if node.replica is not None and not node.replica.leads_in((HOME,)):
-            raise SqlError("55000", "checks are begun by the leader of the tablespace, which this node is not")
+            raise SqlError("55000", "this node is not the leader of the tablespace, so it cannot start a check")
         space = spaces_of(node)[DEFAULT]
         others = node.store.usable()[1:] if isinstance(node.store, Stores) else []
         asked: dict[str, object] = {"time": node.clock()}
@@ -91,7 +91,7 @@ class Checks:
             durable.set_result(identity)
 
     def on_applied(self, edits: Edits) -> None:
-        """The default tablespace has just applied a commit of the leader's, and nothing behind it."""
+        """Called when the default tablespace has just applied a commit of the leader, before the next entry."""
         key = next(reversed(edits.writes), b"")
         if key[:4] != PREFIX or self._node.report_check is None:
             return

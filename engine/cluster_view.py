@@ -1,10 +1,9 @@
-"""What a node knows of the cluster that it is part of: what the views shoal_nodes, shoal_tablespaces, ... show.
+"""A node's knowledge of its cluster, for the views shoal_nodes, shoal_tablespaces, ...
 
-The composition root implements `ClusterView` over the observer of replication/ and gives it to the node; a node alone
-has none, and `alone` then says the same of the node itself. Everything is answered at once, from memory.
+The composition root implements `ClusterView` over the observer of replication/ and gives it to the node. A single node
+uses `Alone`, which describes the node itself. All answers come from memory.
 
-What this node can say better by itself than the coordination service, which its replica tells once a second, `here`
-puts in: how far its own tablespaces are.
+Replicas report to the coordination service once a second. `here` adds newer positions of this node's own tablespaces.
 """
 
 from __future__ import annotations
@@ -25,7 +24,7 @@ THIS_NODE = "local"  # the name of a node alone
 
 @dataclass(frozen=True, slots=True)
 class NodeView:
-    """A node. One that is not registered is known by its name only."""
+    """A node. A node that is not registered has a name only."""
 
     node: str
     alive: bool
@@ -40,7 +39,7 @@ class NodeView:
 
 @dataclass(frozen=True, slots=True)
 class TablespaceView:
-    """A tablespace. `tablespace`: 16 bytes; `assigned`: the nodes that are to hold it."""
+    """A tablespace. `tablespace`: 16 bytes; `assigned`: the nodes that must hold it."""
 
     tablespace: bytes
     name: str
@@ -99,7 +98,7 @@ class ClusterView(Protocol):
 
     @property
     def stale(self) -> bool:
-        """Whether the coordination service cannot be reached, so that the rest may be old."""
+        """Whether the coordination service cannot be reached, so the data may be old."""
 
     def nodes(self) -> Sequence[NodeView]: ...
     def tablespaces(self) -> Sequence[TablespaceView]: ...
@@ -109,7 +108,7 @@ class ClusterView(Protocol):
 
 
 def spaces_of(node: NodeServices) -> dict[str, Tablespace]:
-    """What the node holds, by the names of the tablespaces."""
+    """The tablespaces that the node holds, by name."""
     if isinstance(node.store, Tablespace):
         return {DEFAULT: node.store}
     names = {
@@ -123,13 +122,13 @@ def spaces_of(node: NodeServices) -> dict[str, Tablespace]:
 
 
 class Alone:
-    """ClusterView of a node without a cluster: it leads what it has."""
+    """The ClusterView of a single node, which leads all of its tablespaces."""
 
     node = THIS_NODE
     stale = False
 
     def __init__(self, node: NodeServices, version: str, address: tuple[str, int] | None) -> None:
-        """`address` is where the asking session has found it."""
+        """`address` is the address to which the session is connected."""
         self._node = node
         self._version = version
         self._address = address
@@ -162,7 +161,7 @@ class Alone:
         ]
 
     def ledgers(self) -> Sequence[LedgerView]:
-        """Its changelog is segment files of its own: there are no ledgers."""
+        """Empty: the changelog of a single node is segment files, without ledgers."""
         return []
 
     def checkpoints(self) -> Sequence[CheckpointView]:
@@ -170,7 +169,7 @@ class Alone:
 
 
 def here(replicas: Sequence[ReplicaView], node: str, spaces: Mapping[bytes, Tablespace], now: int) -> list[ReplicaView]:
-    """The replicas with what this node knows of its own at this moment. `now` in microseconds since 2000-01-01 UTC."""
+    """The replicas, with the present positions of this node's own. `now` in microseconds since 2000-01-01 UTC."""
     found = []
     for replica in replicas:
         space = spaces.get(replica.tablespace) if replica.node == node else None

@@ -1,9 +1,9 @@
-"""Whether the analytic worker's copies of tables have what the rows give: a part of `shoal_check_indexes()`, and of a
-check of all replicas (engine/checks.py).
+"""Compares the analytic worker's copies of tables with the rows: a part of `shoal_check_indexes()`, and of a check of
+all replicas (engine/checks.py).
 
-The worker makes the same sums of both: of its copy, and of the stored rows, which are handed to it a slice at a time
-as the overlay of a query is. A sum over the hashes of a column's values does not depend on the order of rows. Tables
-that nobody has asked the worker for have no copy, and none is made for this.
+The worker computes the same sums over its copy and over the stored rows, which it receives in slices, as the overlay of
+a query. A sum over the hashes of a column's values does not depend on the order of rows. A table without a copy in the
+worker is skipped.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class MomentReader:
-    """Reads one tablespace at one LSN; what a columnar query asks of its reader."""
+    """Reads one tablespace at one LSN, as the reader of a columnar query does."""
 
     lsn: Moment
     get: Callable[[bytes], bytes | None]
@@ -92,8 +92,8 @@ class CopyChecks:
 async def difference(
     worker: WorkerClient, table: Table, capture: Capture, reader: object, thread: BulkThread, pause: Pause
 ) -> str | None:
-    """What is wrong with the copy of a table, '' for nothing; None: there is no copy. `reader` and `capture` are of one
-    moment, which is durable."""
+    """Describes the difference between a table and its copy: '' if they are equal, None if there is no copy. `reader`
+    and `capture` have the same LSN, which is durable."""
     if not worker.has_copy(table):
         return None
     query = _sums_of(table)
@@ -136,7 +136,7 @@ async def _answers(
 
 
 def _slices(table: Table, capture: Capture, pause: Pause) -> Iterator[list[Buffer]]:
-    """The stored rows, as overlays come to the worker."""
+    """The stored rows in the form of overlays."""
     for keys, values in capture.batches(table.storage_id, pause=pause):
         pause()
         rows = max(1, min(SLICE_ROWS, len(keys) * SLICE_BYTES // max(_size(keys) + _size(values), 1)))

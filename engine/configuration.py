@@ -1,5 +1,5 @@
-"""What a server's configuration tells the sessions, and takes from them; shoal/reload.py implements it. A database
-without a server, such as an embedded one, has none."""
+"""The interface of sessions to the server's configuration, which shoal/reload.py implements. An embedded database has
+none."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Protocol
 
 @dataclass(frozen=True, slots=True)
 class Origin:
-    """Where the value in force is from, as pg_settings.source says it; file and line, where it is from a file."""
+    """The source of the value in force, as in pg_settings.source, with file and line if it comes from a file."""
 
     source: str
     file: str | None = None
@@ -19,7 +19,7 @@ class Origin:
 
 @dataclass(frozen=True, slots=True)
 class FileEntry:
-    """A line of a configuration file. `applied`: it is in force; `error`: why it cannot be."""
+    """A line of a configuration file. `applied`: it is in force. `error`: the reason if it cannot be."""
 
     file: str
     line: int
@@ -31,7 +31,7 @@ class FileEntry:
 
 @dataclass(frozen=True, slots=True)
 class RuleEntry:
-    """A line of the file of host rules. Without an error: its parts, as pg_hba_file_rules has them."""
+    """A line of the file of host rules. A line without an error has the columns of pg_hba_file_rules."""
 
     line: int
     error: str | None = None
@@ -44,26 +44,26 @@ class RuleEntry:
 
 
 class Configuration(Protocol):
-    """Names are in lower case."""
+    """The configuration. Names are in lower case."""
 
     pending: frozenset[str]
     """Settings whose new value waits for the server to start again."""
 
     def reload(self) -> bool:
-        """Reads it again; whether what was read is in force."""
+        """Reads the configuration again. Returns whether the new one is in force."""
 
     def show_value(self, name: str) -> str:
         """The value in force of one of SERVER_DEFINITIONS, without credentials."""
 
     def origin(self, name: str) -> Origin | None:
-        """None: the default."""
+        """The source of a value, or None for the default."""
 
     async def alter(self, name: str | None, value: str | None) -> None:
-        """ALTER SYSTEM: on disk when it returns. A value of None takes the setting out, a name of None all of them.
-        Raises 58030."""
+        """ALTER SYSTEM. The change is on disk when this returns. The value None removes a setting, and the name None
+        removes all. Raises 58030."""
 
     def entries(self) -> Sequence[FileEntry]:
-        """What the files say now. Reads them."""
+        """The settings in the files. Reads the files."""
 
     def rules(self) -> Sequence[RuleEntry]:
-        """What the file of host rules says now. Reads it."""
+        """The rules in the file of host rules. Reads the file."""

@@ -1,5 +1,5 @@
-"""Opening a session on a node: who may connect to which database, and how many. This module joins the packages that a
-session needs."""
+"""Opens a session on a node, after checks of the role, the database and connection limits. This module joins the
+packages that a session needs."""
 
 from __future__ import annotations
 

@@ -1,16 +1,15 @@
-"""Work that takes long gives way to short statements, where these wait for processors.
+"""Long work gives way to short statements when these wait for processors.
 
-Niceness (engine/priority.py) does not help whoever wakes up while all processors are taken: the tail of point reads is
-made of waits for the turns of bulk threads and of the client that feeds them. So where that shows (`Foreground`), COPY
-rests between small pieces, and takes data no faster than it writes them, which slows its client down as well; and so
-does the planning of long statements. One such work goes on at a time: each of them wants the interpreter, and whoever
-lets go of it does not choose who gets it next.
+Niceness (engine/priority.py) does not help a thread that wakes up while all processors are busy: the slowest point
+reads wait for time slices of bulk threads, and of the client that sends the bulk data. When such waits are seen
+(`Foreground`), COPY sleeps between small pieces and reads data no faster than it writes them, which slows its client
+down too. The planning of long statements does the same. One such work runs at a time, because each needs the
+interpreter lock, and a thread that releases the lock cannot choose the next one.
 
-For that time this process keeps to one processor, and the analytic worker and processes that write tables to what
-nobody else wants of the others.
-Where Linux schedules sessions as groups, it gives a group's part of a processor by what the group has used there
-lately, which is next to nothing for a thread that answers and sleeps while the group's bulk work was on another
-processor: it waited for up to 30 ms. One interpreter has little use for a second processor anyhow.
+During that time this process stays on one processor. The analytic worker, and processes that write tables, get idle
+time of the others. The reason is that Linux schedules sessions as groups. It gives a group time on a processor by the
+group's recent use of that processor. A thread that answers and sleeps, while the group's bulk work ran on another
+processor, had almost no recent use, and waited up to 30 ms. A second processor is of little use to one interpreter.
 """
 
 from __future__ import annotations
@@ -47,11 +46,11 @@ COLLECT_SECONDS = 60.0  # between two runs of the cyclic collector by `collect`
 
 
 class Foreground:
-    """The short statements that an engine's thread answers: whoever answers counts them in `answered`, bulk work asks
-    whether it is to give way to them. On a machine whose processors suffice for both it never is.
+    """The short statements of an engine's thread. The code that answers them counts them in `answered`, and bulk work
+    asks whether to give way. On a machine with enough processors for both it never gives way.
 
-    `waited`: nanoseconds that the thread has waited for processors; all is called on that thread. `place`: where the
-    process is meanwhile; None for one that is not the engine's alone."""
+    `waited`: nanoseconds for which the thread has waited for processors. All methods are called on that thread.
+    `place`: the processors of the process, or None for a process that is not the engine's alone."""
 
     def __init__(
         self,
@@ -92,8 +91,8 @@ class Foreground:
         return now < self._until or now < self._presumed
 
     def collect(self) -> None:
-        """Runs Python's cyclic collector where no short statement was answered since the last call, some seconds ago:
-        it holds the thread for as long as a look at all objects takes. Now and then at most."""
+        """Runs Python's cyclic collector if no short statement was answered in the seconds since the last call. It runs
+        rarely, because it stops the thread while it visits all objects."""
         answered, self._answered_then = self._answered_then, self.answered
         now = self._clock()
         if answered == self.answered and now - self._collected >= COLLECT_SECONDS:
@@ -101,9 +100,9 @@ class Foreground:
             gc.collect()
 
     async def aside(self, work: Callable[[], Awaitable[tuple[T, float]]]) -> T:
-        """Awaits work in a thread, which gives its result and the seconds of processor that it took. While `is_pressed`
-        one such work runs at a time, and rests are long: together they have a ninth of the time. Who has worked for
-        long, as at the end of a large COPY, rests longer than it keeps others from working."""
+        """Awaits work in a thread, which returns its result and its processor seconds. While `is_pressed`, one such
+        work runs at a time and sleeps long, so that all of it together gets a ninth of the time. After long work, such
+        as the end of a large COPY, the sleep is longer than the delay that the work has caused."""
         if not self.is_pressed:
             return (await work())[0]
         async with self._turn:
@@ -116,14 +115,14 @@ class Foreground:
 
 
 class Place:
-    """On which processors this process runs: on one while it is gathered, and those beside it (engine/priority.py),
-    which take what nobody else wants, on the rest."""
+    """The processors of this process. While it is gathered it runs on one, and the processes that it has started
+    (engine/priority.py) get idle time of the others."""
 
     def __init__(self) -> None:
         self._end: asyncio.TimerHandle | None = None
 
     def gather(self, seconds: float) -> None:
-        """For so long, from the last call on."""
+        """Keeps the process on one processor for a time, counted from the last call."""
         if len(PROCESSORS) < 2:
             return
         if self._end is None:
@@ -134,7 +133,7 @@ class Place:
         self._end = asyncio.get_running_loop().call_later(seconds, self.scatter)
 
     def scatter(self) -> None:
-        """Everywhere again."""
+        """Lets the process run on all processors again."""
         self._end = None
         self._move(PROCESSORS, PROCESSORS, None)
 
@@ -144,13 +143,13 @@ class Place:
 
 
 def _processor() -> int:
-    """The one that the calling thread runs on."""
+    """The processor on which the calling thread runs."""
     with open("/proc/thread-self/stat", encoding="ascii") as file:
         return int(file.read().rpartition(")")[2].split()[36])  # proc(5), counted from the state on
 
 
 def _waited_for_processors() -> int:
-    """Nanoseconds that the calling thread was ready to run and did not (proc(5)); 0 where that is unknown."""
+    """Nanoseconds for which the calling thread was ready but did not run (proc(5)), or 0 if that is unknown."""
     with contextlib.suppress(OSError, ValueError), open("/proc/thread-self/schedstat", encoding="ascii") as file:
         return int(file.read().split()[1])
     return 0
@@ -160,7 +159,7 @@ _of_thread = threading.local()
 
 
 def foreground() -> Foreground:
-    """Of the calling thread, which is an engine's."""
+    """The Foreground of the calling thread, which is an engine's thread."""
     found: Foreground | None = getattr(_of_thread, "foreground", None)
     if found is None:
         found = _of_thread.foreground = Foreground()
@@ -168,7 +167,7 @@ def foreground() -> Foreground:
 
 
 def time_call(function: Callable[[], T]) -> tuple[T, float]:
-    """Its result, and the seconds of processor that it took."""
+    """Runs a function, and returns its result and the processor seconds that it took."""
     began = time.thread_time()
     result = function()
     return result, time.thread_time() - began
@@ -178,8 +177,8 @@ _threads = ThreadPoolExecutor(max(len(PROCESSORS), 2), "aside", stand_back)
 
 
 async def aside(function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
-    """Runs a function that takes milliseconds in a thread that stands back, and gives way to short statements
-    (Foreground.aside). The processes that it has end when it is cancelled."""
+    """Runs a function that takes milliseconds in a thread of low priority, which gives way to short statements
+    (Foreground.aside). When it is cancelled, its processes end."""
     errand = Errand()
     work = partial(contextvars.copy_context().run, time_call, partial(errand.run, partial(function, *args, **kwargs)))
     try:

@@ -1,15 +1,16 @@
-"""Whether every index holds exactly what its table's rows give, and the analytic worker's copies of tables what the
-rows are (engine/columnar_checks.py): `shoal_check_indexes()`, `shoal check --dsn`.
+"""Compares every index with the rows of its table, and the analytic worker's copies with the rows
+(engine/columnar_checks.py): `shoal_check_indexes()`, `shoal check --dsn`.
 
-The state is captured at one LSN (engine/checkpoint/capture.py), and read in a thread beside writers. The entries that
-the rows give are sorted in a bulk run, which nobody commits, and compared with those that are stored, batch by batch:
-where all is well, whole batches are equal.
+The state is captured at one LSN (engine/checkpoint/capture.py), and read in a thread while writers continue. The
+entries that the rows should have are sorted in a temporary bulk run, and compared with the stored entries batch by
+batch. Without damage, whole batches are equal.
 
-    missing    a row has no entry: look-ups by the index do not find it
-    stale      an entry is of no row that there is
-    wrong      an entry leads to another row than the one that gives it
+    missing    a row has no entry, so look-ups by the index do not find it
+    stale      an entry belongs to no row
+    wrong      an entry refers to another row than the one that has its key
 
-A primary key has no entries of its own: the rows lie in its order. There it is the rows' keys that are compared.
+A primary key has no entries of its own, because the rows are stored in its order. Its check compares the keys of the
+rows.
 """
 
 from __future__ import annotations
@@ -44,8 +45,8 @@ Pairs = tuple["Column", "Column"]
 
 @dataclass(slots=True)
 class Damage:
-    """What differs in one index of a table, or in the order of its rows; in the analytic copy, where there is no index.
-    `message`: why it could not be looked at, or what the copy has."""
+    """The damage in one index of a table, in the order of its rows, or in its analytic copy (then without an index).
+    `message`: the reason if it could not be checked, or the damage of the copy."""
 
     schema: str
     table: str
@@ -61,8 +62,8 @@ class Damage:
 
 
 async def check_indexes(session: Session) -> str:
-    """All indexes of the session's database, and the analytic copies, as JSON: {"tables", "indexes", "copies",
-    "damaged": [...]}. What is looked at is decided before the first wait. Temporary tables are left out."""
+    """Checks all indexes of the session's database, and the analytic copies. Returns JSON: {"tables", "indexes",
+    "copies", "damaged": [...]}. The list of tables is made before the first wait. Temporary tables are left out."""
     catalog, node = session.committed_catalog, session.node
     tables = [item for item in catalog.tables() if item.partitioning is None and item.persistence != "t"]
     spaces: dict[bytes, Tablespace] = {}
@@ -118,7 +119,7 @@ class _TableCheck:
         self.indexes = [item for item in found if item.is_tree and item.ready]
 
     def run(self) -> list[Damage]:
-        """What is wrong, in the thread."""
+        """Returns the damage. Runs in the thread."""
         found = []
         for index in self.indexes:
             damage = Damage(self._catalog.schema_name(self._table.schema), self._table.name, index.name)
@@ -141,7 +142,7 @@ class _TableCheck:
             yield RowSet(self._table, len(keys), dict(zip(wanted, batch.columns, strict=True))), keys
 
     def _keys(self, damage: Damage) -> None:
-        """Rows that do not lie under their keys."""
+        """Finds rows that are not stored under their keys."""
         encoder = TableEncoder(self._catalog, self._table)
         for rows, keys in self._rows(encoder, sorted(self._table.key_columns)):
             made = encoder.keys(rows)
@@ -176,7 +177,7 @@ def _sort(sorting: BulkRunWriter) -> BulkRun | None:
 
 
 def _compare(made: Iterator[Pairs], stored: Iterator[Pairs], damage: Damage) -> None:
-    """Two sorted sequences of entries. Pieces that are equal are passed over as a whole."""
+    """Compares two sorted sequences of entries. Equal pieces are skipped as a whole."""
     left, right = _Pieces(made), _Pieces(stored)
     while left.fill() and right.fill():
         count = min(len(left.keys), len(right.keys))
@@ -194,7 +195,7 @@ def _compare(made: Iterator[Pairs], stored: Iterator[Pairs], damage: Damage) -> 
 
 
 def _compare_singly(left: _Pieces, right: _Pieces, damage: Damage) -> None:
-    """The present pieces up to the end of one of them, or to where a long stretch is equal again."""
+    """Compares entry by entry, to the end of a piece or to the start of a long equal range."""
     ours, theirs = left.pairs(), right.pairs()
     i = j = equal = 0
     while i < len(ours) and j < len(theirs) and equal < _EQUAL_AGAIN:
@@ -216,7 +217,7 @@ _SINGLY = 8192
 
 
 class _Pieces:
-    """Batches of sorted pairs, taken from the front."""
+    """Batches of sorted pairs, consumed from the front."""
 
     def __init__(self, batches: Iterator[Pairs]) -> None:
         self._batches = batches
@@ -224,7 +225,7 @@ class _Pieces:
         self.values: Column = None
 
     def fill(self) -> bool:
-        """Whether there are any more."""
+        """Loads the next batch if necessary. Returns whether there are more pairs."""
         while self.keys is None or not len(self.keys):
             batch = next(self._batches, None)
             if batch is None:
@@ -239,6 +240,6 @@ class _Pieces:
         self.keys, self.values = self.keys.slice(count), self.values.slice(count)
 
     def pairs(self) -> list[tuple[bytes, bytes]]:
-        """Those at the front, as Python's."""
+        """The pairs at the front, as Python objects."""
         keys, values = self.take(_SINGLY)
         return list(zip(keys.to_pylist(), values.to_pylist(), strict=True))

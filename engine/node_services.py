@@ -1,4 +1,4 @@
-"""What parts of a node that know nothing of it ask of it (engine/node/node.py): change streams, checks of replicas,
+"""Services of a node (engine/node/node.py) for parts that do not import it: change streams, checks of replicas,
 requests for space, the cluster's views."""
 
 from __future__ import annotations
@@ -25,16 +25,16 @@ class _Held(Protocol):
 
 class _Changes(Protocol):
     def note_captured(self, size: int) -> None:
-        """So many bytes of changes more are written."""
+        """Called when `size` more bytes of changes are written."""
 
     def look(self) -> None:
-        """A position has moved."""
+        """Called when a position of a stream has moved."""
 
 
 class _Listeners(Protocol):
     @property
     def streams(self) -> set[tuple[int, str]]:
-        """The channels that are change streams', as (database, channel)."""
+        """The notification channels of change streams, as (database, channel)."""
 
     def tell(self, database: int, process_id: int, notifications: Iterable[Sequence[str]]) -> None: ...
 

@@ -1,5 +1,5 @@
-"""pyarrow imports pandas with the first array that it makes, if pandas is installed. Nothing here uses it, and it would
-cost 30 MB and keep the event loop, or a query's call, for 0.3 s. So a process of Shoal's own does without."""
+"""Keeps pyarrow from importing pandas. pyarrow imports pandas, if it is installed, with the first array that it
+creates. Shoal does not need pandas, and the import would take 30 MB and block the event loop, or a query, for 0.3 s."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from importlib.machinery import ModuleSpec
 
 
 class _Refusal:
-    """A finder of modules (sys.meta_path) that comes first."""
+    """A finder of modules (sys.meta_path) that comes before the others."""
 
     @staticmethod
     def find_spec(name: str, *_: object) -> ModuleSpec | None:
@@ -18,5 +18,5 @@ class _Refusal:
 
 
 def refuse_pandas() -> None:
-    """For the whole process: not where Shoal is a library in somebody else's (shoal/embedded)."""
+    """Refuses pandas in the whole process. Not used where Shoal is a library (shoal/embedded)."""
     sys.meta_path.insert(0, _Refusal)

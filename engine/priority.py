@@ -1,15 +1,14 @@
-"""What may take long stands back from processors that others want.
+"""Priorities of threads and processes: long work gets processors after short work.
 
-The engine's thread answers point reads and commits; beside it threads of bulk statements keep processors busy for as
-long as the client sends. Where there are fewer processors than threads, Linux shares them out evenly, and whoever waits
-for a row waits for other threads' turns of some milliseconds, one after the other. So they get less where a processor
-is wanted, and everything where it is not. Not much less: a thread that has the interpreter when it loses its processor
-keeps the engine's thread waiting until it gets one again. For the same reason all of them are equally nice: none is to
-take the processor from another one that has the interpreter.
+The engine's thread answers point reads and commits. Threads of bulk statements use processors for as long as their
+clients send. If there are fewer processors than threads, Linux divides the time evenly, and a point read waits for time
+slices of other threads, some milliseconds each. So bulk threads are niced: they get less of a processor that others
+need, and all of an idle one. The niceness is small and the same for all of them, because a thread that holds the
+interpreter lock when it loses its processor keeps the engine's thread waiting until it runs again.
 
-Where that does not help, work gives way altogether: engine/foreground.py.
+If niceness is not enough, work gives way completely: engine/foreground.py.
 
-Of Linux alone, where niceness is a thread's: elsewhere nothing is done.
+All of this needs Linux, where niceness belongs to a thread. Elsewhere these functions do nothing.
 """
 
 from __future__ import annotations
@@ -36,9 +35,9 @@ _RESET_ON_FORK = 1
 
 
 def stand_first() -> None:
-    """The calling thread gets a processor as soon as it wakes up, from whoever has it: Linux (6.12 and later) lets a
-    thread with short turns interrupt one with longer turns, as long as it has had no more than its share (sched(7),
-    sched_setattr(2)). Threads that it starts have turns of the usual length. Elsewhere nothing is done."""
+    """Gives the calling thread a processor as soon as it wakes up. Linux (6.12 and later) lets a thread with short
+    slices interrupt one with longer slices, if it has used no more than its share (sched(7), sched_setattr(2)). Threads
+    that it starts have slices of the usual length. Elsewhere this does nothing."""
     call = _SCHED_SETATTR.get(os.uname().machine) if sys.platform == "linux" else None
     if call is None:
         return
@@ -63,8 +62,8 @@ class _Attributes(ctypes.Structure):
 
 
 def stand_back() -> None:
-    """The calling thread, and those that it starts, yield to others from now on. There is no way back: to become less
-    nice takes a privilege."""
+    """Lowers the priority of the calling thread, and of threads that it starts. This cannot be undone: less niceness
+    needs a privilege."""
     if sys.platform != "linux":
         return
     thread = threading.get_native_id()
@@ -74,8 +73,8 @@ def stand_back() -> None:
 
 
 def stand_apart(process: int = 0, niceness: int | None = None) -> None:
-    """A process (0: the calling one), if it began a session of its own, gets what its niceness says, or another one,
-    for a while. Where Linux schedules sessions as groups (sched_autogroup), niceness counts within a session only."""
+    """Applies the niceness of a process (0: the calling one) that has started a session of its own, or another niceness
+    for some time. Where Linux schedules sessions as groups (sched_autogroup), niceness counts within a session only."""
     process = process or os.getpid()
     with contextlib.suppress(OSError):
         if sys.platform != "linux" or os.getsid(process) != process:  # whoever else is in the session has that group
@@ -99,8 +98,8 @@ _given: tuple[Set[int], int | None] = PROCESSORS, None
 
 @contextlib.contextmanager
 def beside(process: int) -> Iterator[None]:
-    """A process that this one has started, until the block is left: it is where `place_beside` says, and not where this
-    process, or the thread that has started it, happens to be."""
+    """Registers a process that this one has started, until the block ends. It runs where `place_beside` says, and not
+    on the processors of this process or of the thread that has started it."""
     _beside.add(process)
     try:
         _place(process)
@@ -110,7 +109,7 @@ def beside(process: int) -> Iterator[None]:
 
 
 def place_beside(processors: Set[int], niceness: int | None) -> None:
-    """From now on those processes are on these processors, and get what their niceness says, or another one."""
+    """Moves the registered processes to these processors, with their own niceness or another one."""
     global _given
     _given = processors, niceness
     for process in tuple(_beside):
@@ -125,11 +124,11 @@ def _place(process: int) -> None:
 
 
 class Pace:
-    """Rests for heavy work in a thread of its own. Made on the engine's thread.
+    """Sleeps for heavy work in a thread of its own. Created on the engine's thread.
 
-    `rest`: seconds to sleep for each second of work while the engine's thread is busy all the time, so that it has
-    interpreter and processors; less as it is less busy. `check` is called now and then in the working thread, and may
-    raise.
+    `rest`: seconds of sleep for each second of work if the engine's thread is busy all the time, so that it gets the
+    interpreter and processors. If it is less busy, the sleep is shorter. `check` is called now and then in the working
+    thread, and may raise.
     """
 
     def __init__(self, rest: float = REST, check: Callable[[], None] = lambda: None) -> None:
@@ -140,8 +139,8 @@ class Pace:
         self._worked = 0.0  # the working thread's clock at the end of the last pause
 
     def pause(self) -> None:
-        """Rests for what the calling thread, which is always the same, has worked since the last call, or since it
-        began. To be called every few milliseconds of work."""
+        """Sleeps for the work that the calling thread (always the same one) has done since the last call. Called every
+        few milliseconds of work."""
         self._check()
         self._look()
         left = (time.thread_time() - self._worked) * self._rest
@@ -152,7 +151,7 @@ class Pace:
         self._worked = time.thread_time()
 
     def _look(self) -> None:
-        """Now and then, how busy the engine's thread is."""
+        """Measures now and then how busy the engine's thread is."""
         wall, used = self._looked
         now = time.monotonic()
         if now - wall >= LOOK_SECONDS:

@@ -1,11 +1,12 @@
-"""What a node asks of its part in a cluster, and the reads that a follower may answer.
+"""A node's interface to its part in a cluster, and the rules for reads on followers.
 
-`Replica` is implemented by the composition root over `replication/`; a node alone has none. A node *leads* while it may
-commit and answer strong reads: its epoch stands, and its session with the coordination service cannot have expired.
+The composition root implements `Replica` over `replication/`. A single node has none. A node *leads* while it may
+commit and answer strong reads: its epoch is current, and its session with the coordination service cannot have expired.
 
-    read_consistency    a follower answers a read
+The setting read_consistency decides when a follower answers a read:
+
     strong              after it has read the head of the log and applied everything up to it
-    bounded             if it is at most `max_staleness` behind, else 55000
+    bounded             if it is at most `max_staleness` behind, else it raises 55000
     session             after it has applied the session's own last commit and `read_after`
     eventual            at once
 """
@@ -31,37 +32,37 @@ class Replica(Protocol):
 
     @property
     def leads(self) -> bool:
-        """Whether this node may commit and answer strong reads now, whatever they have to do with: it leads pg_default
-        and all other tablespaces. Cheap: asked for every batch of messages."""
+        """Whether this node may commit and answer strong reads in all tablespaces, pg_default included. It is cheap,
+        because it is called for every batch of messages."""
 
     def leads_in(self, tablespaces: Iterable[bytes]) -> bool:
-        """The same of these tablespaces alone, by id; pg_default is HOME."""
+        """Whether this node leads these tablespaces, by id; pg_default is HOME."""
 
     @property
     def tablespaces(self) -> frozenset[bytes]:
-        """All that there are, by id, with HOME for pg_default."""
+        """All tablespaces by id, with HOME for pg_default."""
 
     def led_together(self, tablespaces: Iterable[bytes]) -> bool:
-        """Whether one node leads all of them, as far as is known here."""
+        """Whether one node leads all of these tablespaces, as far as this node knows."""
 
     async def gather(self, tablespaces: Iterable[bytes]) -> None:
-        """Brings the leadership of tablespaces to this node, which leads pg_default. Raises 57P03 when that takes
-        longer than `commit_timeout`."""
+        """Moves the leadership of tablespaces to this node, which leads pg_default. Raises 57P03 if that takes longer
+        than `commit_timeout`."""
 
     def begin_to_gather(self, tablespaces: Iterable[bytes]) -> None:
-        """Sees to it that the node that leads pg_default leads these tablespaces too, in a while: this node asks for
-        what it does not lead, or gives away what it leads."""
+        """Starts to bring pg_default and these tablespaces under one leader: this node requests the leaderships that it
+        lacks, or gives away those that it has."""
 
     @property
     def staleness(self) -> float:
-        """Seconds by which what this node has applied may be behind the leader."""
+        """Seconds by which this node's applied state may be behind the leader's."""
 
     async def catch_up(self) -> None:
-        """Reads the head of the log and waits until it is applied. Raises 57P03 when the head cannot be read, or the
-        node cannot keep up, within `commit_timeout`."""
+        """Reads the head of the log and waits until it is applied. Raises 57P03 if the head cannot be read, or is not
+        applied within `commit_timeout`."""
 
     async def reach(self, lsn: int) -> None:
-        """Waits until the LSN is applied. Raises 55000 when it is not within `commit_timeout`."""
+        """Waits until the LSN is applied. Raises 55000 after `commit_timeout`."""
 
 
 def identity_of(catalog: Catalog, oid: int) -> bytes:
@@ -71,7 +72,7 @@ def identity_of(catalog: Catalog, oid: int) -> bytes:
 
 
 def parse_token(text: str) -> int:
-    """The LSN of a token of `shoal_last_commit()`; '' is 0. Raises 22023."""
+    """The LSN in a token of `shoal_last_commit()`; '' is 0. Raises 22023."""
     if not text:
         return 0
     found = _TOKEN.fullmatch(text.strip())
@@ -85,14 +86,14 @@ def parse_token(text: str) -> int:
 
 
 def token(lsn: int) -> str:
-    """An LSN as `shoal_last_commit()` shows it and `read_after` takes it."""
+    """An LSN in the form that `shoal_last_commit()` returns and `read_after` accepts."""
     return str(lsn)
 
 
 async def admit_read(replica: Replica, consistency: str, max_staleness: float, after: int) -> None:
-    """Waits until a follower may answer a read; see the module's text. `max_staleness` in seconds, `after` an LSN.
+    """Waits until a follower may answer a read (see the module's text). `max_staleness` in seconds, `after` an LSN.
 
-    Raises 55000 when the bound or the token is not met, 57P03 when the head cannot be read.
+    Raises 55000 when the limit or the token is not met, 57P03 when the head cannot be read.
     """
     if after:
         await replica.reach(after)

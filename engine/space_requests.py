@@ -1,11 +1,11 @@
-"""VACUUM in a cluster: what the leader gives back of its tables' files, every replica gives back of its own.
+"""VACUUM in a cluster: every replica returns the same tables' free space to its file system.
 
-    VACUUM [FULL] on the leader -> a commit of one row: storage id 18, the request as JSON -> the leader does it
-    a follower                  -> has applied that commit, and all deletions before it     -> does the same, by itself
+    VACUUM [FULL]   on the leader commits one row: storage id 18, the request as JSON. Then the leader frees the space.
+    a follower      applies that commit, and all deletes before it, and then frees the space in its own files
 
-Each replica has files of its own, so its pages are others, and which of them are free is its own affair: the request
-names storage ids. Nobody waits for followers. Entries are applied again when a replica comes back: a request that is
-older than `FRESH` is nobody's concern any more. The next request takes the row's place.
+Replicas have different pages and different free pages, so the request names storage ids. The leader does not wait for
+followers. Entries are applied again when a replica restarts, so a request older than `FRESH` is ignored. The next
+request replaces the row.
 """
 
 from __future__ import annotations
@@ -31,14 +31,14 @@ KEY = SPACE_REQUESTS.to_bytes(4, "big") + bytes(4)
 
 
 class SpaceRequests:
-    """A node's part. Lives on the engine's thread."""
+    """A node's part in VACUUM. Used on the engine's thread."""
 
     def __init__(self, node: NodeServices) -> None:
         self._node = node
 
     def tell(self, storage_ids: Sequence[int], full: bool, everywhere: bool) -> None:
-        """Followers are to give back what these storage ids have left, if this node leads any; `everywhere`: in all
-        tablespaces."""
+        """Asks followers to free the space of these storage ids, if this node leads their tablespaces; `everywhere`: in
+        all tablespaces."""
         node = self._node
         if node.replica is None or not node.replica.leads_in((HOME,)):
             return
@@ -46,7 +46,7 @@ class SpaceRequests:
         node.commits.sequence({KEY: orjson.dumps(asked)})
 
     def on_applied(self, edits: Edits) -> None:
-        """A follower has applied a commit of the leader's."""
+        """Called when a follower has applied a commit of the leader."""
         value = edits.writes.get(KEY)
         if value is None:
             return
@@ -62,4 +62,4 @@ class SpaceRequests:
 
 def _tell(error: SqlError | None) -> None:
     if error is not None:
-        log.warning("what VACUUM FULL has freed on the leader is not given back here: %s", error.message)
+        log.warning("cannot return the space that VACUUM FULL freed on the leader: %s", error.message)

@@ -1,8 +1,8 @@
-"""Work that a node does all the time beside what it is asked for, as tasks of the event loop.
+"""Permanent background work of a node, as tasks of the event loop.
 
-Nobody waits for such a task, so nobody would see that it has failed: a node would serve on without its history, say,
-until it is restarted. An error that the work itself does not expect goes to the loop's exception handler at once, and
-the one of a node (`stop_on_failure`) stops the node.
+Nobody awaits such a task, so its failure would stay unnoticed: a node would continue without its history, for example,
+until it is restarted. An unexpected error goes to the loop's exception handler at once, and the handler of a node
+(`stop_on_failure`) stops the node.
 """
 
 from __future__ import annotations
@@ -11,11 +11,11 @@ import asyncio
 from collections.abc import Callable, Coroutine
 from typing import Any
 
-KEY = "background"  # in what the handler is given: the work of this module
+KEY = "background"  # in the handler's context: marks work of this module
 
 
 def run_in_background(work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
-    """Runs it; the caller keeps the task, as asyncio does not."""
+    """Runs it; the caller keeps the task, because asyncio does not."""
     task = asyncio.get_running_loop().create_task(work)
     task.add_done_callback(_tell_of_failure)
     return task
@@ -28,7 +28,7 @@ def _tell_of_failure(task: asyncio.Task[None]) -> None:
 
 
 def stop_on_failure(loop: asyncio.AbstractEventLoop, fatal: Callable[[BaseException], None]) -> None:
-    """From now on `fatal` is told what ends a task of `run_in_background`."""
+    """From now on `fatal` gets the error that ends a task of `run_in_background`."""
 
     def handle(loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
         if KEY in context:
@@ -40,7 +40,7 @@ def stop_on_failure(loop: asyncio.AbstractEventLoop, fatal: Callable[[BaseExcept
 
 
 class BackgroundTask:
-    """`_run` is the work: it goes on from `start` until `stop` cancels it."""
+    """`_run` is the work: it runs from `start` until `stop` cancels it."""
 
     _task: asyncio.Task[None] | None = None
 

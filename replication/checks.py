@@ -26,9 +26,9 @@ MAX_BYTES = 700_000  # ZooKeeper takes 1 MiB
 
 @dataclass(frozen=True, slots=True)
 class ReplicaReport:
-    """`parts`: storage id -> (keys, hexadecimal hash); empty where there were too many. `error`: why there is no
-    digest, '' where there is one. `copies`: of how many tables the node has columns that were compared with the rows;
-    `wrong_copies`: the tables whose columns differ, and what is wrong."""
+    """`parts`: storage id -> (keys, hexadecimal hash); empty if there were too many. `error`: the reason why there is
+    no digest, '' if there is one. `copies`: the number of tables whose columns the node has compared with the rows.
+    `wrong_copies`: the tables whose columns differ, each with the difference."""
 
     lsn: int = 0
     total: str = ""

@@ -1,14 +1,14 @@
 """The list of parts in an entry whose transaction has entries in several tablespaces.
 
-Such an entry has the flag JOINT (replication/entry.py), and before its body the list of all parts, its own among them:
+Such an entry has the flag JOINT (replication/entry.py), and before its body the list of all parts, including its own:
 
     count          u16
     count times    tablespace 16s, lsn u64
 
-little-endian, behind the names of files if the entry has those too. With local changelogs each part is durable in a log
-of its own, so only this list shows after a crash whether the transaction is complete. An entry of which a part is
-missing was never committed, because it is acknowledged when all parts are durable; it is cut off with everything behind
-it (replication/local.py).
+little-endian, after the names of files if the entry has those too. With local changelogs each part is durable in a log
+of its own, so after a crash only this list shows whether the transaction is complete. An entry with a missing part was
+never committed, because a transaction is acknowledged when all parts are durable; it is removed with all later entries
+(replication/local.py).
 """
 
 from __future__ import annotations
@@ -26,13 +26,13 @@ _PART = struct.Struct("<16sQ")
 
 
 def encode_parts(tablespaces: Sequence[bytes], lsns: Sequence[int]) -> bytes:
-    """The list of parts that stands before the body of each part's entry."""
+    """The list of parts before the body of each part's entry."""
     parts = [_PART.pack(*part) for part in zip(tablespaces, lsns, strict=True)]
     return b"".join((_COUNT.pack(len(parts)), *parts))
 
 
 def split_parts(body: bytes) -> tuple[Parts, bytes]:
-    """The parts, and the body proper. Raises XX001 for a body that is too short to have them."""
+    """The parts, and the body itself. Raises XX001 for a body that is too short."""
     try:
         (count,) = _COUNT.unpack_from(body)
         end = _COUNT.size + count * _PART.size

@@ -4,7 +4,7 @@ It reads the znodes `nodes/*` and `tablespaces/*/{spec,epoch}` (replication/inte
 watch reports as changed (replication/znode_cache.py). Callers get their answers from memory.
 
 While the coordination service cannot be reached the directory keeps the last state, and `stale` is true: a router must
-go on connecting clients then, because the nodes themselves decide what they may still answer.
+still connect clients then, because the nodes themselves decide what they may answer.
 """
 
 from __future__ import annotations
@@ -28,10 +28,10 @@ class NodeDirectory(Protocol):
 
     @property
     def stale(self) -> bool:
-        """Whether the coordination service cannot be reached, so that this may be old."""
+        """Whether the coordination service cannot be reached, so that the data may be old."""
 
     def leader(self, tablespace: str) -> str:
-        """The node that leads a tablespace (its name in SQL), '' if nobody does."""
+        """The node that leads a tablespace (its name in SQL), '' if there is none."""
 
     def on_change(self, callback: Callable[[], None]) -> None:
         """Calls back after every change of the above."""
@@ -53,7 +53,7 @@ class CoordinatedDirectory(ZnodeCache):
         return self._nodes
 
     def leader(self, tablespace: str) -> str:
-        """The node that leads it; '' also where a name is not known yet."""
+        """The node that leads it; '' also if a name is not known yet."""
         for identifier, name in self._names.items():
             if name == tablespace:
                 return self._leaders.get(identifier, "")

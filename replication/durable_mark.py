@@ -1,8 +1,8 @@
 """The file `durable` of a local changelog: the last LSN that was acknowledged.
 
-It is mapped and written without a sync after each group. So it survives a crash of the process to the last entry, and a
-power cut as far as the system wrote it back. The LSN is in two slots, written in turn, because the system may write the
-page back while one of them changes. A third slot has the LSN behind which every entry has the files to which it refers.
+It is mapped and written without a sync after each group. So it survives a crash of the process up to the last entry,
+and a power cut as far as the system wrote it back. The LSN is in two slots, written in turn, because the system may
+write the page back while one of them changes. A third slot has the LSN after which every entry has its files.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ _FILES_SLOT = 1024
 
 
 class DurableMark:
-    """The mapped file; see the module's text."""
+    """The mapped file."""
 
     def __init__(self, path: str, files: Files, fresh: bool) -> None:
-        """`fresh`: there is no segment yet, so the file may be missing, or half made by a crash. Raises XX001."""
+        """`fresh`: there is no segment yet, so the file may be missing, or incomplete after a crash. Raises XX001."""
         if not fresh and (not os.path.exists(path) or os.path.getsize(path) < BLOCK):
-            raise damaged_changelog_error("the file 'durable' is broken")
+            raise damaged_changelog_error("the file 'durable' is damaged")
         fd = files.open(path)
         try:
             if os.fstat(fd).st_size < BLOCK:
@@ -54,8 +54,8 @@ class DurableMark:
         self._next_slot ^= _SLOT_DISTANCE
 
     def files_after(self) -> int | None:
-        """The LSN behind which every entry that is there has the files that it refers to; None if that is not known:
-        an older release has kept the directory."""
+        """The LSN after which every existing entry has the files that it refers to; None if that is unknown, because an
+        older release has used the directory."""
         lsn, crc = _SLOT.unpack_from(self._pages, _FILES_SLOT)
         return lsn if google_crc32c.value(_SLOT_LSN.pack(lsn)) == crc else None
 
@@ -70,7 +70,7 @@ class DurableMark:
 
 
 def read_mark(path: str) -> int:
-    """The LSN in the file of a DurableMark, which stays as it is. Raises OSError, XX001."""
+    """The LSN in the file of a DurableMark, which is not changed. Raises OSError, XX001."""
     with open(path, "rb") as file:
         return decode_mark(file.read(BLOCK).ljust(BLOCK, b"\0"))
 
@@ -83,5 +83,5 @@ def decode_mark(pages: bytes | mmap.mmap) -> int:
         if google_crc32c.value(_SLOT_LSN.pack(lsn)) == crc:
             found.append(lsn)
     if not found:
-        raise damaged_changelog_error("the file 'durable' is broken")
+        raise damaged_changelog_error("the file 'durable' is damaged")
     return max(found)

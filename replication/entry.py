@@ -50,7 +50,7 @@ _extend = google_crc32c.extend
 
 @dataclass(frozen=True, slots=True)
 class EntryHeader:
-    """The header's fields; `crc` is as stored and not yet verified."""
+    """The header's fields; `crc` is as stored and not verified."""
 
     crc: int
     length: int
@@ -89,9 +89,9 @@ def entry_hash(entry: bytes | memoryview) -> bytes:
 
 
 def decode_header(data: bytes | bytearray | memoryview, offset: int = 0) -> EntryHeader | None:
-    """The header at this offset; None if none can start here. A newer format is XX001 with its number.
+    """The header at this offset; None if there is none. A newer format is XX001 with its number.
 
-    Nothing is verified but the magic: `verify` does the rest.
+    Only the magic is verified: `verify` does the rest.
     """
     if len(data) - offset < HEADER_SIZE:
         return None

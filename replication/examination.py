@@ -1,6 +1,6 @@
 """Examines the changelog of a stopped server without changing it: its range of LSNs, and its damage.
 
-It follows the rules of a start (replication/local.py), but goes on behind the first damage, and cuts nothing off.
+It follows the rules of a start (replication/local.py), but continues after the first damage, and removes nothing.
 """
 
 from __future__ import annotations
@@ -26,22 +26,22 @@ from replication.segments import (
 
 @dataclass(slots=True)
 class Examination:
-    """`first`, `last`: the LSNs of its entries, 0 without any; `acknowledged`: the last LSN that is known to have been
-    told to a client; `parts`: of the entries behind `after` that belong to several tablespaces."""
+    """`first`, `last`: the LSNs of its entries, 0 without any; `acknowledged`: the last LSN that is known to be
+    acknowledged; `parts`: of the entries after `after` that belong to several tablespaces."""
 
     first: int = 0
     last: int = 0
     entries: int = 0
     bytes: int = 0
     acknowledged: int = 0
-    torn: int = 0  # entries of a group that was never acknowledged, behind the end
+    torn: int = 0  # entries of a group after the end that was never acknowledged
     parts: list[tuple[int, Parts]] = field(default_factory=list)
     problems: list[str] = field(default_factory=list)
 
 
 def examine(directory: str, tablespace: bytes, after: int, look: Callable[[SegmentEntry], str]) -> Examination:
-    """`after`: what lies in the tables. `look` is given every entry above it, and says what is wrong with that one, ''
-    if nothing."""
+    """`after`: the last LSN in the tables. `look` gets every later entry, and returns its error, '' if there is
+    none."""
     found = Examination()
     starts = list_segments(directory)
     try:

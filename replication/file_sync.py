@@ -42,7 +42,8 @@ class Loop(Protocol):
 
 
 class Sync(Protocol):
-    """See the module's text. After an error the file must be given up: pages may have been dropped as if written."""
+    """Syncs one file. After an error the file must be abandoned: the system may have dropped pages as if they were
+    written."""
 
     def begin(self, fd: int) -> None: ...
 
@@ -66,7 +67,7 @@ _REQUESTS_AT = 0x10000000
 
 
 class RingSync:
-    """Raises OSError where the kernel has no such thing, or does not permit it."""
+    """Raises OSError if the kernel does not have or allow io_uring."""
 
     def __init__(self, loop: Loop, done: SyncCallback) -> None:
         if sys.platform != "linux" or sys.byteorder != "little":

@@ -43,7 +43,7 @@ from typing import Literal, Protocol
 
 
 class ObjectExistsError(Exception):
-    """`put` found an object of that name; its content may be another."""
+    """`put` found an object of that name; its content may be different."""
 
 
 class ObjectMissingError(Exception):
@@ -55,7 +55,7 @@ class StoreUnavailableError(Exception):
 
 
 class ObjectDamagedError(StoreUnavailableError):
-    """The store has lost what it has acknowledged, and knows it. Asking again will not help; another copy may."""
+    """The store has lost acknowledged data, and knows it. A repeated request does not help; another copy may."""
 
 
 class StoreFullError(StoreUnavailableError):
@@ -105,15 +105,15 @@ class ChangelogStore(Protocol):
         """Raises ObjectMissingError."""
 
     async def get_many(self, names: Sequence[str]) -> dict[str, bytes]:
-        """Small objects by their names, MANY at most, in as few requests as the store can. Those that are missing or
-        damaged are left out, and what is more than one answer carries: who needs them asks for them again, alone, and
-        is told by `get`."""
+        """Small objects by their names, at most MANY, in as few requests as the store supports. Missing or damaged ones
+        are left out, and so are those that exceed one answer: the caller requests them again by `get`, which raises the
+        error."""
 
     async def get_file(self, name: str, path: str) -> None:
         """As `get`, into a new local file (not synced), in pieces. Raises ObjectMissingError."""
 
     def list(self, prefix: str, after: str = "") -> AsyncIterator[ObjectInfo]:
-        """Objects whose names start with the prefix (a folder, ending in '/') and sort behind `after`, by name."""
+        """Objects whose names start with the prefix (a folder, ending in '/') and sort after `after`, by name."""
 
     async def delete(self, name: str) -> None:
         """The object is gone afterwards, whether it was there or not."""
@@ -122,20 +122,20 @@ class ChangelogStore(Protocol):
         """Deletes every object whose name starts with the prefix (ending in '/'): a whole ledger, a checkpoint."""
 
     async def close(self) -> None:
-        """Closes connections and threads; calls under way end with StoreUnavailableError."""
+        """Closes connections and threads; running calls end with StoreUnavailableError."""
 
 
 # --- the coordination service ----------------------------------------------------------------------------------------
 
 
 class CoordinationUnavailableError(Exception):
-    """There is no connection, or the session is over: the request was certainly not carried out."""
+    """There is no connection, or the session is over: the request was certainly not executed."""
 
 
 class OutcomeUnknownError(CoordinationUnavailableError):
-    """The request was sent and its reply was lost: it may have been carried out, or may still be, because it may lie in
-    a buffer of the server. Reading back can prove that it was carried out. Only another write that checks the same
-    version proves that it never will be."""
+    """The request was sent and its reply was lost: it may have been executed, or may still be, because it may be in a
+    buffer of the server. Reading back can prove that it was executed. Only another write that checks the same version
+    proves that it never will be."""
 
 
 class ConflictError(Exception):
@@ -197,9 +197,9 @@ a change may have been missed. Read again and watch again."""
 class Coordination(Protocol):
     """A ZooKeeper session below the cluster's chroot. Paths are relative, without a leading '/'.
 
-    Requests of one session are carried out in the order in which they were made. While the session is suspended
-    requests wait for the connection up to `timeout` (seconds, given at construction), then fail as unavailable.
-    After 'lost' this object is dead: every request raises CoordinationUnavailableError, and a new one is opened.
+    Requests of one session are executed in their order. While the session is suspended requests wait for the connection
+    up to `timeout` (seconds, given at construction), then fail as unavailable. After 'lost' this object is dead: every
+    request raises CoordinationUnavailableError, and a new one is opened.
     """
 
     @property
@@ -222,8 +222,8 @@ class Coordination(Protocol):
         (implementations sync first where `fresh` matters: see `sync`)."""
 
     async def sync(self) -> None:
-        """Makes later reads at least as new as everything committed before this was called; and reads under way, if
-        this coroutine began to run before theirs."""
+        """Makes later reads at least as new as everything committed before this call; also concurrent reads that start
+        after it."""
 
     async def children(self, path: str, watch: Watch | None = None) -> list[str]:
         """Names, sorted; empty if the node does not exist (the watch then waits for its creation)."""
@@ -238,23 +238,23 @@ class Coordination(Protocol):
         """Raises ConflictError."""
 
     def multi(self, operations: Sequence[Operation]) -> Awaitable[list[int]]:
-        """All or nothing. Gives the new version of every Set (0 for other operations), in order.
+        """All or nothing. Returns the new version of every Set (0 for other operations), in order.
 
-        It may be on its way when this returns, before the answer is awaited.
+        The request may have been sent when this returns, before the answer is awaited.
 
         Raises ConflictError with the first operation that failed, OutcomeUnknownError.
         """
 
     async def close(self) -> None:
-        """Ends the session: ephemeral nodes go at once."""
+        """Ends the session: its ephemeral nodes are deleted at once."""
 
 
-# --- what the znodes hold --------------------------------------------------------------------------------------------
+# --- contents of the znodes ------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
 class Node:
-    """nodes/<node>: where a node is found."""
+    """nodes/<node>: the address of a node."""
 
     node: str
     host: str
@@ -264,12 +264,12 @@ class Node:
     load: float = 0.0  # busy share of its engine's thread, 0..1, of the last seconds
     connections: int = 0
     version: str = ""
-    certificate: str = ""  # SHA-256 of its TLS certificate, hexadecimal: by which other nodes speak TLS to it
+    certificate: str = ""  # SHA-256 of its TLS certificate, hexadecimal, by which other nodes recognise it
 
 
 @dataclass(frozen=True, slots=True)
 class Spec:
-    """tablespaces/<ts>/spec: what the user asked for, and who holds it."""
+    """tablespaces/<ts>/spec: the options of the user, and the replicas."""
 
     name: str
     replicas: tuple[str, ...]  # nodes that hold it
@@ -277,19 +277,19 @@ class Spec:
     preferred_leader: str = ""
     max_leader_inactivity: float = 0.0  # seconds without a sign of life before another may lead; 0: session expiry only
     store: str = ""  # URL of its changelog store, '' for the cluster's
-    asked: tuple[str, ...] = ()  # nodes that the user wants among `replicas`: placement sees to it
-    everywhere: bool = False  # every node takes it by itself
-    former_stores: tuple[str, ...] = ()  # URLs: older ledgers and checkpoints may lie there
+    asked: tuple[str, ...] = ()  # nodes that must be among `replicas`, by the user's option
+    everywhere: bool = False  # every node holds it
+    former_stores: tuple[str, ...] = ()  # URLs: older ledgers and checkpoints may be there
 
 
 @dataclass(frozen=True, slots=True)
 class Epoch:
-    """tablespaces/<ts>/epoch: who leads. Bumped before the new leader reads anything."""
+    """tablespaces/<ts>/epoch: the leader. Incremented before the new leader reads anything."""
 
     epoch: int
-    leader: str  # '' : nobody
-    claim: str = ""  # made up by who wrote this, 32 hexadecimal digits: tells one's own write after a lost reply
-    wish: str = ""  # with no leader: the node that is to be the next one
+    leader: str  # '' : none
+    claim: str = ""  # random, by the writer, 32 hexadecimal digits: identifies its own write after a lost reply
+    wish: str = ""  # without a leader: the node that should be the next one
 
 
 @dataclass(frozen=True, slots=True)
@@ -299,7 +299,7 @@ class HeadObject:
     ledger: int
     first: int
     last: int
-    commit_id: str  # 32 hexadecimal digits, made up by the writer
+    commit_id: str  # 32 hexadecimal digits, random, by the writer
 
 
 @dataclass(frozen=True, slots=True)
@@ -310,8 +310,8 @@ class Head:
     epoch: int
     hash: str  # of the last entry, hexadecimal
     commit_time: int  # of the last entry, microseconds since 2000-01-01 UTC
-    bytes: int  # of the open ledger so far
-    recent: tuple[HeadObject, ...] = ()  # the last objects, newest last: a tail close behind needs no listing
+    bytes: int  # of the open ledger
+    recent: tuple[HeadObject, ...] = ()  # the last objects, newest last: a reader close to the end needs no listing
 
 
 @dataclass(frozen=True, slots=True)
@@ -323,18 +323,18 @@ class Ledger:
     first: int
     last: int | None = None  # None: open
     bytes: int = 0
-    closed: int = 0  # when, microseconds since 2000-01-01 UTC
-    store: str = ""  # URL where it lies: a tablespace may move to another store
+    closed: int = 0  # microseconds since 2000-01-01 UTC
+    store: str = ""  # URL of its store: a tablespace may move to another store
 
 
 @dataclass(frozen=True, slots=True)
 class LedgerList:
-    """tablespaces/<ts>/ledgers: the newest ledgers, and what has to be known of the older ones without reading them.
-    These lie in segments, tablespaces/<ts>/ledgers/<number>, a few hundred closed ones each."""
+    """tablespaces/<ts>/ledgers: the newest ledgers, and a summary of the older ones. Those are in segments,
+    tablespaces/<ts>/ledgers/<number>, a few hundred closed ones each."""
 
     ledgers: tuple[Ledger, ...] = ()  # the newest, oldest first
     first_segment: int = 0
-    next_segment: int = 0  # the number behind the last segment
+    next_segment: int = 0  # the number after the last segment
     oldest: int = 0  # number of the oldest ledger in a segment that has not been dropped; 0 without segments
     oldest_lsn: int = 0  # its first LSN
     count: int = 0  # ledgers in segments
@@ -371,17 +371,17 @@ class Replica:
     node: str
     role: Literal["leader", "follower", "bootstrapping"]
     applied: int  # LSN
-    flushed: int = 0  # LSN in its own LMDB: the log above it must be kept for this replica
-    seen: int = 0  # of its last sign of life, microseconds since 2000-01-01 UTC
+    flushed: int = 0  # LSN in its own LMDB: the log after it must be kept for this replica
+    seen: int = 0  # of its last report, microseconds since 2000-01-01 UTC
     detail: dict[str, str] = field(default_factory=dict)
 
 
-# --- what the engine gets --------------------------------------------------------------------------------------------
+# --- for the engine --------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
 class LogEntry:
-    """A committed entry, verified; `files` are where the follower's `bulk_path` says before it is applied."""
+    """A committed entry, verified; its `files` are at the follower's `bulk_path` before it is applied."""
 
     lsn: int
     epoch: int

@@ -1,32 +1,32 @@
 """The changelog of a single node: segment files in a directory, appended and synced group by group.
 
     directory/00000000000000000001.segment   entries from LSN 1 (replication/segments.py)
-    directory/spare-1                        a retired segment, to be written again
+    directory/spare-1                        a retired segment, to be reused
     directory/durable                        the last durable LSN, in two slots
     directory/bulk/<name>                    files that entries refer to (engine/storage/runs.py)
-    directory/kept/<lsn>-<name>              those that storage no longer needs, while somebody holds the log: <lsn> is
+    directory/kept/<lsn>-<name>              files that storage no longer needs, while a reader holds the log: <lsn> is
                                              that of the entry
 
 **Group commit.** `submit` puts the entry into a list and returns. At the end of the loop's turn everything in the list
-is written with one call, and the sync is begun (replication/file_sync.py: the kernel does it, and says when it is
-done). What comes in meanwhile forms the next group. The fuller the machine, the larger the groups; there is no timer.
+is written with one call, and the sync begins (replication/file_sync.py: the kernel does it, and reports its end). Later
+entries form the next group. The busier the machine, the larger the groups; there is no timer.
 
-**Rolling.** A segment is closed when the next group would take it past its size. The next one is a retired segment or a
-new file, and is made ready in the thread for files: groups wait for it. A file grows by 256 KiB of zeros behind a group
-that reaches its end, because an append + sync inside a file takes 0.10 ms, and one that makes it longer 0.13 ms.
+**Rolling.** A segment is closed when the next group would exceed its size. The next one is a retired segment or a new
+file, which the thread for files prepares while groups wait for it. A file grows by 256 KiB of zeros after a group that
+reaches its end, because an append + sync inside a file takes 0.10 ms, and one that makes it longer 0.13 ms.
 
-**What was acknowledged.** After each group its last LSN goes into the mapped file `durable`
-(replication/durable_mark.py). A chain that ends before that LSN is damaged, however cleanly it ends.
+**Acknowledged entries.** After each group its last LSN goes into the mapped file `durable`
+(replication/durable_mark.py). A chain that ends before that LSN is damaged, even if its end is intact.
 
-**Holds.** What is in the checkpoint of LMDB is retired, unless somebody still wants to read it: `hold` keeps every
-entry above an LSN, with the files that they refer to. Such a file goes to `kept`, under the LSN of its entry, and stays
-as long as that has to. Segments go whole, so entries stay readable whose files have gone: `durable` says behind which
-LSN every entry has its files, and complete reads begin there (`first_complete_lsn`).
+**Holds.** Entries that are in the checkpoint of LMDB are retired, unless a reader needs them: `hold` keeps every entry
+above an LSN, with its files. Such a file moves to `kept`, under the LSN of its entry, and stays as long as the hold.
+Segments are removed whole, so entries may be readable without their files: `durable` records the LSN after which every
+entry has its files, and complete reads begin there (`first_complete_lsn`).
 
 **Transactions over several tablespaces.** An entry that is one part of such a transaction counts as durable when every
-part is, and so does everything behind it: until then nobody is told of it, and `durable` and the `committed` of later
-entries stay below it. After a crash `joints` tells which parts the entries have; one that lacks a part is taken off by
-`cut`, with everything behind it (engine/storage/joints.py decides, when all tablespaces are there).
+part is, and so do all later entries: until then they are not acknowledged, and `durable` and the `committed` of later
+entries stay below it. After a crash `joints` returns the parts of the entries; `cut` removes an entry that lacks a
+part, with all later ones (engine/storage/joints.py decides, with all tablespaces).
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ from replication.segments import (
 )
 
 SEGMENT_BYTES = 64 << 20
-GROUP_BYTES = 1 << 20  # a group stops gathering here: it is written in one turn of the loop, and the first entry waits
+GROUP_BYTES = 1 << 20  # bytes after which a group is written: in one turn of the loop, while the first entry waits
 SPARES = 2
 KEPT = "kept"
 ZERO_STEP = 256 << 10
@@ -78,7 +78,7 @@ Submission = tuple[int, bytes, int, int, int]
 
 @dataclass(frozen=True, slots=True)
 class EntryRun:
-    """Entries back to back as they lie in a segment, verified."""
+    """Consecutive entries of a segment, verified."""
 
     first: int
     last: int
@@ -119,13 +119,13 @@ class PendingSegment:
 
 @dataclass(frozen=True, slots=True)
 class LocatedEntry:
-    """An entry in its segment, whose bytes are mapped for as long as the iteration stays at it."""
+    """An entry in its segment, whose bytes are mapped until the iteration continues."""
 
     entry: SegmentEntry
     segment: memoryview
 
     def data(self) -> bytes:
-        """Header and body as they lie there."""
+        """Header and body as stored."""
         end, header = self.entry.end, self.entry.header
         return bytes(self.segment[end - HEADER_SIZE - header.length : end])
 
@@ -133,7 +133,7 @@ class LocatedEntry:
 class LocalChangelog:
     """engine.storage.interface.Changelog over a local directory.
 
-    Opening finds the end of the chain (and raises XX001 on damage in the last segment; `read` finds damage in earlier
+    Opening finds the end of the chain (and raises XX001 for damage in the last segment; `read` finds damage in earlier
     ones). `tablespace` (16 bytes) and `epoch` go into every entry. Everything runs on the engine's thread, whose event
     loop is `loop`; without one (a queue of calls in a test) syncs need a thread.
     """
@@ -179,10 +179,10 @@ class LocalChangelog:
         self._marks: dict[int, list[tuple[int, int, bytes]]] = {}  # by segment: LSN, offset, hash of the entry before
         self._group_first = 0
         self._submitted: list[Submission] = []
-        self._start_lsn = 0  # where the chain begins, while nothing of it is committed
+        self._start_lsn = 0  # the beginning of the chain, while nothing of it is committed
         self._synced_lsn = self._committed or 0  # durable here
         self._joints: deque[tuple[int, LocalMultiTablespaceCommit]] = deque()  # submitted, not durable here
-        self._incomplete: deque[tuple[int, LocalMultiTablespaceCommit]] = deque()  # durable here, perhaps not elsewhere
+        self._incomplete: deque[tuple[int, LocalMultiTablespaceCommit]] = deque()  # durable here, maybe not elsewhere
         self._is_registered = False  # whether the first of them has this changelog's callback
         self._syncing_group = (
             0,
@@ -244,7 +244,7 @@ class LocalChangelog:
         return os.path.join(self._directory, "bulk", name)
 
     def bulk_names(self) -> list[str]:
-        """The bulk segments that exist, those included that no entry refers to."""
+        """The existing bulk segments, including those without an entry."""
         return os.listdir(os.path.join(self._directory, "bulk"))
 
     def drop_bulk(self, name: str, lsn: int) -> None:
@@ -269,11 +269,11 @@ class LocalChangelog:
         after = self._files_after
         self._file_tasks.put(lambda: self._retire(upto, after))
 
-    # --- readers of entries that storage does not need any more --------------------------------------------------
+    # --- readers of entries that storage no longer needs -----------------------------------------------------------
 
     def hold(self, holder: str, after: int | None) -> None:
-        """Keeps every entry above `after` that is still there, with its files, whatever is retired, until the same
-        holder says another LSN, or None. On the engine's thread."""
+        """Keeps every existing entry above `after`, with its files, until the same holder passes another LSN, or None.
+        On the engine's thread."""
         if after is None:
             self._holds.pop(holder, None)
         else:
@@ -282,18 +282,18 @@ class LocalChangelog:
             self._retire_unheld()
 
     def oldest_lsn(self) -> int | None:
-        """The first LSN that can be read; None while the chain has not begun. A hold keeps it where it is, or below."""
+        """The first LSN that can be read; None while the chain has not begun. A hold prevents it from growing."""
         starts = list_segments(self._directory)
         return starts[0] if starts else None
 
     def first_complete_lsn(self) -> int | None:
-        """The first LSN from which on every entry can be read together with the files that it refers to; None while
-        the chain has not begun. A hold keeps it where it is, or below."""
+        """The first LSN from which on every entry can be read together with its files; None while the chain has not
+        begun. A hold prevents it from growing."""
         oldest = self.oldest_lsn()
         return None if oldest is None else max(oldest, self._files_after + 1)
 
     def segments(self) -> list[tuple[int, int]]:
-        """(first LSN, size in bytes) of every segment, in order; of the last one what is written."""
+        """(first LSN, size in bytes) of every segment, in order; for the last one the written bytes."""
         found: list[tuple[int, int]] = []
         for start in list_segments(self._directory):
             with contextlib.suppress(FileNotFoundError):  # retired meanwhile
@@ -303,7 +303,7 @@ class LocalChangelog:
         return found
 
     def entries(self, after: int, upto: int) -> Iterator[SegmentEntry]:
-        """The entries above `after` up to one that is durable, verified. In any thread; the caller holds them. Raises
+        """The entries above `after` up to a durable one, verified. In any thread; the caller holds them. Raises
         XX001."""
         return (item.entry for item in self._located_entries(after, upto))
 
@@ -331,8 +331,8 @@ class LocalChangelog:
             yield EntryRun(first, lsn, committed, previous, known, b"".join(parts))
 
     def mark(self, lsn: int) -> tuple[bytes, int]:
-        """Hash and commit time of the entry at a durable LSN; NO_HASH and 0 for one that is not here: the chain begins
-        behind it. On the engine's thread."""
+        """Hash and commit time of the entry at a durable LSN; NO_HASH and 0 for a missing one: the chain begins after
+        it. On the engine's thread."""
         if self._tail[0] == lsn:
             return self._tail[1:]
         oldest = self.oldest_lsn()
@@ -343,8 +343,8 @@ class LocalChangelog:
 
     @contextlib.contextmanager
     def open_bulk(self, name: str) -> Iterator[str]:
-        """A path by which the bulk segment of an entry that can be read is opened, as often as one likes, until the
-        context ends: the thread for files may move or remove the file meanwhile. Raises XX001."""
+        """A path by which the bulk segment of a readable entry can be opened, any number of times, until the context
+        ends: the thread for files may move or remove the file meanwhile. Raises XX001."""
         with self._open_bulk(name) as file:
             yield f"/dev/fd/{file.fileno()}"
 
@@ -358,7 +358,7 @@ class LocalChangelog:
         raise damaged_changelog_error(f'bulk segment "{name}" is missing')
 
     def close(self) -> None:
-        """See engine.storage.interface.Changelog; closing twice is the same as once."""
+        """See engine.storage.interface.Changelog; it may be closed twice."""
         if not self._closing:
             self._close()
         if self._failure is not None:
@@ -382,12 +382,12 @@ class LocalChangelog:
             self._fd = -1
 
     def has_moved(self, directory: str) -> None:
-        """Takes note that the closed changelog's files lie in another directory now, where they can still be read."""
+        """The closed changelog's files are in another directory now, where they can still be read."""
         self._directory = directory
 
     def read(self, after: int) -> Iterator[tuple[int, int, bytes]]:
         if self._committed is not None:
-            # What is read after a crash is shown to clients: from now on it counts as acknowledged.
+            # Clients see entries that are read after a crash: from now on they count as acknowledged.
             self._mark.write(self._committed)
         for entry in self._entries(after):
             yield entry.header.lsn, entry.header.commit_time, entry.body
@@ -397,8 +397,8 @@ class LocalChangelog:
         return ((entry.header.lsn, entry.parts) for entry in self._entries(after) if entry.parts)
 
     def cut(self, lsn: int) -> None:
-        """Takes off everything above the LSN, durably: what a crash left of a transaction that was not committed, and
-        what stood behind it. Before anything is submitted. Raises XX001 if some of it was acknowledged."""
+        """Removes everything above the LSN, durably: the rest of an uncommitted transaction after a crash, and later
+        entries. Before anything is submitted. Raises XX001 if some of it was acknowledged."""
         if self._committed is None or lsn >= self._committed:
             return
         proof = max(self._mark.read(), *(entry.header.committed for entry in self._entries(lsn)))
@@ -434,7 +434,7 @@ class LocalChangelog:
         return self.entries(after, self._committed)
 
     def _located_entries(self, after: int, last: int) -> Iterator[LocatedEntry]:
-        """The entries above `after` up to `last`, verified, with where they lie. Raises XX001."""
+        """The entries above `after` up to `last`, verified, with their places. Raises XX001."""
         if last == after:
             return
         if last < after:
@@ -491,15 +491,15 @@ class LocalChangelog:
         self._offset = offset
         self._committed = self._submitted_lsn = lsn
         if later:
-            # The rest of a torn group, which was never acknowledged. It must not be found behind a new entry either.
+            # The rest of a torn group, which was never acknowledged. It must not be found after a new entry either.
             self._files.write(self._fd, bytes(self._written - offset), offset)
-        # What was found may have been written without having been synced (a crash between the two): it is about to
-        # be replayed and shown to clients, so it has to be durable first.
+        # Entries may have been written without having been synced (a crash between the two). They will be replayed
+        # and shown to clients, so they must be durable first.
         self._files.sync(self._fd)
         self._mark.write(durable)  # both slots are whole again
 
     def _find_files(self) -> tuple[int, list[int]]:
-        """The LSN behind which every entry has its files, and those of the entries whose files are in `kept`."""
+        """The LSN after which every entry has its files, and the LSNs of entries whose files are in `kept`."""
         known = self._mark.files_after()
         if known is None:
             known = self._committed or 0
@@ -518,7 +518,7 @@ class LocalChangelog:
             self._next_group()
 
     def _next_group(self) -> None:
-        """Writes what has been submitted, up to GROUP_BYTES, and begins to sync it."""
+        """Writes the submitted entries, up to GROUP_BYTES, and begins to sync them."""
         submitted, count, size = self._submitted, 0, 0
         for _, body, *_ in submitted:
             count += 1
@@ -546,13 +546,13 @@ class LocalChangelog:
             self._write(data, previous)
 
     def _remember_mark(self) -> None:
-        """Remembers now and then where a group begins, so that readers need not walk through the segment to there."""
+        """Records the beginning of some groups, so that readers need not read the segment from its start."""
         marks = self._marks.setdefault(self._segment, [])
         if self._offset - (marks[-1][1] if marks else BLOCK) >= MARK_BYTES:
             marks.append((self._group_first, self._offset, self._hash))
 
     def _find_mark(self, segment: int, lsn: int) -> tuple[int, int, bytes] | None:
-        """The last place known in a segment at or before an LSN. In any thread."""
+        """The last known place in a segment at or before an LSN. In any thread."""
         marks = self._marks.get(segment, ())
         return marks[found - 1] if (found := bisect_right(marks, lsn, key=lambda mark: mark[0])) else None
 
@@ -592,7 +592,7 @@ class LocalChangelog:
         self._on_committed(lsn)
 
     def _on_joints_synced(self, lsn: int) -> None:
-        """The rest of `_on_synced` while transactions over several tablespaces are under way."""
+        """The rest of `_on_synced` while transactions over several tablespaces are running."""
         while self._joints and self._joints[0][0] <= lsn:
             self._incomplete.append(self._joints.popleft())
         if self._submitted:
@@ -600,11 +600,10 @@ class LocalChangelog:
         self._advance()
 
     def _advance(self) -> None:
-        """Commits what is durable here, up to the first entry that lacks a part elsewhere; then lets the changelogs of
+        """Commits entries that are durable here, up to the first that lacks a part elsewhere; then the changelogs of
         the other parts do the same.
 
-        A part counts once everything before it is committed: the one behind an entry that may yet be cut off may be cut
-        off with it.
+        A part counts when everything before it is committed: an earlier entry may still be removed, with this one.
         """
         held = self._incomplete
         whole: list[LocalMultiTablespaceCommit] = []
@@ -620,7 +619,7 @@ class LocalChangelog:
             whole.append(joint)
         upto = held[0][0] - 1 if held else self._synced_lsn
         if upto > (self._start_lsn if self._committed is None else self._committed):
-            if self._fd >= 0:  # else it is closed, and the mark with it
+            if self._fd >= 0:  # otherwise it is closed, and the mark with it
                 self._mark.write(upto)
             self._committed = upto
             self._on_committed(upto)
@@ -630,13 +629,13 @@ class LocalChangelog:
 
     def _fail(self, error: BaseException) -> None:
         """Stops writing. The failure is reported in another turn of the loop, because callers are in the middle of
-        work."""
+        their work."""
         self._state = "failed"
         self._failure = error
         self._engine_thread(partial(self._on_failure, error))
 
     def _roll(self, first_lsn: int, data: bytes, last_hash: bytes) -> None:
-        """Lets the thread for files make the segment that begins with this group, and writes the group then."""
+        """The thread for files makes the segment that begins with this group; then the group is written."""
         self._state = "rolling"
         self._rolling = PendingSegment(first_lsn, data, last_hash)
         if self._closing:
@@ -712,7 +711,7 @@ class LocalChangelog:
         self._files.unlink(self.bulk_path(name))
 
     def _mark_files(self, files_after: int) -> None:
-        """Writes the LSN behind which entries have their files, before the files are removed."""
+        """Writes the LSN after which entries have their files, before the files are removed."""
         if (self._mark.files_after() or 0) < files_after:
             self._mark.write_files_after(files_after)
 

@@ -51,18 +51,17 @@ class ObservedTablespace:
 
     @property
     def last_needed_together(self) -> int:
-        """When it was last needed together with other tablespaces, as its leader says; microseconds since 2000-01-01,
-        0: it was not."""
+        """When its leader last needed it together with other tablespaces; microseconds since 2000-01-01, 0: never."""
         return max((int(replica.detail.get(TIED, "0")) for replica in self.replicas.values()), default=0)
 
     @property
     def name(self) -> str:
-        """The name in SQL; the id where that is not known."""
+        """The name in SQL; the id if that is unknown."""
         return self.spec.name or self.tablespace.hex()
 
 
 class Observer(ZnodeCache):
-    """`open_session` gives a session each time it is called; `shared_session`: others use it too, and end it."""
+    """`open_session` returns a session each time it is called; `shared_session`: others use it too, and end it."""
 
     def __init__(
         self,
@@ -92,7 +91,7 @@ class Observer(ZnodeCache):
         return next((item for item in self._tablespaces.values() if item.spec.name == tablespace), None)
 
     def leader(self, tablespace: str) -> str:
-        """The node that leads a tablespace (its name in SQL), '' if nobody does or the name is not known."""
+        """The node that leads a tablespace (its name in SQL), '' if there is none or the name is unknown."""
         found = self.tablespace_by_name(tablespace)
         return "" if found is None else found.epoch.leader
 

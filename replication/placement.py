@@ -1,26 +1,27 @@
-"""Plans where replicas and leaders should be: takes the placement of a cluster, and returns the next change, if any.
+"""Plans the placement of replicas and leaders: takes the state of a cluster, and returns the next change, if any.
 
-`plan_change` is a pure function. The node that holds the znode `controller` calls it every few seconds, carries out the
+`plan_change` is a pure function. The node that holds the znode `controller` calls it every few seconds, executes the
 change (shoal/cluster/controller.py), and calls it again with the result. It makes one change at a time, in this order:
 
     1  a tablespace gets a replica on every node that its user has named, and on the one that leads pg_default
-    2  a tablespace with fewer replicas than expected gets one more, on the node with the least to do. Replicas on nodes
-       that are away count for `replace_after` seconds. pg_default is held by every node
-    3  a replica on a node that has been away for longer is given up, once enough others are ready; so is one that is
-       more than are expected, where nobody has asked for it and nobody leads
-    4  a tablespace with a preferred leader is led by it, when it is ready and not overloaded
+    2  a tablespace with fewer replicas than expected gets one more, on the least loaded node. Replicas on nodes
+       that are away count for `replace_after` seconds. pg_default is on every node
+    3  a replica on a node that has been away for longer is removed, when enough others are ready; so is a surplus
+       replica that its user has not named and that does not lead
+    4  a tablespace with a preferred leader is moved to it, when it is ready and not overloaded
     5  an overloaded node loses a tablespace to one that stays clearly below it with that tablespace's share of the load
-    6  of two nodes one of which leads two tablespaces more than the other, the first gives one away, but not pg_default
+    6  a node that leads two tablespaces more than another gives one to it, but not pg_default
 
-Why it comes to rest: 3 leaves at least as many as 2 wants, and never takes what 1 has added; 4 moves a tablespace to
-its preferred leader, from where 5 and 6 never take it; 5 and 6 never move a tablespace back to a node that it has left
-lately (`recently_left`); otherwise 6 makes the counts more even each time. The last ready replica is never given up.
+The changes come to an end: 3 leaves at least as many replicas as 2 requires, and never removes one that 1 has added; 4
+moves a tablespace to its preferred leader, from where 5 and 6 never move it; 5 and 6 never move a tablespace back to a
+node that it has left lately (`recently_left`); otherwise 6 makes the counts more even each time. The last ready replica
+is never removed.
 
-The node that leads pg_default (`ClusterPlacement.home`) holds all the others: they are led there when a transaction
-needs several. So pg_default moves only to nodes that hold all; and tablespaces that were needed together lately rest.
+The node that leads pg_default (`ClusterPlacement.home`) holds all the others: a transaction that needs several is run
+there. So pg_default moves only to nodes that hold all, and tablespaces that were needed together lately are not moved.
 
 A leader is moved by a request, the znode `moves/<tablespace>`, which names the epoch that it ends: the leader commits
-what it has, steps down, and says who should be next. So no commit is lost to a move, and an old request does nothing.
+its pending work, steps down, and names its successor. So a move loses no commit, and an old request does nothing.
 """
 
 from __future__ import annotations
@@ -49,8 +50,8 @@ class PlacementSettings:
 
 @dataclass(frozen=True, slots=True)
 class TablespacePlacement:
-    """The placement of a tablespace. `leader` is '' when nobody leads; `ready`: the nodes with live replicas close to
-    the head, the leader's own included."""
+    """The placement of a tablespace. `leader` is '' if there is none; `ready`: the nodes with live replicas close to
+    the head, including the leader's own."""
 
     tablespace: bytes
     spec: Spec
@@ -73,8 +74,8 @@ class ClusterPlacement:
     away: Mapping[str, float] = field(default_factory=dict)
     resting: frozenset[bytes] = frozenset()  # tablespaces whose leader was moved a moment ago
     settling: frozenset[str] = frozenset()  # nodes whose loads do not show the last moves yet
-    recently_left: frozenset[tuple[bytes, str]] = frozenset()  # (tablespace, node that was made to give it away lately)
-    home: str = ""  # the node that leads pg_default, and holds all the others; '': it need not
+    recently_left: frozenset[tuple[bytes, str]] = frozenset()  # (tablespace, node that it has left lately)
+    home: str = ""  # the node that leads pg_default, and holds all the others; '': not required
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,7 +104,7 @@ Change = AddReplica | DropReplica | MoveLeader
 
 
 def plan_change(picture: ClusterPlacement, settings: PlacementSettings | None = None) -> Change | None:
-    """The next change; None when all is well, or nothing can be done."""
+    """The next change; None if nothing has to be done, or nothing can be."""
     chosen = settings or PlacementSettings()
     for rule in (
         _add_required_replica,
@@ -121,7 +122,7 @@ def plan_change(picture: ClusterPlacement, settings: PlacementSettings | None = 
 
 
 def assigned_tablespaces(tablespaces: Iterable[ObservedTablespace], node: str) -> dict[bytes, Spec]:
-    """The tablespaces that a node is to hold, by their ids: its replicas are opened and closed to match."""
+    """The tablespaces of a node, by their ids: its replicas are opened and closed to match."""
     return {item.tablespace: item.spec for item in tablespaces if node in item.spec.replicas}
 
 
@@ -209,7 +210,7 @@ def _drop_surplus_replica(picture: ClusterPlacement, settings: PlacementSettings
 
 
 def _is_movable(picture: ClusterPlacement, item: TablespacePlacement) -> bool:
-    """Whether its leader may be moved, apart from where to."""
+    """Whether its leader may be moved, whatever the target is."""
     return item.leader in picture.nodes and item.tablespace not in picture.resting
 
 
@@ -290,7 +291,7 @@ MOVES = "moves"
 
 @dataclass(frozen=True, slots=True)
 class Move:
-    """moves/<ts>: the leader of `epoch` is to hand over to a node."""
+    """moves/<ts>: the leader of `epoch` must hand over to a node."""
 
     leader: str
     to: str

@@ -1,11 +1,11 @@
-"""Segment files of the local changelog: their header, and how entries are found and verified in them.
+"""Segment files of the local changelog: their header, and the search and verification of entries.
 
-A segment is a header block of 4 KiB, then entries back to back, then zeros or, in a reused file, entries of an older
-part of the chain. It is named by its first LSN (20 digits, so that names sort as numbers). The header repeats that LSN
-and holds the hash of the entry before it, so that the chain holds across files.
+A segment is a header block of 4 KiB, then entries one after the other, then zeros or, in a reused file, entries of an
+older part of the chain. Its name is its first LSN (20 digits, so that names sort as numbers). The header repeats that
+LSN and contains the hash of the entry before it, so that the chain continues across files.
 
-Reading stops at the first place where the chain does not go on. That is the torn tail of a write that was never
-acknowledged, unless something proves that the missing entry was durable once (`later_entries`): then it is damage.
+Reading stops at the first place where the chain is interrupted. That is the torn tail of a write that was never
+acknowledged, unless there is proof that the missing entry was durable once (`later_entries`): then it is damage.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _SEGMENT_MAGIC = b"SHLSEGM\0"
 @dataclass(frozen=True, slots=True)
 class SegmentEntry:
     """A verified entry; `end` is the offset after it in its segment, `parts` those of its transaction if it has several
-    (replication/commit_parts.py), its own among them."""
+    (replication/commit_parts.py), including its own."""
 
     end: int
     header: EntryHeader
@@ -96,8 +96,8 @@ def map_file(path: str) -> Iterator[memoryview]:
 def chain_entries(
     data: memoryview, first_lsn: int, previous: bytes, tablespace: bytes, offset: int = BLOCK
 ) -> Iterator[SegmentEntry]:
-    """Every entry of the chain in a segment from one on, which lies at `offset`, verified, up to where it does not go
-    on. `previous`: the hash of the entry before."""
+    """Every entry of the chain in a segment from the one at `offset` on, verified, up to the first interruption.
+    `previous`: the hash of the entry before."""
     lsn = first_lsn
     while True:
         header = decode_header(data, offset)
@@ -116,7 +116,7 @@ def chain_entries(
 
 
 def later_entries(data: memoryview, offset: int, lsn: int, tablespace: bytes) -> Iterator[EntryHeader]:
-    """The headers of whole entries past `offset` that are later than `lsn`, wherever they lie.
+    """The headers of whole entries after `offset` that are later than `lsn`, at any place.
 
     One whose `committed` is above `lsn` proves that the entry after `lsn` was durable once.
     """

@@ -1,13 +1,14 @@
-"""A part of the coordination service's tree, kept in memory by watches: what the directory and the observer share.
+"""A part of the coordination service's tree, kept in memory by watches: the common part of the directory and the
+observer.
 
-    to read -> read with a watch -> `listed` (children) or `found` (data)       again whenever a watch says so
+    to read -> read with a watch -> `_on_children` or `_on_data`       again whenever a watch fires
 
-A subclass says which paths it begins with, which of them are folders, and what it makes of what is read. Folders name
-further paths to follow; what is no longer named is no longer read.
+A subclass defines the first paths, which of them are folders, and the use of the data. Folders name further paths to
+follow; paths that are no longer named are no longer read.
 
-While the service cannot be reached the last state stands, and `stale` says so. When the session is over another one is
-opened, and everything is read again. A path may have a *pause*: it is read again at most so often, however often it
-changes (a head changes with every commit); the watch that is set by that read tells of the next change.
+While the service cannot be reached the last state stays, and `stale` is true. When the session is over another one is
+opened, and everything is read again. A path may have a *pause*, a minimal time between two reads of it (a head changes
+with every commit); the watch of that read reports the next change.
 """
 
 from __future__ import annotations
@@ -44,30 +45,28 @@ class ZnodeCache(ABC):
         self._retry_pause = retry_pause
         self._shared = shared_session
         self._session: Coordination | None = None
-        self._children_paths: set[str] = set()  # what a folder has named
+        self._children_paths: set[str] = set()  # paths that a folder has named
         self._callbacks: list[Callable[[], None]] = []
-        self._to_read: dict[str, None] = {}  # paths, in the order in which they were found to have changed
+        self._to_read: dict[str, None] = {}  # paths, in the order of their changes
         self._read_at: dict[str, float] = {}  # loop time, of paths with a pause
         self._delayed: dict[str, asyncio.TimerHandle] = {}  # paths that have changed again since
         self._wake = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
         self.stale = True
 
-    # ---- what a subclass says ---------------------------------------------------------------------------------------
+    # ---- interface for subclasses -----------------------------------------------------------------------------------
 
     @abstractmethod
     def _is_folder(self, path: str) -> bool:
-        """Whether the children of a path are read, in place of its data."""
+        """Whether the children of a path are read, instead of its data."""
 
     @abstractmethod
     def _on_children(self, path: str, names: list[str]) -> list[str]:
-        """Takes over the children of a folder, and forgets those that have gone. Returns the paths to follow below
-        it."""
+        """Handles the children of a folder, and forgets deleted ones. Returns the paths to follow below it."""
 
     @abstractmethod
     def _on_data(self, path: str, data: bytes | None) -> None:
-        """Takes over the data of a path; None: there is no such znode. Raises SqlError XX001 for data that is
-        damaged."""
+        """Handles the data of a path; None: there is no such znode. Raises SqlError XX001 for damaged data."""
 
     def _pause(self, path: str) -> float:
         """Seconds between two reads of the path."""
@@ -76,11 +75,11 @@ class ZnodeCache(ABC):
     # ---- for readers ------------------------------------------------------------------------------------------------
 
     def on_change(self, callback: Callable[[], None]) -> None:
-        """Calls back after every change of what is known, and of `stale`."""
+        """Calls back after every change of the data, and of `stale`."""
         self._callbacks.append(callback)
 
     async def start(self) -> None:
-        """Opens the first session and reads everything. Raises what opening raises."""
+        """Opens the first session and reads everything. Raises errors of opening it."""
         self._use_session(await self._open_session())
         with contextlib.suppress(CoordinationUnavailableError):
             await self._read_all()
@@ -129,7 +128,7 @@ class ZnodeCache(ABC):
                 self._wake.set()
 
     async def _read_all(self) -> None:
-        """Reads every path that has changed; what cannot be read stays on the list."""
+        """Reads every path that has changed; unreadable ones stay on the list."""
         session = self._session
         assert session is not None
         while self._to_read:
@@ -155,7 +154,7 @@ class ZnodeCache(ABC):
             self._to_read[path] = None
             raise
         except SqlError as error:  # the rest of the tree is as good as it was
-            log.warning("%s is passed over: %s", path, error.message)
+            log.warning("ignored %s: %s", path, error.message)
 
     def _follow_below(self, folder: str, paths: list[str]) -> None:
         prefix, named = folder + "/", set(paths)

@@ -69,8 +69,8 @@ _BESIDE = ("catalog", "engine", "replication", "wire")
 
 
 def _take_packages() -> None:
-    """Loads the packages beside this one from there, whatever a program has under their names: a folder, or a file
-    beside a script, comes before what is installed. Raises ImportError where such a module is loaded already."""
+    """Loads the packages beside this one from there, even if a program has a folder or file of these names beside its
+    script, which Python would find first. Raises ImportError if such a module is loaded already."""
     place = str(Path(__file__).resolve().parent.parent)
     for name in _BESIDE:
         found = PathFinder.find_spec(name, [place])
@@ -123,7 +123,7 @@ _FOUND_IN = {name: module for module, names in _PLACES.items() for name in names
 
 
 def __getattr__(name: str) -> Any:
-    """The library's names are loaded when they are used: the command line does without them."""
+    """Loads the library's names at their first use: the command line does not need them."""
     if name not in _FOUND_IN:
         raise AttributeError(f"module 'shoal' has no attribute '{name}'")
     from importlib import import_module

@@ -1,4 +1,4 @@
-"""Access to the node's ports by the configuration: the file of host rules, the certificate for TLS."""
+"""Access to the node's ports: the file of host rules, and the certificate for TLS."""
 
 from __future__ import annotations
 
@@ -37,8 +37,8 @@ def host_rules(config: Config) -> Sequence[Rule]:
 
 
 def mock_key(data: Path, cluster_secret: bytes = b"") -> bytes:
-    """The key of the salts that unknown roles are asked with: of the cluster, or kept in the directory of a node alone.
-    Raises OSError."""
+    """The key for the salts of unknown roles: of the cluster, or kept in the directory of a single node. Raises
+    OSError."""
     if cluster_secret:
         return hmac.digest(cluster_secret, b"salts of unknown roles", "sha256")
     path = data / "mock-key"
@@ -72,8 +72,8 @@ def client_tls(config: Config) -> ssl.SSLContext | None:
 
 
 def admin_tls(config: Config) -> ssl.SSLContext | None:
-    """TLS on the administration port, with the SQL port's certificate: where it is asked for, and always beyond this
-    machine, so that no password goes there in the clear. Raises ConfigError."""
+    """TLS on the administration port, with the SQL port's certificate: on request, and always beyond this machine, so
+    that no password is sent unencrypted. Raises ConfigError."""
     address = config.admin_address
     if address is None or (is_loopback(address[0]) and not config.admin.startswith(HTTPS)):
         return None

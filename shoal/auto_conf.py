@@ -2,8 +2,8 @@
 
     name = 'value'
 
-A line each, quotes in values doubled. It is written whole and put in the place of the one before; whoever writes it by
-hand writes what ALTER SYSTEM takes.
+One line each, with doubled quotes in values. The file is written whole and replaces the old one. A manual edit must
+have the same form.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ def read(data: Path) -> list[AutoConfEntry]:
 
 
 def change(data: Path, name: str | None, value: str | None) -> None:
-    """Sets one, takes one out (a value of None), or all (a name of None); on disk when it returns. Raises
+    """Sets one, removes one (a value of None), or all (a name of None); on disk when it returns. Raises
     DamagedFileError, OSError."""
     kept = [] if name is None else [entry for entry in read(data) if entry.name != name]
     if name is not None and value is not None:

@@ -1,4 +1,4 @@
-"""The `shoal` command: argparse, one function a sub-command, one clear line and a non-zero exit for what is wrong."""
+"""The `shoal` command: argparse, one function a sub-command, an error of one line and a non-zero exit status."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ def parser() -> argparse.ArgumentParser:
     serve.add_argument("--json", action="store_true", help=READY)
     config = commands.add_parser(
         "config",
-        help="show the settings in force and where each comes from",
+        help="show every setting with its source",
         description="Shows the settings that `shoal serve` would use with the same options, and the source of each.",
         epilog=CONFIG_EXAMPLES,
         formatter_class=argparse.RawDescriptionHelpFormatter,
@@ -88,7 +88,7 @@ def parser() -> argparse.ArgumentParser:
 
 
 def _settings(command: argparse.ArgumentParser) -> None:
-    """The settings that the command line has: their names are those of Config."""
+    """The settings of the command line; their names are those of Config."""
     command.add_argument("--data", metavar="DIR", help="directory of the database (default: ./shoal-data)")
     command.add_argument("--listen", metavar="HOST:PORT", help="address to listen on (default: 127.0.0.1:5432)")
     command.add_argument(
@@ -97,7 +97,9 @@ def _settings(command: argparse.ArgumentParser) -> None:
         help="address of the console, /metrics, /healthz and /readyz (default: none); https://HOST:PORT uses TLS, "
         "which is required on addresses that other machines reach",
     )
-    command.add_argument("--host-rules", metavar="FILE", help="who may connect from where, like pg_hba.conf")
+    command.add_argument(
+        "--host-rules", metavar="FILE", help="rules that admit clients by address, database and role, like pg_hba.conf"
+    )
     command.add_argument("--tls-cert", metavar="FILE", help="certificate in PEM; clients may then use TLS")
     command.add_argument("--tls-key", metavar="FILE", help="key of the certificate (default: in the same file)")
     command.add_argument(
@@ -165,7 +167,7 @@ def _router_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]
         epilog=ROUTER_EXAMPLES,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    router.add_argument("--cluster", metavar="zk://HOST:PORT,.../NAME", required=True, help="where its ZooKeeper is")
+    router.add_argument("--cluster", metavar="zk://HOST:PORT,.../NAME", required=True, help="address of its ZooKeeper")
     router.add_argument(
         "--listen",
         metavar="HOST:PORT",
@@ -174,7 +176,11 @@ def _router_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]
     )
     router.add_argument("--http", metavar="HOST:PORT", default="", help="address for SQL over HTTP (default: none)")
     router.add_argument(
-        "--max-connections", metavar="N", type=int, default=2000, help="most clients at a time (default: %(default)s)"
+        "--max-connections",
+        metavar="N",
+        type=int,
+        default=2000,
+        help="maximum number of clients (default: %(default)s)",
     )
     _log_format(router, "text")
     router.add_argument("--json", action="store_true", help=READY)

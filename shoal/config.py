@@ -1,8 +1,8 @@
-"""The server's configuration: defaults, then a TOML file, then what ALTER SYSTEM has set (shoal/auto_conf.py), then the
-environment, then the command line.
+"""The server's configuration. Later sources override earlier ones: defaults, a TOML file, ALTER SYSTEM
+(shoal/auto_conf.py), the environment, the command line.
 
-A setting's variable in the environment is SHOAL_ and its name in capitals: SHOAL_LISTEN=127.0.0.1:6543. One that is
-empty counts as not there.
+The environment variable of a setting is SHOAL_ and its name in capitals: SHOAL_LISTEN=127.0.0.1:6543. An empty variable
+is ignored.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ from types import MappingProxyType
 from shoal import auto_conf
 
 HTTPS = "https://"
-NOT_ALTERED = ("data", "cluster", "node")  # what says which directory and node it is
+NOT_ALTERED = ("data", "cluster", "node")  # the settings that identify the directory and the node
 
 
 class ConfigError(Exception):
-    """An error in the configuration; the message is one line."""
+    """An error in the configuration. The message is one line."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,34 +30,34 @@ class Config:
 
     data: str = "./shoal-data"
     listen: str = "127.0.0.1:5432"
-    host_rules: str = ""  # file of rules that say who may connect from where; '' lets in this machine only
-    tls_cert: str = ""  # PEM file with the certificate for TLS; '' is no TLS
-    tls_key: str = ""  # its key; '' if it is in the same file
-    admin: str = ""  # HOST:PORT of the administration port, https://HOST:PORT for TLS; '' is none
+    host_rules: str = ""  # file of host rules; '' allows connections from this machine only
+    tls_cert: str = ""  # PEM file with the certificate for TLS; '' disables TLS
+    tls_key: str = ""  # its key; '' if it is in the certificate file
+    admin: str = ""  # HOST:PORT of the administration port, https://HOST:PORT for TLS; '' disables it
     max_connections: int = 500
-    superuser_reserved_connections: int = 3  # of these, for superusers
-    log_format: str = "text"  # or json
-    log_min_duration_statement: int = -1  # milliseconds; statements that take as long are logged; -1: none
+    superuser_reserved_connections: int = 3  # of these connections, the number for superusers
+    log_format: str = "text"  # text or json
+    log_min_duration_statement: int = -1  # milliseconds; statements that take at least this long are logged; -1: none
     log_connections: bool = False  # and when they end
-    memory: int = 0  # that connections may hold in the server's process; 0: half of the machine's, or of its cgroup
+    memory: int = 0  # memory of all connections in the server's process; 0: half of the machine's, or of its cgroup
     columnar_memory: int = 2 << 30
     columnar_threads: int = 2
     columnar_spill: int = 0
-    cluster: str = ""  # zk://HOST:PORT,.../NAME; '' is a node alone
-    store: str = ""  # URL of the cluster's changelog store; '' is the one that the cluster already has
-    read_from: str = ""  # URL of a regional copy of the changelog store, by way of which this node follows
-    node: str = ""  # the node's name in the cluster; '' is the host's
-    session_timeout: float = 6.0  # after which ZooKeeper takes a silent node for dead
-    commit_timeout: float = 10.0  # how long a commit may wait for ZooKeeper and the store
-    checkpoint_interval: float = 3600.0  # between two checkpoints of a tablespace, if it has changed
+    cluster: str = ""  # zk://HOST:PORT,.../NAME; '' for a single node
+    store: str = ""  # URL of the cluster's changelog store; '' for the recorded one
+    read_from: str = ""  # URL of a regional copy of the changelog store, through which this node follows
+    node: str = ""  # the node's name in the cluster; '' for the host name
+    session_timeout: float = 6.0  # after which ZooKeeper ends the session of a silent node
+    commit_timeout: float = 10.0  # maximum time that a commit waits for ZooKeeper and the store
+    checkpoint_interval: float = 3600.0  # between two checkpoints of a changed tablespace
 
-    past_window: float = 5.0  # of which everything can be read from memory
-    history_retention: float = 0.0  # how far back the past is kept for time travel and backups; of a node alone
-    history_bytes: int = 4 << 30  # of changelog that is kept for it, of each tablespace
+    past_window: float = 5.0  # the maximum size of a table that is read from memory
+    history_retention: float = 0.0  # how long a single node keeps the past for time travel and backups
+    history_bytes: int = 4 << 30  # maximum changelog that is kept for it, for each tablespace
 
     @property
     def data_path(self) -> Path:
-        """`data` as an absolute path: the analytic worker has another working directory."""
+        """`data` as an absolute path, because the analytic worker has another working directory."""
         return Path(self.data).absolute()
 
     @property
@@ -67,7 +67,7 @@ class Config:
 
     @property
     def default_settings(self) -> dict[str, str]:
-        """The settings of sessions that the configuration decides."""
+        """The initial session settings that the configuration has."""
         connections = "on" if self.log_connections else "off"
         return {
             "log_min_duration_statement": str(self.log_min_duration_statement),
@@ -77,7 +77,7 @@ class Config:
 
     @property
     def admin_address(self) -> tuple[str, int] | None:
-        """Host and port of `admin`, if there is to be one. Raises ConfigError."""
+        """Host and port of `admin`, or None if it is not set. Raises ConfigError."""
         return host_and_port(self.admin.removeprefix(HTTPS)) if self.admin else None
 
 
@@ -91,8 +91,8 @@ def host_and_port(text: str) -> tuple[str, int]:
 
 @dataclass(frozen=True, slots=True)
 class Setting:
-    """A setting's current value and its source: default, file, ALTER SYSTEM, environment or flag. `file` and `line`:
-    the place in a file, if the value is from one."""
+    """A setting's current value and its source: default, file, ALTER SYSTEM, environment or flag. `file` and `line` are
+    the place in the file, if the value comes from one."""
 
     name: str
     value: object
@@ -115,12 +115,12 @@ class ConfigSources:
         return cls(None, {field.name: getattr(config, field.name) for field in fields(Config)}, {})
 
     def settings(self) -> list[Setting]:
-        """Raises ConfigError."""
+        """The settings by name. Raises ConfigError."""
         return resolve_settings(self.path, self.overrides, self.environment)
 
 
 def without_credentials(value: object) -> object:
-    """A value without the credentials of a URL, which would be refused where the URL is used."""
+    """A value without the credentials of a URL."""
     return re.sub(r"://[^/,]*@", "://***@", value) if isinstance(value, str) else value
 
 
@@ -138,8 +138,8 @@ def config_of_settings(settings: Iterable[Setting]) -> Config:
 def resolve_settings(
     path: str | None, overrides: Mapping[str, object], environment: Mapping[str, str]
 ) -> list[Setting]:
-    """Every setting with its value, and where that is from. `overrides`: what the command line says, None where it says
-    nothing. Raises ConfigError as `load`."""
+    """Every setting with its value and source. `overrides`: the values of the command line, None for an option that is
+    not given. Raises ConfigError as `load`."""
     known = {field.name: type(field.default) for field in fields(Config)}
     in_file = {} if path is None else read_file(path)
     altered: dict[str, auto_conf.AutoConfEntry] = {}
@@ -174,7 +174,7 @@ def read_file(path: str) -> dict[str, object]:
 
 
 def line_of(path: str, name: str) -> int | None:
-    """The line of the TOML file that sets it. Raises ConfigError."""
+    """The line of the TOML file that sets a setting. Raises ConfigError."""
     try:
         lines = Path(path).read_text(encoding="utf-8").splitlines()
     except OSError as error:
@@ -184,7 +184,7 @@ def line_of(path: str, name: str) -> int | None:
 
 
 def variable_of(name: str) -> str:
-    """The variable of the environment for a setting."""
+    """The environment variable of a setting."""
     return f"SHOAL_{name.upper()}"
 
 

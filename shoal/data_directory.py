@@ -1,4 +1,4 @@
-"""The tablespaces of a data directory, over changelogs that lie in it."""
+"""The tablespaces of a data directory, over changelogs in that directory."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ def open_spaces(
     logs: dict[bytes, LocalChangelog] | None = None,
     keep: bool = False,
 ) -> LocalTablespaces:
-    """The tablespaces of a data directory over local changelogs, to be opened. `loop`: the engine's thread runs it.
-    `logs` gets the changelogs, by tablespace id; `keep`: nothing of them is retired until the past is looked after
+    """The tablespaces of a data directory over local changelogs, not opened yet. `loop`: the loop of the engine's
+    thread. `logs` gets the changelogs by tablespace id. With `keep`, no segment is removed until history is managed
     (shoal/history.py)."""
     opened = {} if logs is None else logs
 
     def thread(work: Callable[[], None]) -> None:
-        with contextlib.suppress(RuntimeError):  # the loop is closed: the process is ending
+        with contextlib.suppress(RuntimeError):  # the event loop is closed, because the process is ending
             engine_thread(work)
 
     def open_log(
@@ -49,5 +49,5 @@ def open_store(
     fatal: Callable[[BaseException], None],
     loop: asyncio.AbstractEventLoop | None = None,
 ) -> Tablespace:
-    """pg_default of a data directory that has no other tablespace, over its local changelog."""
+    """pg_default of a data directory without other tablespaces, over its local changelog."""
     return open_spaces(data, engine_thread, fatal, loop).open()

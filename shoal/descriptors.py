@@ -1,4 +1,4 @@
-"""Raises the limit of files that the server's process may open: connections, tables, the changelog, bulk runs."""
+"""Raises the limit of open files of the server's process: connections, tables, the changelog, bulk runs."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ import resource
 
 log = logging.getLogger("shoal")
 
-OWN = 200  # what the server has open beside its connections, and a statement's files
+OWN = 200  # open files beside connections, and the files of a statement
 MOST = 1 << 20
 
 
 def raise_limit(connections: int) -> None:
-    """Raises the process's soft limit to the hard one, and says so in the log where that is short of what so many
-    connections may need."""
+    """Raises the process's soft limit to the hard one, and logs a warning if that is too low for the number of
+    connections."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     wanted = MOST if hard == resource.RLIM_INFINITY else min(hard, MOST)
     if soft != resource.RLIM_INFINITY and soft < wanted:

@@ -1,5 +1,5 @@
-"""Watches whether the data directory is still there. A process keeps files that are removed while it has them open. So
-the node would go on to acknowledge commits in files that nobody finds again after its end."""
+"""Ends the node when its data directory disappears. Files that are removed stay readable and writable for the process
+that has them open. So without this check the node would acknowledge commits in files that are lost when it ends."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from catalog.errors import SqlError
 from replication.background import BackgroundTask
 
 INTERVAL = 2.0  # seconds
-NEEDED = (Path("lock"), Path("rows") / "data.mdb")  # of every node, from its start to its end
+NEEDED = (Path("lock"), Path("rows") / "data.mdb")  # every node has it from its start to its end
 
 
 class DirectoryWatch(BackgroundTask):
-    """`fatal` is told once."""
+    """`fatal` is called once."""
 
     def __init__(self, data: Path, fatal: Callable[[BaseException], None], interval: float = INTERVAL) -> None:
         self._data = data
@@ -33,7 +33,7 @@ class DirectoryWatch(BackgroundTask):
                 return
 
     def find_problem(self) -> str:
-        """The problem with the directory, '' for none."""
+        """The problem with the directory, or ''."""
         for name in NEEDED:
             if not (self._data / name).exists():
                 return f"{self._data / name} has been removed while this node was using it"

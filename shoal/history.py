@@ -1,15 +1,15 @@
-"""The history of a single node: it keeps changelog and checkpoints as far back as its settings say.
+"""The history of a single node: it keeps changelog and checkpoints as long as its settings require.
 
-    DATA/changelog/                            the segments, held back from being retired
+    DATA/changelog/                            the segments, which are not removed
     DATA/history/<ts>/checkpoint-<lsn>/...     checkpoints to start from, which share files (engine/checkpoint)
-    DATA/dropped/<ts>/changelog/               the segments of a tablespace that was dropped no longer ago than that
+    DATA/dropped/<ts>/changelog/               the segments of a tablespace that was dropped within that time
 
-Any LSN can be reached from a checkpoint below it as long as the log goes on behind that. So the oldest one that is kept
-says how far back the past goes: it is the newest one that is older than `retention`, or a later one where the log
-behind it has more than `limit` bytes. A new one is written when a quarter of either has gone by since the last. A log
-that still has its first entry needs none.
+An LSN can be read from an earlier checkpoint if the log continues after that checkpoint. So the oldest kept checkpoint
+limits the past. It is the newest checkpoint that is older than `retention`, or a later one if the log after it has more
+than `limit` bytes. A checkpoint is written when a quarter of either limit has passed since the last one. A log that
+still has its first entry needs no checkpoint.
 
-In a cluster the ledgers and checkpoints of the store do the same.
+In a cluster the store keeps ledgers and checkpoints for the same purpose.
 """
 
 from __future__ import annotations
@@ -53,12 +53,12 @@ log = logging.getLogger("shoal.history")
 FOLDER = "history"
 HOLDER = "history"
 LOOK_SECONDS = 10.0
-PARTS = 4  # checkpoints in the time, or the bytes, that are kept
+PARTS = 4  # number of checkpoints in the kept time, or in the kept bytes
 
 
 class LocalHistory:
-    """`retention` in seconds, more than 0; `limit` in bytes of changelog, of each tablespace. `log_of` gives the
-    changelog of a tablespace, by id, `spaces` knows those that were dropped. On the engine's thread."""
+    """`retention` in seconds, more than 0; `limit` in bytes of changelog, for each tablespace. `log_of` returns the
+    changelog of a tablespace by id, and `spaces` has the dropped tablespaces. Used on the engine's thread."""
 
     def __init__(
         self,
@@ -76,14 +76,14 @@ class LocalHistory:
         self._retention = round(retention * 1_000_000)
         self._limit = limit
         self.files = FileStore(str(data / FOLDER))
-        self._checkpoints: dict[bytes, list[Manifest]] = {}  # by tablespace, in order
+        self._checkpoints: dict[bytes, list[Manifest]] = {}  # by tablespace, oldest first
         self._task: asyncio.Task[None] | None = None
 
     def start(self) -> None:
         self._task = run_in_background(self._run())
 
     async def close(self) -> None:
-        """Stops, and drops a checkpoint that is being written."""
+        """Stops, and abandons a checkpoint that is being written."""
         if self._task is not None:
             self._task.cancel()
             await asyncio.wait((self._task,))
@@ -94,11 +94,11 @@ class LocalHistory:
             try:
                 await self.run_once()
             except (SqlError, StoreUnavailableError, OSError) as error:
-                log.warning("the past is not looked after for now: %s", error)
+                log.warning("cannot maintain the history now: %s", error)
             await asyncio.sleep(min(LOOK_SECONDS, self._retention / 1e6 / PARTS))
 
     async def run_once(self) -> None:
-        """Writes the checkpoints that are due, and removes history that is older than the settings say."""
+        """Writes the checkpoints that are due, and removes history that is older than the settings require."""
         for name, space in spaces_of(self.node).items():
             await self._keep_history(name, space)
         now = time.time_ns() // 1000
@@ -117,7 +117,7 @@ class LocalHistory:
         return [Gone(identity, item.lsn, self.log_of(identity).last_lsn or 0) for identity, item in dropped]
 
     async def checkpoints(self, tablespace: bytes) -> Sequence[Manifest]:
-        """The checkpoints from which every later LSN can be reached, in order."""
+        """The checkpoints from which every later LSN can be read, oldest first."""
         known = self._checkpoints.get(tablespace)
         if known is None:
             root = tablespace.hex()
@@ -127,7 +127,7 @@ class LocalHistory:
         return [manifest for manifest in known if oldest is None or oldest <= manifest.lsn + 1]
 
     def past(self, tablespace: bytes) -> LocalPast:
-        """The past of a tablespace, by id, for its readers."""
+        """The past of a tablespace, by id."""
         return LocalPast(self, tablespace)
 
     async def _keep_history(self, name: str, space: Tablespace) -> None:
@@ -136,7 +136,7 @@ class LocalHistory:
         usable = list(await self.checkpoints(identity))
         now = self.node.clock()
         oldest = changelog.first_complete_lsn()
-        whole = oldest is None or oldest == 1  # nothing of it has been dropped yet
+        whole = oldest is None or oldest == 1  # nothing of it has been removed yet
         newest = usable[-1] if usable else None
         start = newest.lsn if newest is not None else 0 if whole else None
         since = now - (newest.created if newest is not None else self.node.started)
@@ -154,7 +154,7 @@ class LocalHistory:
         await self._remove(identity.hex(), gone, kept)
 
     def _oldest_needed(self, changelog: LocalChangelog, usable: Sequence[Manifest], now: int) -> Manifest | None:
-        """The oldest checkpoint that is still wanted; None while everything is, from the first entry on."""
+        """The oldest checkpoint that is needed. None while everything is needed, from the first entry."""
         old = [manifest for manifest in usable if manifest.created <= now - self._retention]
         first = old[-1] if old else None
         wanted = 0 if first is None else first.lsn
@@ -166,7 +166,7 @@ class LocalHistory:
         return first
 
     def _bytes_after(self, changelog: LocalChangelog, lsn: int) -> int:
-        """About how many bytes of changelog there are behind an LSN."""
+        """The approximate number of bytes of changelog after an LSN."""
         segments = changelog.segments()  # there is none before the chain begins
         following = (start for start, _ in segments[1:])
         return sum(size for (_, size), end in zip_longest(segments, following) if end is None or end > lsn + 1)
@@ -205,7 +205,7 @@ class LocalHistory:
 
 
 class LocalPast:
-    """engine.past.far.Source of a tablespace of a node alone."""
+    """An engine.past.far.Source of a single node's tablespace."""
 
     def __init__(self, history: LocalHistory, tablespace: bytes) -> None:
         self._history = history

@@ -1,12 +1,12 @@
-"""The server's log: lines on standard error, as text for people or as JSON for machines. Whoever starts the server
-keeps, sends and rotates them (systemd's journal, Docker, Promtail).
+"""The server's log: lines on standard error, as text or as JSON. The program that starts the server keeps, sends and
+rotates them (systemd's journal, Docker, Promtail).
 
     text   2026-11-20 18:00:00,123 shoal.statement ERROR division by zero session=4711 sqlstate=22012 ...
     json   {"time":"2026-11-20T18:00:00.123456Z","level":"error","logger":"shoal.statement","node":"n1",
-            "message":"division by zero","session":4711,"sqlstate":"22012",...}
+           "message":"division by zero","session":4711,"sqlstate":"22012",...}
 
-What belongs to a line beside its message is given as `extra={"fields": {...}}`. A message is one line, whatever stands
-in it: names that clients choose could otherwise make up lines of their own, or move a terminal's cursor.
+Other fields of a line are passed as `extra={"fields": {...}}`. A message is always one line, because names that clients
+choose could otherwise forge log lines or move a terminal's cursor.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class TextFormatter(logging.Formatter):
         )
 
     def formatException(self, exc_info: Any) -> str:  # noqa: N802
-        """Formats an exception with indented lines, so that no text of an error begins a line of the log."""
+        """Formats an exception with indented lines, so that no text of an error looks like a new line of the log."""
         return "\n".join("    " + one_line(line) for line in super().formatException(exc_info).split("\n"))
 
 
@@ -58,7 +58,7 @@ class JsonFormatter(logging.Formatter):
 
 
 def configure(form: str, node: str) -> None:
-    """Sends every log line to standard error in this form. Raises ConfigError for one that there is not."""
+    """Sends all log lines to standard error in this format. Raises ConfigError for an unknown format."""
     if form not in FORMATS:
         raise ConfigError(f'"{form}" is not a log format; the formats are {" and ".join(FORMATS)}')
     handler = logging.StreamHandler()

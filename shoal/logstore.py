@@ -1,6 +1,6 @@
 """`shoal logstore`: keeps the changelogs of clusters in a directory and serves them over HTTP.
 
-A process of its own, on any machine: several of them make a quorum. It knows nothing of what is in its objects.
+It is a process of its own, on any machine. Several of them form a quorum store. It does not interpret its objects.
 """
 
 from __future__ import annotations
@@ -38,11 +38,11 @@ def logstore(
     log_format: str = "text",
     as_json: bool = False,
 ) -> int:
-    """Serves until SIGTERM or SIGINT, with TLS if there is a certificate (replication/stores/tls.py); returns the exit
-    status. `as_json`: it tells its address as a JSON object. Raises ConfigError, SqlError."""
+    """Serves until SIGTERM or SIGINT, with TLS if there is a certificate (replication/stores/tls.py), and returns the
+    exit status. `as_json`: prints its address as a JSON object. Raises ConfigError, SqlError."""
     if (key or client_ca) and not cert:
         raise ConfigError("--tls-key and --tls-client-ca need --tls-cert")
-    # The threads that write must win the interpreter back from the loop, which takes up to this long.
+    # The writing threads wait this long at most to get the interpreter lock back from the loop.
     sys.setswitchinterval(0.0005)
     ignore_hangup()
     os.umask(0o077)
@@ -58,7 +58,7 @@ def logstore(
         try:
             renew_certificate((tls,), cert, key)
         except SqlError as error:
-            logging.getLogger("shoal.logstore").error("the certificate stays as it is: %s", error)
+            logging.getLogger("shoal.logstore").error("the certificate is not changed: %s", error)
 
     status: int = uvloop.run(_run(data, host, port, secret, tls, as_json, renew))
     return status
@@ -90,7 +90,7 @@ async def _run(
         raise ConfigError(f"{error.message}. {error.hint}") from error
     place = f"[{host}]:{bound}" if ":" in host else f"{host}:{bound}"
     if tls is None and not is_loopback(host):
-        logging.getLogger("shoal.logstore").warning("requests and the secret are not encrypted on their way")
+        logging.getLogger("shoal.logstore").warning("requests and the secret are sent unencrypted")
     url = f"{'log' if tls is None else 'logs'}://{place}"
     print(orjson.dumps({"ready": url}).decode() if as_json else f"shoal logstore ready: {url}", flush=True)
     await stop.wait()

@@ -1,9 +1,9 @@
-"""Reloads the configuration of a running server on SIGHUP or pg_reload_conf(), changes it for ALTER SYSTEM, and shows
-it to pg_settings.
+"""Reloads the configuration of a running server on SIGHUP or pg_reload_conf(), changes it for ALTER SYSTEM, and
+provides it to pg_settings.
 
-Everything is read and checked before anything changes: an error leaves the configuration as it is, and is logged. A new
-certificate is put into the existing TLS contexts, so that both ports use it for new connections. Settings that need a
-restart keep their values, and are named in the log.
+Everything is read and checked before anything changes. An error is logged, and leaves the configuration unchanged. A
+new certificate is loaded into the existing TLS contexts, so both ports use it for new connections. Settings that need a
+restart keep their values, and the log names them.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("shoal")
 
-OF_SESSIONS = frozenset(("log_min_duration_statement", "log_connections"))  # they start with what the server has
+OF_SESSIONS = frozenset(("log_min_duration_statement", "log_connections"))  # new sessions start with the server's value
 CHANGEABLE = OF_SESSIONS | {name for name, item in SERVER_DEFINITIONS.items() if item.context == "sighup"}
 _SOURCES = {
     "file": "configuration file",
@@ -55,17 +55,17 @@ _SOURCES = {
 
 
 def ignore_hangup() -> None:
-    """Ignores SIGHUP until the server handles it. To be called before any thread or process is started."""
+    """Ignores SIGHUP until the server handles it. Call it before any thread or process is started."""
     signal.signal(signal.SIGHUP, signal.SIG_IGN)
 
 
 def on_hangup(call: Callable[[], object]) -> None:
-    """Calls it in the running loop at each SIGHUP."""
+    """Calls a function in the running loop at each SIGHUP."""
     asyncio.get_running_loop().add_signal_handler(signal.SIGHUP, call)
 
 
 def default_settings(config: Config) -> dict[str, str]:
-    """The initial settings of sessions: those of the configuration, and those of ALTER SYSTEM. Raises ConfigError."""
+    """The initial settings of sessions: from the configuration and from ALTER SYSTEM. Raises ConfigError."""
     return config.default_settings | {
         entry.name: entry.value for entry in _altered_settings(config.data_path) if entry.name not in _FIELDS
     }
@@ -75,7 +75,7 @@ _FIELDS = frozenset(field.name for field in fields(Config))
 
 
 def _altered_settings(data: Path) -> list[auto_conf.AutoConfEntry]:
-    """The settings of ALTER SYSTEM, checked once more because the file may have been written by hand. Raises
+    """The settings of ALTER SYSTEM. They are checked again because the file may have been edited. Raises
     ConfigError."""
     try:
         found = auto_conf.read(data)
@@ -91,15 +91,15 @@ def _altered_settings(data: Path) -> list[auto_conf.AutoConfEntry]:
 
 @dataclass
 class Reload:
-    """The engine's Configuration. `sources`: those of the start."""
+    """The engine's Configuration. `sources`: the sources at the start."""
 
     sources: ConfigSources
     config: Config
     node: Node
     server: Server
     admin: Admin | None
-    name: str  # the node's, in the log
-    memory: int  # what `memory` = 0 stands for
+    name: str  # the node's name in the log
+    memory: int  # the value of `memory` = 0
     pending: frozenset[str] = frozenset()
 
     def __post_init__(self) -> None:
@@ -154,7 +154,7 @@ class Reload:
             self.server.tls = fresh
 
     def _use_defaults(self, new: dict[str, str]) -> None:
-        """Changes the settings of sessions that have not set them."""
+        """Changes the default settings of sessions that have not set them."""
         before, self.node.default_settings = self.node.default_settings, new
         names = [name for name in {**before, **new} if before.get(name) != new.get(name)]
         for session in list(open_sessions(self.node).values()):
@@ -172,7 +172,7 @@ class Reload:
                 log.warning('"%s" cannot be changed without restarting the server', name)
         self.config = new
 
-    # ---- what sessions ask --------------------------------------------------------------------------------------
+    # ---- for sessions -------------------------------------------------------------------------------------------
 
     def _find_origins(self, settings: Sequence[Setting]) -> dict[str, Origin]:
         found = {

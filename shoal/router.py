@@ -1,6 +1,6 @@
-"""`shoal router`: connects the directory in ZooKeeper, the TCP router and SQL over HTTP, and runs them until a signal.
+"""`shoal router`: runs the TCP router and SQL over HTTP, with the directory in ZooKeeper, until a signal.
 
-Stop (SIGTERM, SIGINT): no new clients, idle ones are told, running statements finish.
+At SIGTERM or SIGINT it accepts no new clients, ends idle ones with an error, and lets running statements finish.
 """
 
 from __future__ import annotations
@@ -34,18 +34,19 @@ log = logging.getLogger("shoal")
 
 @dataclass(frozen=True, slots=True)
 class RouterConfig:
-    """`http` is '' where there is to be none. Addresses are HOST:PORT, `cluster` is zk://HOST:PORT,.../NAME."""
+    """`http` is '' to disable SQL over HTTP. Addresses are HOST:PORT, `cluster` is zk://HOST:PORT,.../NAME."""
 
     cluster: str
     listen: str = "127.0.0.1:5432"
     http: str = ""
     max_connections: int = 2000
     log_format: str = "text"
-    as_json: bool = False  # it tells its addresses as a JSON object
+    as_json: bool = False  # prints its addresses as a JSON object
 
 
 def route(config: RouterConfig) -> int:
-    """Runs the router; returns the exit status. Raises ConfigError, and SqlError for a cluster that cannot be read."""
+    """Runs the router, and returns the exit status. Raises ConfigError, and SqlError for a cluster that cannot be
+    read."""
     ignore_hangup()
     configure(config.log_format, socket.gethostname())
     logging.getLogger("aiohttp.access").setLevel(logging.WARNING)
@@ -63,7 +64,7 @@ async def _run(config: RouterConfig) -> int:
     loop = asyncio.get_running_loop()
     stop = asyncio.Event()
     stop_on_failure(loop, _fail)
-    on_hangup(lambda: None)  # it has nothing to read again
+    on_hangup(lambda: None)  # the router has no configuration to reload
     directory = CoordinatedDirectory(partial(open_coordination, config.cluster))
     await directory.start()
     try:
@@ -91,7 +92,7 @@ async def _run(config: RouterConfig) -> int:
 
 @contextlib.asynccontextmanager
 async def serve_http(router: Router, listen: str) -> AsyncIterator[str]:
-    """SQL over HTTP on an address; its URL is given, '' for no address. Raises ConfigError."""
+    """Serves SQL over HTTP on an address, and yields its URL. Does nothing for ''. Raises ConfigError."""
     if not listen:
         yield ""
         return

@@ -1,8 +1,9 @@
 """The composition root: connects store, changelog, columnar worker, node and server, and runs them until a signal.
 
-Start: lock and recover the directory, read the catalog, listen, say so. Stop (SIGTERM, SIGINT): no new connections,
-running statements finish, sequences settle, the memtable is flushed. SIGKILL at any moment loses nothing acknowledged:
-start-up replays the changelog. SIGHUP has the configuration read again (shoal/reload.py).
+start              locks and recovers the directory, reads the catalog, listens, prints its address
+SIGTERM, SIGINT    stops: no new connections, running statements finish, sequences and the memtable are written
+SIGHUP             reloads the configuration (shoal/reload.py)
+SIGKILL            loses no acknowledged commit at any moment: the next start replays the changelog
 """
 
 from __future__ import annotations
@@ -57,16 +58,16 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("shoal")
 
-CLUSTER_MARKER = "cluster.json"  # shoal/cluster/membership.py: alone, the node would make another history
+CLUSTER_MARKER = "cluster.json"  # of a cluster's node (membership.py), which must not start alone
 
 
 def serve(config: Config, as_json: bool = False, sources: ConfigSources | None = None) -> int:
-    """Runs the server; returns the exit status. `as_json`: it tells its addresses as a JSON object. `again`: reads the
-    configuration once more."""
+    """Runs the server, and returns the exit status. `as_json`: prints its addresses as a JSON object. `sources`:
+    the sources of the configuration, which a reload reads again."""
     ignore_hangup()
     refuse_pandas()
-    os.umask(0o077)  # what the server makes is for its user alone
-    # Threads that load, flush and write files take turns with the engine's thread all the time, and each turn would
+    os.umask(0o077)  # the server's files are for its user only
+    # Threads that load, flush and write files alternate with the engine's thread all the time, and each switch would
     # wait up to Python's default of 5 ms for the interpreter lock.
     sys.setswitchinterval(0.0001)
     raise_stack_limits()
@@ -78,7 +79,7 @@ def serve(config: Config, as_json: bool = False, sources: ConfigSources | None =
 
 
 def _node_name(config: Config) -> str:
-    """The node's, in the log."""
+    """The node's name in the log."""
     return config.node or (socket.gethostname() if config.cluster else THIS_NODE)
 
 
@@ -91,9 +92,9 @@ async def _run(config: Config, as_json: bool, sources: ConfigSources) -> int:
     def fatal(error: BaseException) -> None:
         known = isinstance(
             error, OSError | SqlError
-        )  # an error of the disk or its data, for which the traceback tells nothing more
+        )  # an error of the disk or its data, for which a traceback is of no use
         log.critical("stopping after an unrecoverable error: %s", error, exc_info=None if known else error)
-        os._exit(70)  # nothing may be acknowledged or answered any more; what was acknowledged is on disk
+        os._exit(70)  # the process must not acknowledge or answer anything more; acknowledged commits are on disk
 
     stop_on_failure(loop, fatal)
     async with _admin_port(config) as admin:
@@ -109,7 +110,7 @@ async def _run_node(
     sources: ConfigSources,
 ) -> int:
     if config.cluster:
-        from shoal.cluster.member import ClusterMember  # a node alone needs neither ZooKeeper's client nor stores
+        from shoal.cluster.member import ClusterMember  # a single node needs neither ZooKeeper's client nor stores
 
         member = ClusterMember(config, fatal, "" if admin is None else admin.url_address)
         await member.start()
@@ -125,8 +126,8 @@ async def _run_node(
 
 @contextlib.asynccontextmanager
 async def open_single_node(config: Config, fatal: Callable[[BaseException], None]) -> AsyncIterator[Node]:
-    """The node of a directory that belongs to no cluster, from its recovery to its last flush. `fatal` is told, on any
-    thread, when commits cannot be made durable or memory cannot be trusted. Raises ConfigError, and SqlError for a
+    """The node of a directory that belongs to no cluster, from recovery to the last flush. `fatal` is called, on any
+    thread, when commits cannot be made durable or memory may be corrupt. Raises ConfigError, and SqlError for a
     directory that is in use or damaged."""
     data = config.data_path
     if (data / CLUSTER_MARKER).exists():
@@ -135,7 +136,7 @@ async def open_single_node(config: Config, fatal: Callable[[BaseException], None
     logs: dict[bytes, LocalChangelog] = {}
     spaces = open_spaces(data, loop.call_soon_threadsafe, fatal, loop, logs, keep=config.history_retention > 0)
     store = spaces.open()
-    async with contextlib.AsyncExitStack() as undo:  # whatever fails from here on leaves nothing that runs
+    async with contextlib.AsyncExitStack() as undo:  # after any failure from here on, everything is closed
         undo.callback(spaces.close)
         worker = WorkerClient(
             store,
@@ -159,21 +160,21 @@ async def open_single_node(config: Config, fatal: Callable[[BaseException], None
 
 
 async def _close_worker(worker: WorkerClient) -> None:
-    """Closes the worker and ignores its errors, because it has only copies."""
+    """Closes the worker and ignores its errors, because it holds copies only."""
     with contextlib.suppress(Exception):
         await worker.close()
 
 
 @contextlib.asynccontextmanager
 async def _admin_port(config: Config) -> AsyncIterator[Admin | None]:
-    """The administration port, if there is to be one. Raises ConfigError."""
+    """The administration port, or None if it is not configured. Raises ConfigError."""
     address = config.admin_address
     if address is None:
         yield None
         return
     from shoal.admin.groups import (
         GROUPS,
-    )  # imported only where there is such a port, because the HTTP library takes long to load
+    )  # imported here because the HTTP library takes long to load
     from shoal.admin.server import Admin
 
     admin = Admin(*address, GROUPS, host_rules(config), admin_tls(config))
@@ -188,7 +189,7 @@ async def _admin_port(config: Config) -> AsyncIterator[Admin | None]:
 async def _history(
     config: Config, node: Node, log_of: Callable[[bytes], LocalChangelog], spaces: LocalTablespaces
 ) -> AsyncIterator[None]:
-    """Lets sessions read the past of a single node, and keeps its history, within the context."""
+    """Lets sessions read the past of a single node, and manages its history, within the context."""
     data = config.data_path
     history = None
     if config.history_retention > 0:
@@ -210,8 +211,8 @@ async def _history(
 
 
 def memory_of_machine() -> int:
-    """Bytes of memory that this process may have: the machine's, or less where its control group says so (cgroup v2,
-    then v1)."""
+    """Bytes of memory that this process may use: those of the machine, or of its control group if that is less (cgroup
+    v2, then v1)."""
     found = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     for path in ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes"):
         with contextlib.suppress(OSError, ValueError):
@@ -228,7 +229,7 @@ async def _serve_clients(
     as_json: bool,
     sources: ConfigSources,
 ) -> None:
-    """Lets clients in until `stop`, and then ends their sessions. Raises ConfigError."""
+    """Accepts clients until `stop`, and then ends their sessions. Raises ConfigError."""
     host, port = config.address
     node.default_settings = default_settings(config)
     memory = memory_of_machine() // 2
@@ -270,7 +271,7 @@ async def _serve_clients(
 
 @dataclass(frozen=True, slots=True)
 class ReadyMessage:
-    """The message of a server that is ready for clients: its address, and its administration port."""
+    """The message of a server that is ready: its address, and its administration port."""
 
     url: str
     administration: str | None
@@ -286,7 +287,7 @@ class ReadyMessage:
 
 
 async def end_clients(server: Server) -> None:
-    """Ends the sessions, and the tasks that ended sessions have left."""
+    """Ends the sessions, and the remaining tasks of ended sessions."""
     await server.stop()
     server.node.exported.close()
     server.node.stages.close()

@@ -1,9 +1,9 @@
-"""Sets the stack sizes of threads to what Python's recursion limit needs.
+"""Sets the stack sizes of threads to the size that Python's recursion limit needs.
 
-Nested SQL is parsed, analysed, planned and compiled by recursion, up to RECURSION_LIMIT calls of Python; what goes
-deeper is refused (54001). But a call may stand on up to about 1 kB of the C stack (`sorted` with a key takes most), and
-the usual 8 MB end long before 20,000 of those: the process would end by SIGSEGV where it should refuse. So threads that
-run the engine have STACK bytes: of addresses, not of memory, until they are used.
+Nested SQL is parsed, analysed, planned and compiled by recursion, up to RECURSION_LIMIT calls of Python. Deeper nesting
+is refused (54001). A call may use up to about 1 kB of the C stack (`sorted` with a key uses most), and the usual 8 MB
+end long before 20,000 calls: the process would end by SIGSEGV in place of an error. So threads that run the engine have
+STACK bytes. These are addresses, and use memory only when touched.
 """
 
 from __future__ import annotations
@@ -17,17 +17,19 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from typing import ParamSpec, TypeVar
 
 RECURSION_LIMIT = 20_000  # calls of Python
-STACK = 64 << 20  # bytes: 3.3 kB a call
+STACK = 64 << 20  # bytes: 3.3 kB for each call
 
 Arguments = ParamSpec("Arguments")
 Result = TypeVar("Result")
 
 
 def raise_stack_limits() -> None:
-    """Gives the main thread, which must be the caller, and threads that start later their stacks, and then Python its
-    limit: a lower one where the process may not have so large a stack (the hard limit of `ulimit -s`).
+    """Raises the stack limits of the main thread, which must be the caller, and of threads that start later, and then
+    Python's recursion limit. The recursion limit is lower if the process may not have so large a stack (the hard limit
+    of `ulimit -s`).
 
-    Linux lets the main thread's stack grow to the limit of the moment, and keeps 128 MB of addresses below it free.
+    Linux lets the main thread's stack grow to the limit in force at that moment, and keeps 128 MB of addresses below it
+    free.
     """
     soft, hard = resource.getrlimit(resource.RLIMIT_STACK)
     room = STACK if hard == resource.RLIM_INFINITY else min(STACK, hard)
@@ -39,7 +41,8 @@ def raise_stack_limits() -> None:
 
 @contextlib.contextmanager
 def deep_thread() -> Iterator[None]:
-    """A thread that is started within has such a stack; Python's limit, which threads share, is raised."""
+    """Threads that start within this context have such a stack. Python's recursion limit, which threads share, is
+    raised."""
     before = threading.stack_size(STACK)
     try:
         sys.setrecursionlimit(max(sys.getrecursionlimit(), RECURSION_LIMIT))
@@ -49,8 +52,7 @@ def deep_thread() -> Iterator[None]:
 
 
 class DeepExecutor(ThreadPoolExecutor):
-    """An executor whose threads, which start when there is work for them, have such stacks: long texts are planned
-    there."""
+    """An executor whose threads have such stacks. It plans long texts. The threads start when there is work."""
 
     def submit(
         self, work: Callable[Arguments, Result], /, *arguments: Arguments.args, **named: Arguments.kwargs

@@ -1,4 +1,4 @@
-"""Translates Spark's filters into SQL conditions. A filter that might mean something else in SQL stays with Spark."""
+"""Translates Spark's filters into SQL conditions. Spark evaluates a filter that may have another meaning in SQL."""
 
 from __future__ import annotations
 
@@ -31,11 +31,11 @@ _TEXTS = ("text", "varchar")
 
 
 class UnsupportedFilter(Exception):  # noqa: N818 - not an error: Spark evaluates the filter
-    """The filter stays with Spark."""
+    """Spark must evaluate the filter itself."""
 
 
 def condition(item: d.Filter, columns: Mapping[str, SqlColumn]) -> str | None:
-    """The filter as SQL; None for one that stays with Spark. `columns` by name."""
+    """The filter as SQL, or None if Spark must evaluate it. `columns` by name."""
     try:
         return _condition(item, columns)
     except UnsupportedFilter:
@@ -76,7 +76,7 @@ def _escape_pattern(item: Any, column: SqlColumn) -> str:
 
 
 def literal(value: object, column: SqlColumn) -> str:
-    """A value that is compared with a column. Raises Unsure."""
+    """A value that is compared with a column. Raises UnsupportedFilter."""
     kind = column.type_name
     if value is None:
         return "NULL"

@@ -1,4 +1,5 @@
-"""The options of a read or a write, checked. Names are those of Spark's JDBC source where they mean the same."""
+"""Checks the options of a read or a write. Their names are those of Spark's JDBC source where the meaning is the
+same."""
 
 from __future__ import annotations
 
@@ -27,12 +28,12 @@ _NOTHING_GIVEN = (
 
 
 class OptionError(ValueError):
-    """An option that is missing, unknown or wrong; the text never has a value that may hold a secret."""
+    """An option that is missing, unknown or wrong. The text contains no value that may be a secret."""
 
 
 @dataclass(frozen=True)
 class ShoalOptions:
-    """`conninfo` is a secret: it is in no representation, and never in an error."""
+    """`conninfo` is a secret: it is never in a representation or in an error."""
 
     conninfo: str = field(repr=False)
     dbtable: str | None = None
@@ -58,7 +59,7 @@ class ShoalOptions:
 
     @property
     def table(self) -> str | None:
-        """The table's name, where it is one and no query."""
+        """The table's name, if it is a table and not a query."""
         if self.query is not None or self.dbtable is None or self.dbtable.lstrip().startswith("("):
             return None
         return self.dbtable
@@ -123,8 +124,8 @@ def _number(options: Mapping[str, str], name: str) -> int | None:
 
 
 def _conninfo(options: Mapping[str, str]) -> str:
-    """libpq's connection string of the url, in libpq's form or in JDBC's, with user and password where they are given
-    apart."""
+    """libpq's connection string, from a url in libpq's or JDBC's form, with the separate user and password if they are
+    given."""
     url = options.get("url")
     if url is None:
         raise OptionError('the option "url" is missing: postgresql://user@host:port/database')

@@ -1,11 +1,11 @@
-"""Batch reads: one snapshot for the whole job, in partitions, as Arrow from the server's columns into Spark's.
+"""Batch reads: one snapshot for the whole job, in partitions, as Arrow from the server's columns to Spark's.
 
-    planning    the server holds the snapshot under a name, and cuts the table into even ranges of its primary key
+    planning    the server holds the snapshot under a name, and divides the table into even ranges of its primary key
     a task      SET TRANSACTION SNAPSHOT; COPY (SELECT ... WHERE filters AND range) TO STDOUT (FORMAT arrow)
 
-The server releases a snapshot with which no read has begun or ended for `snapshotTimeout` seconds; a task then fails
+The server releases a snapshot after `snapshotTimeout` seconds without the start or end of a read. A task then fails
 with a message that says what to do. A query (no table) is one partition, unless partitionColumn, lowerBound, upperBound
-and numPartitions say how to cut it, as in JDBC.
+and numPartitions divide it, as in JDBC.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ ORDER BY c.number
 
 
 def columns_of(connection: psycopg.Connection[Any], relation: str) -> list[SqlColumn]:
-    """The columns of what stands behind FROM."""
+    """The columns of the relation after FROM."""
     with connection.cursor() as cursor:
         cursor.execute(f"SELECT * FROM {relation} LIMIT 0")
         described = cursor.pgresult
@@ -68,7 +68,7 @@ class ShoalReader(DataSourceReader):
         self._conditions: list[str] = []
 
     def take(self, filters: list[Filter]) -> Iterator[Filter]:
-        """Takes the filters that certainly mean the same in SQL, and returns the others."""
+        """Accepts the filters that certainly mean the same in SQL, and returns the others."""
         with self._options.connect() as connection:
             columns = {column.name: column for column in columns_of(connection, self._options.relation)}
         for item in filters:
@@ -132,14 +132,14 @@ def keep_modules() -> None:
 
 
 class FilteringReader(ShoalReader):
-    """A reader that takes filters. Spark refuses it where spark.sql.python.filterPushdown.enabled is not set."""
+    """A reader that accepts filters. Spark refuses it unless spark.sql.python.filterPushdown.enabled is set."""
 
     def pushFilters(self, filters: list[Filter]) -> Iterable[Filter]:  # noqa: N802 - Spark's name
         return self.take(filters)
 
 
 def begin_at(connection: psycopg.Connection[Any], snapshot: str) -> None:
-    """Begins a transaction that reads the moment. Raises RuntimeError if the server no longer holds it."""
+    """Starts a transaction that reads the moment. Raises RuntimeError if the server no longer holds it."""
     connection.execute("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY")
     try:
         connection.execute("SET TRANSACTION SNAPSHOT '" + snapshot.replace("'", "''") + "'")
@@ -190,7 +190,8 @@ Convert = Callable[[pa.RecordBatch], pa.RecordBatch]
 
 
 def _conversion(found: pa.Schema, wanted: pa.Schema) -> Convert:
-    """Makes the function from the server's batches to Spark's; columns of the same type are handed on as they are."""
+    """Makes the function that converts the server's batches to Spark's. Columns of the same type are passed
+    unchanged."""
 
     def convert(batch: pa.RecordBatch) -> pa.RecordBatch:
         columns = [
@@ -213,7 +214,7 @@ def _cast(column: pa.Array, field: pa.Field) -> pa.Array:
 
 
 def _strides(options: ShoalOptions) -> list[str]:
-    """partitionColumn, lowerBound, upperBound, numPartitions as JDBC reads them: they cut, they leave nothing out."""
+    """partitionColumn, lowerBound, upperBound, numPartitions as in JDBC: they divide the rows, and exclude none."""
     assert options.partition_column and options.lower_bound and options.upper_bound and options.partitions
     name = quote_name(options.partition_column.strip('"'))
     read, write = _bound_of(options.lower_bound)

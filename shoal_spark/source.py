@@ -1,4 +1,4 @@
-"""The data source itself: what Spark asks of `format("shoal")`."""
+"""The data source itself: the interface for `format("shoal")`."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ class ShoalDataSource(DataSource):
             return schema_of(columns_of(connection, options.relation))
 
     def reader(self, schema: t.StructType) -> DataSourceReader:
-        """Reads the columns of `schema`: a schema that the user gives reads no more than its columns."""
+        """A reader of the columns in `schema`. A user's schema reads no more than its columns."""
         options = self._read()
         if options.push_filters and _asks_for_filters():
             return FilteringReader(options, schema)
@@ -60,8 +60,8 @@ class ShoalDataSource(DataSource):
 
 
 def _asks_for_filters() -> bool:
-    """Whether Spark asks for a reader in order to push filters down. Spark refuses a reader that takes filters where
-    the setting is off, and tells a data source neither the setting nor the step."""
+    """Whether Spark requests a reader to push filters down. Spark refuses a reader that accepts filters if the setting
+    is off, and passes a data source neither the setting nor the step."""
     frame = sys._getframe(1)
     while frame.f_back is not None:
         frame = frame.f_back

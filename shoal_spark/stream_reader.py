@@ -2,15 +2,15 @@
 
     spark.readStream.format("shoal").options(url=..., stream="s", maxRowsPerBatch=10000).load()
 
-    offset      {"lsn": n}: everything up to that commit was read. It begins behind the option "startingLsn", or behind
+    offset      {"lsn": n}: everything up to that commit was read. It starts after the option "startingLsn", or after
                 the stream's position
     a batch     up to shoal_change_stream_reach(stream, start, maxRowsPerBatch), in parts of "rowsPerPartition" changes
-    a task      shoal_changes(), some at a time, as Arrow
-    commit      moves the stream's position on, so that the server lets go of what was read ("advance" false: it does
-                not; then another reader does, or the stream's limit)
+    a task      shoal_changes(), in pieces, as Arrow
+    commit      moves the stream's position, so that the server removes changes that were read. With "advance" false
+                it does not; then another reader does, or the stream's limit
 
 Rows are changes: lsn, tx, ordinal, commit_time, schema_version, op, table, key, before, after; the last three are JSON.
-Within a batch the order is lost where Spark has several parts: order by lsn, ordinal.
+A batch with several parts has no order: order by lsn, ordinal.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ FROM shoal_changes(%s, %s, %s, %s) WHERE lsn <= %s
 
 @dataclass(frozen=True)
 class StreamOptions:
-    """`server` knows the way to the server."""
+    """`server` opens connections to the server."""
 
     server: ShoalOptions
     stream: str
@@ -112,7 +112,7 @@ class ShoalStreamReader(DataSourceStreamReader):
         self._options = options
 
     def initialOffset(self) -> dict[str, int]:  # noqa: N802
-        """Asked only where there is no checkpoint."""
+        """Called only without a checkpoint."""
         options = self._options
         if options.starting_lsn is not None:
             return {"lsn": options.starting_lsn}
@@ -196,7 +196,7 @@ class ShoalStreamReader(DataSourceStreamReader):
 
 
 def stream_retired_error(error: psycopg.Error) -> RuntimeError:
-    """The error for a stream that has fallen behind its limit, with advice how to begin again in Spark."""
+    """The error for a stream that has fallen behind its limit, with advice how to start again in Spark."""
     diagnosis = error.diag
     return RuntimeError(
         f"{diagnosis.message_primary}. {diagnosis.message_detail or ''} To restart: {diagnosis.message_hint} "

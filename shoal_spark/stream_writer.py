@@ -1,14 +1,14 @@
-"""Stream writes: every batch is written once, however often Spark repeats it.
+"""Stream writes: every batch is written once, even if Spark repeats it.
 
     df.writeStream.format("shoal").options(url=..., dbtable="t", checkpointLocation=...).start()
 
-    a task      opens a stage and hands its rows in (shoal_spark/writer.py)
-    the commit  one transaction: the batch's number is put into shoal_spark_batches, if it is above the one that is
-                there for this query and table; then the rows of the tasks that count are written, as in a batch write
-    again       a batch that was committed before (Spark did not hear of it) finds its number, and nothing is written
+    a task      opens a stage and copies its rows to it (shoal_spark/writer.py)
+    the commit  one transaction: stores the batch's number in shoal_spark_batches, if it is above the stored number
+                for this query and table, and then writes the rows of the chosen tasks, as in a batch write
+    a repeat    of a batch that was committed (Spark did not learn of it) finds its number, and writes nothing
 
-The query is known by the id in its checkpoint, which it keeps over restarts. "writeMode" is append, upsert or delete;
-output mode complete empties the table in the same commit.
+The query is identified by the id in its checkpoint, which it keeps over restarts. "writeMode" is append, upsert or
+delete. Output mode complete empties the table in the same commit.
 """
 
 from __future__ import annotations
@@ -82,7 +82,7 @@ class ShoalStreamWriter(ShoalWriter, DataSourceStreamArrowWriter):
             return StreamWriteMessage(part, rows, self._stage, context.getLocalProperty(QUERY_ID) or "")
 
     def commit(self, messages: Sequence[WriterCommitMessage | None], batchId: int) -> None:  # type: ignore[override]  # noqa: N803
-        """Writes the batch, unless that was done before."""
+        """Writes the batch, unless it was written before."""
         found = [item for item in messages if isinstance(item, StreamWriteMessage)]
         if not found:
             return

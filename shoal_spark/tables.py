@@ -17,7 +17,8 @@ WHERE n.nspname = %s AND c.relkind IN ('r', 'p', 'v', 'm') AND NOT c.relispartit
 
 @contextmanager
 def moment(url: str) -> Iterator[str]:
-    """What is committed now, for the option "snapshot": reads with it see one moment, as long as the block lasts.
+    """Holds the present committed state, and yields a name for the option "snapshot". All reads with it see this state,
+    while the block runs.
 
     Args:
         url: as the option "url".
@@ -31,14 +32,15 @@ def moment(url: str) -> Iterator[str]:
 def register_tables(
     spark: SparkSession, url: str, schema: str = "public", prefix: str = "", snapshot: str | None = None
 ) -> list[str]:
-    """Makes every table and view of a schema of the database a temporary view of Spark, and gives their names.
+    """Makes a temporary view in Spark for every table and view of a schema, and returns their names.
 
     Args:
         spark: the session, in which the data source is registered.
         url: as the option "url".
-        schema: which schema of the database.
-        prefix: what to put before each name.
-        snapshot: of `moment`, for views that all see that one; without it each query sees what is committed by then.
+        schema: the schema in the database.
+        prefix: a prefix for the names of the views.
+        snapshot: a name from `moment`, so that all views read one state. Without it, each query reads the state that is
+            committed when it starts.
     """
     with read_options({"url": url, "query": "SELECT 1"}).connect() as connection:
         names = [row[0] for row in connection.execute(_TABLES, (schema,)).fetchall()]

@@ -63,7 +63,7 @@ class SqlColumn:
 
     @property
     def compares_alike(self) -> bool:
-        """Whether Spark compares values of the column as SQL does: filters on it can be left to the server."""
+        """Whether Spark compares values of the column as SQL does, so that the server may evaluate filters on it."""
         return not self.is_array and (self.type_name in _SIMPLE or self.type_name == "numeric")
 
     @property
@@ -86,7 +86,7 @@ def schema_of(columns: list[SqlColumn]) -> t.StructType:
 
 
 def sql_type(field: t.StructField) -> str:
-    """The type of a column that is made for a field. Raises ValueError for a type that has none."""
+    """The type of a new column for a field. Raises ValueError for a type without a counterpart."""
     found = _of(field.dataType)
     if found is None:
         raise ValueError(

@@ -52,7 +52,7 @@ class WriteMessage(WriterCommitMessage):
 
 
 class ShoalWriter(DataSourceArrowWriter):
-    """Made where the write is planned; tasks and the commit have copies of it."""
+    """Created when the write is planned. Tasks and the commit have copies of it."""
 
     def __init__(self, options: ShoalOptions, schema: t.StructType, overwrite: bool) -> None:
         if options.table is None:
@@ -74,7 +74,7 @@ class ShoalWriter(DataSourceArrowWriter):
                 raise
 
     def _prepare(self, connection: Connection[Any], schema: t.StructType) -> list[str]:
-        """Makes the table if there is none; the key's columns where the mode needs them."""
+        """Creates the table if there is none. Determines the key's columns if the mode needs them."""
         mode = self._options.write_mode
         if connection.execute("SELECT to_regclass(%s)", (self._table,)).fetchone() == (None,):
             if mode != "append":
@@ -98,11 +98,12 @@ class ShoalWriter(DataSourceArrowWriter):
 
     @property
     def _columns(self) -> list[str]:
-        """The columns that are written: only the key's where rows are deleted."""
+        """The columns that are written: for delete only those of the key."""
         return self._keys if self._options.write_mode == "delete" else self._names
 
     def _check(self, connection: Connection[Any], schema: t.StructType) -> None:
-        """A part without rows: the server says which column does not fit. Raises ValueError with both types."""
+        """Sends a part without rows, so that the server reports a column that does not fit. Raises ValueError with both
+        types."""
         shown = {field.name: field.dataType.simpleString() for field in schema}
         arrow = to_arrow_schema(schema, timezone="UTC")
         try:
@@ -152,7 +153,7 @@ class ShoalWriter(DataSourceArrowWriter):
             self._drop_stage(connection)
 
     def _in_commit(self, connection: Connection[Any], rows: int) -> None:
-        """A hook for subclasses: further statements of the transaction that has written so many rows."""
+        """A hook for subclasses: further statements in the transaction, which has written `rows` rows."""
 
     def _write(self, connection: Connection[Any], source: str) -> None:
         names, keys = quote_names(self._columns), self._keys
@@ -174,7 +175,7 @@ class ShoalWriter(DataSourceArrowWriter):
         )
 
     def abort(self, messages: list[WriterCommitMessage | None]) -> None:
-        """Removes the stage with its rows, and a table that was made for them."""
+        """Removes the stage with its rows, and a table that was created for them."""
         with self._options.connect() as connection:
             self._drop_stage(connection)
             if self._created:

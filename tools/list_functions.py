@@ -30,20 +30,20 @@ _SUPPORT = re.compile(
 _INTRODUCTION = """\
 # Built-in functions
 
-Every function of PostgreSQL 15 resolves by PostgreSQL's rules; what Shoal does not run is refused by name (0A000).
-This page is written by `tools/list_functions.py`.
+Every function of PostgreSQL 15 resolves by PostgreSQL's rules. A function that Shoal does not run is refused by name
+(0A000). `tools/list_functions.py` writes this page.
 
-Differences worth knowing:
+Differences from PostgreSQL:
 
-- Text is ordered by code point (collation C) where no other collation is named, and the locale of `to_char` is C.
-- A query over columns refuses what columns cannot hold: arrays of several dimensions, timestamps after 294247-01-09,
-  `extract` from dates before 1 AD or infinite ones, and numeric results of more than 38 digits.
-- `pg_sleep` takes a constant. `setseed` is refused: `random()` cannot be repeated.
+- Without a COLLATE clause, text is ordered by code point (collation C). The locale of `to_char` is C.
+- The columnar path refuses values that columns cannot hold: arrays of several dimensions, timestamps after
+  294247-01-09, `extract` from dates before 1 AD or infinite ones, and numeric results of more than 38 digits.
+- `pg_sleep` takes a constant. `setseed` is refused, because `random()` cannot be repeated.
 - JSON of a row on the nullable side of an outer join needs a column that is NOT NULL, and
   `row_to_json(row, true)` is refused.
-- `jsonpath` has everything but `.datetime(template)`, and times with a zone do not compare with times without one.
-- `json_populate_record` and its kin want a composite type that a user has defined as the type of their first argument.
-- `make_interval` refuses sums past the range of intervals, as PostgreSQL does from release 17 on.
+- `jsonpath` lacks `.datetime(template)`. Times with a zone cannot be compared with times without one.
+- The first argument of `json_populate_record` and similar functions must have a user-defined composite type.
+- `make_interval` refuses sums beyond the range of intervals, as PostgreSQL does since release 17.
 """
 
 

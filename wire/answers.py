@@ -1,7 +1,7 @@
 """The answers of a session to its client: engine/session's `Sink` over the bytes of a connection.
 
-Rows leave when FLUSH_AT bytes have gathered, and wait while the client does not read. COPY from the client moves from
-the protocol core to a feed (wire/copy_feed.py) until its data ends.
+Rows are sent when FLUSH_AT bytes have collected, and wait while the client does not read. COPY data from the client go
+from the protocol core to a feed (wire/copy_feed.py) until their end.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class Answers(Channel):
         self._close()
 
     def _error(self, error: SqlError, severity: str | None = None) -> None:
-        """Tells the client of an error, which is counted and logged."""
+        """Sends an error to the client, and counts and logs it."""
         if self.session is None:
             statement_log.log_refusal(self._transport.get_extra_info("peername"), error)
         else:

@@ -1,14 +1,14 @@
 """Batches: one statement bound and executed many times before a Sync, as JDBC's executeBatch sends it.
 
-Taken one message at a time each execution would be three events, a portal and a statement's bookkeeping. Here their
-parameters are read in one go, and they get the answers that they would have got one by one. INSERT ... VALUES is run as
-one statement of all the rows (`RowPlan.together`); anything else, and rows of which one fails so or has to wait, in one
-loop. An INSERT of many rows is a batch by itself.
+Processed one message at a time, each execution would be three events, a portal and a statement's bookkeeping. Here
+their parameters are read together, and the answers are the same as one by one. INSERT ... VALUES runs as one statement
+of all the rows (`RowPlan.together`). Other statements, and rows if one of them fails in this way or has to wait, run in
+one loop. An INSERT of many rows is a batch by itself.
 
-An execution that fails ends the batch: it gets its error, and what follows is skipped up to the Sync as ever. From one
-that waits for a lock on, the messages are taken one by one. What could not be read as a parameter is nobody's business
-here: then all are taken one by one, up to the one that has it. A plan is run like this only where that makes no
-difference (`RowPlan.repeats`).
+An execution that fails ends the batch: it gets its error, and the following ones are skipped up to the Sync as usual.
+From an execution that waits for a lock on, the messages are processed one by one. If a parameter cannot be read, all
+messages are processed one by one, up to the one with the error. A plan runs as a batch only if that makes no difference
+(`RowPlan.repeats`).
 """
 
 from __future__ import annotations
@@ -27,12 +27,12 @@ from wire.ready import complete_bytes
 if TYPE_CHECKING:
     from engine.session.session import Session
 
-BATCH = 256  # rows in one go: some milliseconds, then others get their turn
+BATCH = 256  # rows at a time: some milliseconds, then others get their turn
 
 
 def run_batch(session: Session, machine: core.ProtocolCore, bind: core.Bind) -> BatchResult | None:
-    """Runs what a Bind begins, if that is a batch: what it did, up to the first execution that fails or has to wait.
-    None: nothing has happened, it is to be taken one by one."""
+    """Runs the batch that a Bind begins, up to the first execution that fails or has to wait. None: it is not a batch,
+    nothing has happened."""
     prepared = session.ready_plan(bind.statement)
     if prepared is None or (row := prepared.plan.row) is None or not row.repeats:
         return None
@@ -40,7 +40,7 @@ def run_batch(session: Session, machine: core.ProtocolCore, bind: core.Bind) -> 
         return None  # refused at Bind
     transaction = session.transaction
     if (session.default_isolation if transaction is None else transaction.isolation) == SERIALIZABLE:
-        return None  # what each statement has read counts there, also what was undone
+        return None  # rows that each statement has read count there, also if undone
     values = row.values
     batch = machine.batch(bind, max(BATCH // values, 1), 1 if values >= FEW else 2)
     if batch is None:
@@ -84,8 +84,8 @@ class BatchResult:
 
 
 def _read(prepared: Prepared, bind: core.Bind, batch: core.Batch, each: int) -> Sequence[Sequence[object]]:
-    """The parameters of the rows in internal form, read column by column; `each`: so many make a row. Raises what the
-    types' inputs raise."""
+    """The parameters of the rows in internal form, read column by column; `each`: this many make a row. Raises the
+    errors of the types' inputs."""
     decoders = prepared.parameters.decoders(bind.parameter_formats)
     if not decoders:
         return [()] * len(batch.ends)
@@ -93,7 +93,7 @@ def _read(prepared: Prepared, bind: core.Bind, batch: core.Batch, each: int) -> 
     if len(formats) == 1:
         formats = formats * len(decoders)
     if formats[:each] * (len(formats) // each) != formats:
-        raise SqlError("0A000", "rows in different formats")  # which they have one by one
+        raise SqlError("0A000", "rows in different formats")  # which one by one have it
     columns = [
         _column(values, decode, reader_of(oid, code))
         for values, decode, oid, code in zip(
@@ -104,7 +104,7 @@ def _read(prepared: Prepared, bind: core.Bind, batch: core.Batch, each: int) -> 
 
 
 def _column(values: Values, decode: ParameterDecoder, many: Reader | None) -> Sequence[object]:
-    """The values of one parameter in every row; `many` reads many values, if the type has that."""
+    """The values of one parameter in every row; `many` reads many values, if the type supports it."""
     if values.shortest >= 0:
         return _decode_present(values, decode, many)
     if values.longest < 0:
@@ -115,7 +115,7 @@ def _column(values: Values, decode: ParameterDecoder, many: Reader | None) -> Se
 
 
 def _decode_present(values: Values, decode: ParameterDecoder, many: Reader | None) -> Sequence[object]:
-    """Values none of which is NULL. What comes more than once is read once."""
+    """Values none of which is NULL. Duplicates are read once."""
     read = many(values) if many is not None and len(values) >= FEW else None
     if read is not None:
         return read

@@ -1,7 +1,7 @@
-"""The bytes of one client connection: what is to be sent gathers and leaves in one write; reading stops and goes on.
+"""The bytes of one client connection: output collects and is sent in one write; reading can be paused.
 
 Bounds: `_drained` is a future while the transport holds more than WRITE_BEHIND bytes that the client has not read, and
-whoever produces much waits for it. Reading is paused as long as there is a reason to.
+producers of much output wait for it. Reading is paused as long as there is a reason.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ class Channel(asyncio.Protocol):
         self._transport: Any = None
         self._out: list[bytes] = []
         self._out_size = 0
-        self._flushing = False  # `flush` is going to be called
+        self._flushing = False  # a call of `flush` is scheduled
         self._pauses: set[str] = set()
         self._drained: asyncio.Future[None] | None = None
 
@@ -35,7 +35,7 @@ class Channel(asyncio.Protocol):
         if out:
             transport = self._transport
             if not transport.is_closing():
-                transport.write(b"".join(out))  # of one piece this is the piece itself
+                transport.write(b"".join(out))  # a single piece is passed on unchanged
             out.clear()  # it may be a list of another kind: wire/encoded.py
             self._out_size = 0
 

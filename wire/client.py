@@ -4,13 +4,12 @@
     connection.send(client_core.query(b"SELECT 1"))
     frame = await connection.receive()          ... until its kind is Z
 
-It sends what it is given and gives back what comes, frame by frame (wire/client_core.py); it knows nothing of
-statements. One reader at a time.
+It sends messages and returns the answers, frame by frame (wire/client_core.py), without knowledge of statements. One
+reader at a time.
 
 Bounds: reading stops while READ_AHEAD bytes wait for `receive`; `drain` waits while the transport holds more than
-WRITE_BEHIND bytes. Nothing waits for ever by itself but `receive`, whose callers know how long a statement may take
-(`asyncio.timeout`). The other side's machine may vanish without a word: TCP's keep-alive ends the connection within
-about 30 s.
+WRITE_BEHIND bytes. Only `receive` waits without a limit; its callers know how long a statement may take
+(`asyncio.timeout`). If the other machine vanishes, TCP's keep-alive ends the connection within about 30 s.
 """
 
 from __future__ import annotations
@@ -33,7 +32,7 @@ KEEP_ALIVE = ((socket.TCP_KEEPIDLE, 10), (socket.TCP_KEEPINTVL, 5), (socket.TCP_
 
 
 class ConnectionLostError(Exception):
-    """The other side cannot be reached or has gone: what was sent may have been carried out or not."""
+    """The other side cannot be reached or has ended: messages may have been processed or not."""
 
 
 class ClientConnection(asyncio.Protocol):
@@ -68,8 +67,8 @@ class ClientConnection(asyncio.Protocol):
         minor: int = 0,
         certificate: str = "",
     ) -> Self:
-        """Connects and starts a session up to its first ReadyForQuery. `certificate`: the hash (wire/tls.py) of that
-        which the other side must show; '': no TLS.
+        """Connects and starts a session up to its first ReadyForQuery. `certificate`: the hash (wire/tls.py) of the
+        certificate that the other side must have; '': no TLS.
 
         Raises ConnectionLostError (also after `timeout` seconds), or the SqlError with which the server refuses: 28000
         too when it asks for a password.
@@ -83,7 +82,7 @@ class ClientConnection(asyncio.Protocol):
     async def within(
         cls, accept: Callable[[], asyncio.Protocol], address: tuple[str, int], parameters: Mapping[str, str]
     ) -> Self:
-        """`open` to a server of this process, past the network: the user is one whom the caller has authenticated.
+        """`open` to a server of this process, without the network, for a user whom the caller has authenticated.
 
         `accept` makes the server's side of the connection; cancel requests go to `address`, where it listens.
         """
@@ -141,17 +140,17 @@ class ClientConnection(asyncio.Protocol):
     # ---- traffic --------------------------------------------------------------------------------------------------
 
     def send(self, data: bytes) -> None:
-        """Sends messages. What is sent on a lost connection is dropped; `receive` then says so."""
+        """Sends messages. On a lost connection they are dropped, and `receive` raises the error."""
         if not self.lost:
             self._transport.write(data)
 
     async def drain(self) -> None:
-        """Waits while the other side does not read what it was sent."""
+        """Waits while the other side does not read."""
         if self._drained is not None:
             await asyncio.shield(self._drained)
 
     async def receive(self) -> Frame:
-        """The next frame. Raises ConnectionLostError, and SqlError (08P01) for what is no message."""
+        """The next frame. Raises ConnectionLostError, and SqlError (08P01) for an invalid message."""
         while True:
             frame = self._stream.next_frame()
             if frame is not None:
@@ -165,7 +164,7 @@ class ClientConnection(asyncio.Protocol):
             await self._arrival
 
     def take(self) -> Frame | None:
-        """The next frame that has come and nobody has received; None: there is none."""
+        """The next frame that has arrived; None: there is none."""
         return self._stream.next_frame()
 
     @property
@@ -174,21 +173,21 @@ class ClientConnection(asyncio.Protocol):
         return self._stream.at_boundary
 
     async def cancel(self) -> bool:
-        """Asks the server to cancel what runs (`send_cancel`)."""
+        """Asks the server to cancel the running statement (`send_cancel`)."""
         return await send_cancel(self.host, self.port, self.process_id, self.secret, certificate=self._certificate)
 
     async def takes(self) -> bool:
-        """Whether the server takes requests: one to cancel what nobody runs."""
+        """Whether the server accepts requests: sends a cancel request for no session."""
         return await send_cancel(self.host, self.port, 0, bytes(4), certificate=self._certificate)
 
     def close(self) -> None:
-        """Says Terminate and closes when everything is sent."""
+        """Sends Terminate and closes when everything is sent."""
         if self._transport is not None and not self._transport.is_closing():
             self._transport.write(client_core.TERMINATE)
             self._transport.close()
 
     def abort(self) -> None:
-        """Closes at once; what is not sent yet is dropped."""
+        """Closes at once; unsent messages are dropped."""
         self.lost = True
         if self._transport is not None:
             self._transport.abort()
@@ -231,8 +230,9 @@ class ClientConnection(asyncio.Protocol):
 async def send_cancel(
     host: str, port: int, process_id: int, secret: bytes, timeout: float | None = None, certificate: str = ""
 ) -> bool:
-    """Asks a server to cancel what a session runs, over a connection of its own (55.2.8). Returns when it has taken the
-    request, or cannot be reached; nobody says how it went. False: it could be reached, and has not taken it in time."""
+    """Asks a server to cancel a session's statement, over a separate connection (55.2.8). Returns when it has received
+    the request, or cannot be reached; the result is unknown. False: it could be reached, but has not received it in
+    time."""
     try:
         async with asyncio.timeout(CANCEL_TIMEOUT if timeout is None else timeout):
             with contextlib.suppress(OSError, tls.NotTlsError):
@@ -242,7 +242,7 @@ async def send_cancel(
                     if certificate:
                         tls.check_certificate(writer.transport, certificate)
                     writer.write(client_core.cancel_request(process_id, secret))
-                    await reader.read(1)  # the server closes when it has taken the request
+                    await reader.read(1)  # the server closes when it has received the request
                 finally:
                     writer.close()
     except TimeoutError:

@@ -1,12 +1,12 @@
 """The client side of protocol 3 without I/O: frontend messages as bytes, backend bytes as frames.
 
-    stream.receive_data(data)       appends what arrived
-    stream.next_frame()             the next Frame, None when no whole one is there
+    stream.receive_data(data)       appends bytes
+    stream.next_frame()             the next Frame, None if it is incomplete
 
-A frame keeps its bytes as they came, header and all: who carries a session to another node passes them on, and reads
-only the few that matter to it. DataRow and CopyData, the two that come in millions and may be large, are *bulk*: one
-frame is then a run of whole messages and pieces of messages, so that what is kept in memory does not grow with them.
-`at_boundary` says whether the bytes given out so far end where a message ends. PostgreSQL 16 manual, 55.7.
+A frame keeps its original bytes, including the header: a proxy passes them on, and reads only the few that matter to
+it. DataRow and CopyData, which may be millions and large, are *bulk*: one frame is then a run of whole messages and
+pieces of messages, so that memory does not grow with them. `at_boundary` says whether the returned bytes end at the end
+of a message. PostgreSQL 16 manual, 55.7.
 
     kind          the message's first byte; `D` and `d` for runs of them
     data          one whole message; of a run: any number of bytes
@@ -23,7 +23,7 @@ from typing import NamedTuple
 from catalog.errors import SqlError
 from wire import core
 
-CONTROL_LIMIT = 16 << 20  # bytes; a ParameterDescription of 65535 types and a long notice have room
+CONTROL_LIMIT = 16 << 20  # bytes; enough for a ParameterDescription of 65535 types and a long notice
 BACKEND_BULK = frozenset(b"Dd")
 FRONTEND_BULK = frozenset(b"d")
 _LENGTH = struct.Struct(">i").unpack_from
@@ -40,7 +40,7 @@ class Frame(NamedTuple):
 
 
 class FrameStream:
-    """What one side sends, cut into frames. Raises SqlError (08P01, FATAL) for what cannot be a message.
+    """The output of one side, divided into frames. Raises SqlError (08P01, FATAL) for invalid messages.
 
     `bulk` are the kinds that come in runs, `limit` is the size in bytes of the others.
     """
@@ -52,11 +52,11 @@ class FrameStream:
         self._limit = limit
         self._buffer = b""
         self._position = 0
-        self._kind = 0  # of the bulk message that is not all here
-        self._rest = 0  # bytes of it that are to come
+        self._kind = 0  # of the bulk message that is incomplete
+        self._rest = 0  # remaining bytes of it
 
     def receive_data(self, data: bytes) -> None:
-        """Appends what arrived."""
+        """Appends bytes."""
         if self._position >= len(self._buffer):
             self._buffer = data
         else:
@@ -65,12 +65,12 @@ class FrameStream:
 
     @property
     def buffered_bytes(self) -> int:
-        """Bytes received and not yet given out."""
+        """Bytes received and not yet returned."""
         return len(self._buffer) - self._position
 
     @property
     def at_boundary(self) -> bool:
-        """Whether no message has been given out in part."""
+        """Whether no message has been returned in part."""
         return self._rest == 0
 
     def take_rest(self) -> bytes:
@@ -99,7 +99,7 @@ class FrameStream:
         return Frame(kind, buffer[start:end])
 
     def _bulk(self, kind: int, start: int) -> Frame | None:
-        """A run: the rest of the message that was begun, whole ones of its kind, and the beginning of the last."""
+        """A run: the rest of the current message, whole ones of its kind, and the beginning of the last."""
         buffer, size = self._buffer, len(self._buffer)
         position = start + self._rest
         while position + 5 <= size and buffer[position] == kind:
@@ -220,7 +220,7 @@ def encode_event(event: core.Event) -> bytes:
     raise ValueError(f"{type(event).__name__} is not carried")
 
 
-# --- what backend messages say ----------------------------------------------------------------------------------------
+# --- content of backend messages --------------------------------------------------------------------------------------
 
 
 def report_fields(body: bytes) -> dict[str, str]:

@@ -1,5 +1,5 @@
-"""A client's connection apart from its statements: start-up, TLS, what its bytes take of the memory, time-outs while it
-is idle, notifications, its end.
+"""A client's connection apart from its statements: start-up, TLS, memory of its bytes, time-outs while it is idle,
+notifications, its end.
 
 A connection without a session has authentication_timeout to get one, and may send little until then.
 """
@@ -40,36 +40,36 @@ class Host(Protocol):
     guesses: PasswordThrottle
 
     def authentication(self, parameters: dict[str, str], address: str, secure: bool) -> Exchange | None:
-        """What the client has to prove, None: nothing. Raises 28000 (FATAL) if nobody is let in like this."""
+        """The proof that the client must give, None: none. Raises 28000 (FATAL) if no rule admits it."""
 
     def open_session(self, parameters: dict[str, str], connection: ClientLink) -> Session:
-        """The session of a client that is who it says. Raises 28000, 3D000, 53300, 55000, 57P03 (FATAL)."""
+        """The session of an authenticated client. Raises 28000, 3D000, 53300, 55000, 57P03 (FATAL)."""
 
     def cancel(self, process_id: int, secret: bytes) -> None: ...
     def add_connection(self, connection: ClientLink) -> None: ...
     def remove_connection(self, connection: ClientLink) -> None: ...
     def flush_soon(self, flush: Callable[[], None]) -> None:
-        """Calls `flush` when everything that has arrived by now is answered: reads first, then writes. A write wakes
-        its reader, and a reader woken in the middle of a batch takes the processor from the rest of it."""
+        """Calls `flush` when everything that has arrived is answered: reads first, then writes. A write wakes its
+        reader, and a reader woken in the middle of a batch takes the processor from the rest of it."""
 
 
 class ClientLink(Answers):
-    """The base of wire/connection.py's Connection, which takes the messages."""
+    """The base of wire/connection.py's Connection, which processes the messages."""
 
     def __init__(self, host: Host) -> None:
         super().__init__()
         self.host = host
         self.busy = False
-        self._is_yielding = False  # between two turns of a pipeline, or until the client has read what it was sent
+        self._is_yielding = False  # between two turns of a pipeline, or until the client has read its output
         self._timer: asyncio.TimerHandle | None = None  # until it has a session
         self._secure = False  # by TLS
-        self._unfinished: Holding | None = None  # bytes that have arrived and are no whole message yet
-        self._unread: Holding | None = None  # bytes that the client has been sent and does not take
+        self._unfinished: Holding | None = None  # bytes of an incomplete message
+        self._unread: Holding | None = None  # bytes that the client does not read
         self._exchange: Exchange | None = None
         self._entering: tuple[core.Startup, dict[str, str]] | None = None
 
     def _process(self) -> None:
-        """Takes the messages that have arrived."""
+        """Processes the messages that have arrived."""
         raise NotImplementedError
 
     # ---- the transport ------------------------------------------------------------------------------------------
@@ -83,8 +83,8 @@ class ClientLink(Answers):
         self.host.add_connection(self)
 
     def _hold_input(self) -> None:
-        """Counts the bytes of an unfinished large message against the memory; closes a connection that sends more than
-        there is room for."""
+        """Counts the bytes of an unfinished large message as memory; closes a connection that sends more than there is
+        room for."""
         session, size = self.session, self.core.buffered_bytes
         if size <= READ_AHEAD or session is None or self.closing:
             self._unfinished = None
@@ -98,7 +98,7 @@ class ClientLink(Answers):
             self._fatal(error)
 
     def _takes_messages(self, data: bytes) -> bool:
-        """Whether bytes that arrived at a connection that had no session before are to be taken as messages."""
+        """Whether bytes that arrived before the session are processed as messages."""
         if self.session is not None:
             assert self._timer is not None
             self._timer.cancel()
@@ -108,7 +108,7 @@ class ClientLink(Answers):
                 self._begin_tls(data)
                 return False
         elif self.core.buffered_bytes + len(data) > core.PROOF_LIMIT + READ_AHEAD:
-            self._fatal(core.violation("too much was sent before the start-up was over"))
+            self._fatal(core.violation("the client sent too much before the end of the start-up"))
             return False
         return True
 
@@ -135,7 +135,7 @@ class ClientLink(Answers):
 
     def pause_writing(self) -> None:
         super().pause_writing()
-        if self.session is not None:  # what has been made cannot be refused; others get less until it is read
+        if self.session is not None:  # existing output cannot be refused; others get less until it is read
             self._unread = Holding(self.session.memory)
             self._unread.owe(self._transport.get_write_buffer_size())
 
@@ -193,7 +193,7 @@ class ClientLink(Answers):
         self._write(messages.authentication_step(messages.SASL_CONTINUE, challenge))
 
     def _refuse_later(self, error: SqlError) -> None:
-        """The password was wrong. The answer counts as waiting until it is due, whether the client stays or not."""
+        """The password was wrong. The answer counts as pending until it is due, whether the client stays or not."""
         guesses, address = self.host.guesses, self._address
 
         def answer() -> None:
@@ -289,7 +289,7 @@ class ClientLink(Answers):
             self._write(messages.notification(*notification))
 
     def _wait_idle(self, session: Session) -> None:
-        """Ends the session if the client says nothing for as long as idle_session_timeout and its kin allow."""
+        """Ends the session if the client is silent for longer than idle_session_timeout and similar settings allow."""
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
@@ -324,7 +324,7 @@ class ClientLink(Answers):
             self._fatal(error)
 
     def _on_terminate_request(self, error: SqlError) -> None:
-        """pg_terminate_backend() when no statement runs; a commit that is under way is acknowledged."""
+        """pg_terminate_backend() when no statement runs; a running commit is acknowledged."""
         if not self.busy:
             self.shut_down(error)
 

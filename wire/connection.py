@@ -1,16 +1,15 @@
 """One client connection: passes the protocol core's events to the session, and its answers to the client.
 
-Events are taken one by one. Most are answered at once (the cached path); one that must wait (for a lock, the worker, a
-commit) sets `busy`, and the events behind it stay in the core until it is done. Answers gather in `_out` and leave in
-one write when there is nothing more to do. What does not concern statements (start-up, TLS, time-outs) is in
-wire/client_link.py.
+Events are processed one by one. Most are answered at once (the cached path). An event that must wait (for a lock, the
+worker, a commit) sets `busy`, and later events stay in the core until it is done. Answers collect in `_out` and are
+sent in one write when there is nothing more to do. Start-up, TLS and time-outs are in wire/client_link.py.
 
-Bounds: reading pauses while a statement runs and more than READ_AHEAD bytes wait; rows, and the statements of a
-pipeline, wait while the transport holds more than WRITE_BEHIND bytes (asyncio's write buffer limits); COPY has a bound
-of its own (wire/copy_feed.py). A pipeline gives way to the other connections after TURN answers.
+Bounds: reading pauses while a statement runs and more than READ_AHEAD bytes wait. Rows, and the statements of a
+pipeline, wait while the transport holds more than WRITE_BEHIND bytes (asyncio's write buffer limits). COPY has a bound
+of its own (wire/copy_feed.py). A pipeline yields to other connections after TURN answers.
 
-A node of a cluster has wire/leader_forwarding.py's connections, which ask first whether the node may run what has
-arrived.
+A node of a cluster has wire/leader_forwarding.py's connections, which first decide whether the node may run the
+messages.
 """
 
 from __future__ import annotations
@@ -43,7 +42,7 @@ from wire.encoded import ClientEncoding, EncodedOut
 from wire.messages import READY
 from wire.ready import ReadyExecution, complete_bytes, description, ready_execution
 
-FLUSH_PIECES = 64  # answers of a pipeline that gather before they are sent
+FLUSH_PIECES = 64  # answers of a pipeline that collect before they are sent
 QUERY, BIND = b"QB"
 TURN = 512  # answers of a pipeline before others get their turn
 
@@ -54,7 +53,7 @@ class Connection(ClientLink):
     def __init__(self, host: Host) -> None:
         super().__init__(host)
         self._batched = 0  # rows of batches in this turn, whose answers are one piece each
-        self._encoding: ClientEncoding | None = None  # that of a client that does not speak UTF8
+        self._encoding: ClientEncoding | None = None  # for a client in another encoding than UTF8
         self._handlers = self._own_handlers()
 
     def _own_handlers(self) -> dict[type, Callable[[Any], None]]:
@@ -86,13 +85,13 @@ class Connection(ClientLink):
             self.busy
             or self._is_yielding
             or self.session is None
-            or self._encoding is not None  # only clients that speak UTF8 are answered at once
+            or self._encoding is not None  # only clients in UTF8 are answered at once
             or not self._take_whole(data)
         ):
             self._receive(data)
 
     def _receive(self, data: bytes) -> None:
-        """Keeps what has arrived, and takes its messages as soon as it is their turn."""
+        """Stores bytes, and processes their messages as soon as it is their turn."""
         self.core.receive_data(data)
         if self._copy is not None:
             self._take_copy()
@@ -104,8 +103,8 @@ class Connection(ClientLink):
             self._hold_input()
 
     def _take_whole(self, data: bytes) -> bool:
-        """Answers what arrived, if it is one simple query, or one execution of a kind that came before: nearly all that
-        most clients ever send. It then needs no buffer, no events and no look for more. False: it is something else."""
+        """Answers the bytes, if they are one simple query, or one execution of a known kind: nearly all messages of
+        most clients. That needs no buffer and no events. False: they are something else."""
         kind = data[0]
         if kind == QUERY:
             sql = self.core.whole_query(data)
@@ -148,7 +147,7 @@ class Connection(ClientLink):
             asyncio.get_running_loop().call_soon(self._next_turn)
 
     def _yield_turn(self) -> None:
-        """Leaves the rest of a pipeline for another turn of the loop."""
+        """Continues a pipeline in another turn of the loop."""
         self._is_yielding = True
         if self._drained is None:
             asyncio.get_running_loop().call_soon(self._next_turn)
@@ -190,7 +189,7 @@ class Connection(ClientLink):
             self.host.flush_soon(self.flush)
 
     def _handle_error(self, event: object, error: Exception) -> None:
-        """Handles an error as its message demands (55.2.2, 55.2.3)."""
+        """Handles an error as its message requires (55.2.2, 55.2.3)."""
         if not isinstance(error, SqlError):
             error = self._internal_error(error)
         if isinstance(event, core.WaitingExecution):  # as if its Bind had failed: the rest is skipped up to its Sync
@@ -252,7 +251,7 @@ class Connection(ClientLink):
                     lsn = session.finish()
             elif prepared.plan.at_once:
                 answer = prepared.plan.answer(session, prepared, parameters, prepared.text_formats)
-                if answer is None:  # with its literals in place it is planned under the schema of its moment
+                if answer is None:  # with its literals in place it is planned under the present schema
                     self._start_task(self._simple_query(event.sql))
                     return
                 data, command, count, lsn = answer
@@ -263,7 +262,7 @@ class Connection(ClientLink):
                 self._start_task(self._run_found_query(prepared, parameters))
                 return
         except (RowPathFull, StalePlan) as error:
-            # It is not handed on: what the plan has gathered would stay with its traceback.
+            # It is not raised again: the plan's data would stay alive with its traceback.
             if isinstance(error, RowPathFull):
                 note_overflow(session, prepared)
             self._start_task(self._run_found_query(prepared, parameters))
@@ -280,7 +279,8 @@ class Connection(ClientLink):
             self._ready(data)
 
     def _ready(self, answer: bytes = b"") -> None:
-        """The last of the answer and ReadyForQuery, between them the settings that the statements changed."""
+        """The last part of the answer and ReadyForQuery, with the settings that the statements have changed between
+        them."""
         session = self.session
         assert session is not None
         if self._encoding is not None:
@@ -297,7 +297,7 @@ class Connection(ClientLink):
         self._out.append(answer + READY[session.status])
 
     def _put_answer(self, session: Session, answer: bytes) -> bytes:
-        """Where the client's encoding may lack a character of it (22P05). What is left of it."""
+        """For a client whose encoding may lack a character of it (22P05). Returns the rest."""
         try:
             self._out.append(answer)
         except SqlError as error:
@@ -407,7 +407,7 @@ class Connection(ClientLink):
             except LockWait as wait:
                 if self._run_when_granted(event, wait):
                     return
-                wait.ticket.cancel(canceled_error())  # it is asked for again by Execute
+                wait.ticket.cancel(canceled_error())  # Execute asks for it again
         if self._execute_batch(event):
             return
         self.take_bind(event)
@@ -433,8 +433,8 @@ class Connection(ClientLink):
             self._extended_failed(error)
 
     def _execute_batch(self, event: core.Bind) -> bool:
-        """What follows a Bind, if that is more of the same and can be run at once: wire/batches.py. Raises the error of
-        a row that failed, when those before it are answered."""
+        """Runs the messages that follow a Bind as a batch, if possible: wire/batches.py. Raises the error of a row that
+        failed, when those before it are answered."""
         session = self.session
         assert session is not None
         ran = None if event.portal else run_batch(session, self.core, event)
@@ -450,20 +450,20 @@ class Connection(ClientLink):
         return True
 
     def take_bind(self, event: core.Bind) -> None:
-        """Bind alone, without what follows it."""
+        """Processes Bind alone."""
         assert self.session is not None
         self._extended = True
-        self._unfinished = None  # it is whole: from now on it counts as what is bound
+        self._unfinished = None  # it is complete: from now on it counts as a bound parameter
         extended.bind(
             self.session, event.portal, event.statement, event.parameters, event.parameter_formats, event.result_formats
         )
         self._out.append(messages.BIND_COMPLETE)
 
     def _execute_at_once(self, execution: core.Execution, parameters: list[bytes | None], buffered: bool) -> bool:
-        """Bind, Describe, Execute and Sync in one step, for a row plan that is ready to run. False: it is not, nothing
-        has happened, and the messages are to be taken one by one. `buffered`: all but Bind is in the core.
+        """Bind, Describe, Execute and Sync in one step, for a row path plan that is ready to run. False: it is not,
+        nothing has happened, and the messages must be processed one by one. `buffered`: all but Bind is in the core.
 
-        Raises LockWait, and SqlError once Bind is answered.
+        Raises LockWait, and SqlError after Bind is answered.
         """
         session = self.session
         assert session is not None
@@ -481,7 +481,7 @@ class Connection(ClientLink):
                 for value, decode in zip(parameters, ready.decoders, strict=True)
             ]
         except SqlError:
-            return False  # Bind says which parameter it was
+            return False  # Bind names the parameter
         try:
             if (run := ready.run) is not None:
                 data, count, lsn = session.rows.run(prepared, run, values)
@@ -510,7 +510,7 @@ class Connection(ClientLink):
             try:
                 committed = session.finish()
                 lsn = session.node.commits.both(lsn, committed) if lsn else committed
-            except SqlError as error:  # as Sync would have met it
+            except SqlError as error:  # as Sync would have found it
                 self._out.append(data)
                 self._query_failed(error)
                 return True
@@ -519,7 +519,7 @@ class Connection(ClientLink):
         if session.portals and not session.in_block:
             session.portals.sync()
         if lsn:
-            self._await_commit(lsn, data)  # what it acknowledges is durable
+            self._await_commit(lsn, data)  # the commit that it acknowledges is durable
         else:
             self._ready(data)
         return True
@@ -576,7 +576,7 @@ class Connection(ClientLink):
         if session.notices:
             self._send_notices()
         if self._pending_lsn and not session.in_block and run is None:
-            # COMMIT inside a pipeline: what it acknowledges must be durable before the client reads the tag.
+            # COMMIT in a pipeline: its commit must be durable before the client reads the tag.
             lsn, self._pending_lsn = self._pending_lsn, 0
             self._wait_durable(lsn, data)
         else:
@@ -664,10 +664,10 @@ class Connection(ClientLink):
         self._send_notices()
         self._ready()
 
-    # ---- what waits ---------------------------------------------------------------------------------------------
+    # ---- waits --------------------------------------------------------------------------------------------------
 
     def _on_waiting_execution(self, event: core.WaitingExecution) -> None:
-        """Takes an execution again after its wait for a lock."""
+        """Runs an execution again after its wait for a lock."""
         try:
             if not self._execute_at_once(event.execution, event.parameters, False):
                 self.core.push_back(event.data)
@@ -675,14 +675,14 @@ class Connection(ClientLink):
             self._wait_for_lock(event, wait)
 
     def _wait_for_lock(self, event: core.WaitingExecution, wait: LockWait) -> None:
-        """Takes it again when the lock is granted; as events, and asking for the lock anew, where a timeout watches."""
+        """Runs it again when the lock is granted; as events, with a new request for the lock, if a timeout applies."""
         if not self._run_when_granted(event, wait):
             wait.ticket.cancel(canceled_error())
             self.core.push_back(event.data)
 
     def _run_when_granted(self, event: core.Query | core.Bind | core.WaitingExecution, wait: LockWait) -> bool:
-        """Takes the message again when the lock that it waits for is granted, without a task of its own. False where a
-        timeout has to watch over the wait, or something is asked after it."""
+        """Processes the message again when its lock is granted, without a task. False if a timeout applies to the wait,
+        or more messages follow."""
         session = self.session
         assert session is not None
         if session.lock_timeout or session.statement_timeout or wait.then is not None:
@@ -691,7 +691,7 @@ class Connection(ClientLink):
         began = perf_counter()
         loop = asyncio.get_running_loop()
 
-        def on_done() -> None:  # within the commit that let the lock go: what follows has to wait for its turn
+        def on_done() -> None:  # within the commit that releases the lock: the rest waits for its turn
             session.waited += perf_counter() - began
             loop.call_soon(self._on_lock_granted, event, wait.ticket)
 
@@ -754,7 +754,7 @@ class Connection(ClientLink):
                 self._extended_failed(error)
             else:
                 self._query_failed(error)
-        except Exception as failure:  # without a word the client would take its statement for done
+        except Exception as failure:  # without an error the client would think its statement complete
             defect = self._internal_error(failure)
             defect.severity = "FATAL"
             self._fatal(defect)

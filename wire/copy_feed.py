@@ -1,7 +1,7 @@
-"""COPY data between the connection that it comes from and the statement that reads it.
+"""COPY data between the connection and the statement that reads them.
 
-An unread COPY holds at most COPY_AHEAD bytes: above that the connection stops reading from its client. While COPY
-gives way to short statements (engine/foreground.py) it is less, so that its client works in short turns as well.
+An unread COPY holds at most COPY_AHEAD bytes: above that the connection stops reading from its client. While COPY is
+slowed down for short statements (engine/foreground.py) the limit is lower, so that its client works in short turns too.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from engine.foreground import foreground
 
 COPY_AHEAD = 8 << 20
 PRESSED_AHEAD = 1 << 20
-AT_ONCE = 1 << 18  # bytes that one `read` joins: whoever wants more joins them where nobody waits for it
+AT_ONCE = 1 << 18  # bytes that one `read` joins; a caller that needs more joins them in a thread
 
 
 class Pausable(Protocol):
@@ -26,7 +26,7 @@ class Pausable(Protocol):
 
 
 class CopyFeed:
-    """COPY data on its way from the connection to the statement that reads it (engine.bulk.progress.CopySource)."""
+    """COPY data from the connection to the statement that reads them (engine.bulk.progress.CopySource)."""
 
     def __init__(self, connection: Pausable) -> None:
         self._connection = connection

@@ -15,9 +15,9 @@ MINIMUM = 4096  # below this the plain loop is as fast
 
 
 def strip_headers(buffer: bytes, start: int) -> tuple[bytes, int]:
-    """The payload of the run of whole CopyData messages that begins at `start`, and where the run ends.
+    """The payload of the run of whole CopyData messages that begins at `start`, and the end of the run.
 
-    (b"", start) when the run cannot be told so; the caller then parses message by message.
+    (b"", start) if the run cannot be found in this way; the caller then parses message by message.
     """
     view = np.frombuffer(buffer, np.uint8)[start:]
     heads = np.flatnonzero((view[:-4] == 0x64) & (view[1:-3] == 0) & (view[2:-2] == 0)) if len(view) > 8 else view[:0]
@@ -27,7 +27,7 @@ def strip_headers(buffer: bytes, start: int) -> tuple[bytes, int]:
     ends = heads + 1 + lengths
     linked = ends[:-1] == heads[1:]
     whole = len(linked) if linked.all() else int(np.argmin(linked))
-    # `whole` messages are followed by a proven header; the last one of an unbroken chain may be complete as well.
+    # a proven header follows `whole` messages; the last one of an unbroken chain may be complete as well.
     if whole == len(linked) and ends[-1] <= len(view) and lengths[-1] >= 4:
         whole += 1
     if whole < 2 or (lengths[:whole] < 4).any():

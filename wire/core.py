@@ -1,15 +1,16 @@
-"""The protocol core: bytes in, events out. It does no I/O and knows no clock (the pattern of h11).
+"""The protocol core: bytes in, events out. It does no I/O and has no clock (the pattern of h11).
 
-    core.receive_data(data)         appends what arrived
-    core.next_event()               the next whole message as an event, NEED_DATA when there is none
+    core.receive_data(data)         appends bytes
+    core.next_event()               the next whole message as an event, NEED_DATA if there is none
 
-What the core decides by itself stands in tables below: which messages may come in which phase, how long each may be,
-and what is skipped after an error. PostgreSQL 16 manual, 55.2 (message flow) and 55.7 (formats). What it leaves to the
-server around it: authentication, TLS, and running statements.
+The core's own decisions are in tables below: the messages of each phase, their maximal lengths, and the messages that
+are skipped after an error. PostgreSQL 16 manual, 55.2 (message flow) and 55.7 (formats). The server around it does
+authentication and TLS, and runs statements.
 
     phase        may come                                             then
     startup      StartupMessage SSLRequest GSSENCRequest Cancel       ready | startup (after SSLRequest refused) |
-    closed ready        Query Parse Bind Describe Execute Close Flush Sync   ready | skipping (after error()) | copy_in
+                                                                      closed
+    ready        Query Parse Bind Describe Execute Close Flush Sync   ready | skipping (after error()) | copy_in
                  FunctionCall Terminate; CopyData/Done/Fail are ignored
     skipping     everything but Sync and Terminate is dropped         ready at Sync
     copy_in      CopyData CopyDone CopyFail Flush Sync Terminate      ready at end_copy()
@@ -18,8 +19,7 @@ Between the startup message and `ready` the server may ask for proofs (`authenti
 come, also called SASLInitialResponse and SASLResponse.
 
 Limits: a startup packet has at most 10,000 bytes, a proof 64 KiB, a message at most 1 GiB (a Query 64 MiB), a length
-below 4 is fatal.
-Bytes that follow an SSLRequest in the same packet are fatal (CVE-2021-23214).
+below 4 is fatal. Bytes that follow an SSLRequest in the same packet are fatal (CVE-2021-23214).
 """
 
 from __future__ import annotations
@@ -45,12 +45,12 @@ QUERY_LIMIT = 64 << 20
 
 PROTOCOL_3_0 = 196608
 NEWEST_MINOR = 2  # cancel keys are longer since then (PostgreSQL 18 manual, 54.1)
-# Describe and Execute of the unnamed portal; what Execute has behind that is its limit.
+# Describe and Execute of the unnamed portal; the rest of Execute is its limit.
 DESCRIBE = b"D\0\0\0\x06P\0"
 EXECUTE = b"E\0\0\0\x09\0"
 LIMIT_BYTES = 4
 # Execute without a limit, then Sync; with a Describe before it; and with a limit of one row, as JDBC's driver sends
-# what returns none.
+# a statement without rows.
 TAIL = EXECUTE + b"\0\0\0\0S\0\0\0\x04"
 TAIL_DESCRIBED = DESCRIBE + TAIL
 TAIL_LIMITED = EXECUTE + b"\0\0\0\x01S\0\0\0\x04"
@@ -91,7 +91,7 @@ class CancelRequest:
 
 @dataclass(frozen=True, slots=True)
 class Proof:
-    """The body of a PasswordMessage, whatever it is to prove."""
+    """The body of a PasswordMessage."""
 
     data: bytes
 
@@ -114,13 +114,13 @@ class Parse:
 
 
 class Execution:
-    """A whole execution of a prepared statement in the unnamed portal, as most drivers send it (Bind, perhaps Describe,
-    Execute, Sync), without its parameters: the same every time that a client runs the statement.
+    """A whole execution of a prepared statement in the unnamed portal, as most drivers send it (Bind, maybe Describe,
+    Execute, Sync), without its parameters: it is the same each time that a client runs the statement.
 
-    `prefix` is Bind from its portal to the number of parameters, `suffix` everything behind them, of which the first
-    `results` bytes belong to Bind. `begin`: where the parameters begin in the message; `after`: bytes that come after
-    them; `behind`: bytes that its length does not count. `limited`: Execute asks for one row. `memo` is a place for
-    whoever executes it.
+    `prefix` is Bind from its portal to the number of parameters, `suffix` everything after the parameters, of which the
+    first `results` bytes belong to Bind. `begin`: the start of the parameters in the message; `after`: bytes after
+    them; `behind`: bytes that its length does not count. `limited`: Execute asks for one row. `memo` is free for the
+    caller.
     """
 
     __slots__ = (
@@ -146,15 +146,15 @@ class Execution:
 
     @property
     def tail(self) -> int:
-        """Bytes behind Bind."""
+        """The bytes after Bind."""
         return len(self.suffix) - self.results
 
 
 class Bind:
     """Formats as sent: none, one for all, or one each. Parameters: bytes or None.
 
-    `execution`: set when what follows in the buffer is exactly the rest of a whole execution of the unnamed portal. Who
-    does it at once says so by `ProtocolCore.skip`; else it comes as events.
+    `execution`: set when the rest of a whole execution of the unnamed portal follows in the buffer. A caller that runs
+    it at once calls `ProtocolCore.skip`; otherwise it comes as events.
     """
 
     __slots__ = ("execution", "parameter_formats", "parameters", "portal", "result_formats", "statement")
@@ -175,7 +175,7 @@ class Bind:
         self.execution: Execution | None = None
 
     def around(self) -> tuple[bytes, bytes]:
-        """The message from its portal to the number of parameters, and what is behind the parameters."""
+        """The message from its portal to the number of parameters, and the rest after the parameters."""
         parameters, results = self.parameter_formats, self.result_formats
         counts = struct.pack(f">H{len(parameters)}HH", len(parameters), *parameters, len(self.parameters))
         bound = struct.pack(f">H{len(results)}H", len(results), *results)
@@ -189,9 +189,9 @@ class LargeBind(Bind):
 
 
 class Batch:
-    """A Bind and those like it that follow: the same statement in the same formats, and behind each the same Execute of
-    the unnamed portal, perhaps a Describe between them. `ends`: where each of these executions ends; `first` and
-    `lengths`: where in `data` their parameters lie, a row for each parameter."""
+    """A Bind and equal ones that follow: the same statement in the same formats, each followed by the same Execute of
+    the unnamed portal, maybe with a Describe between. `ends`: the end of each of these executions; `first` and
+    `lengths`: the places of their parameters in `data`, a row for each parameter."""
 
     __slots__ = ("_data", "_first", "_lengths", "described", "ends")
 
@@ -203,7 +203,7 @@ class Batch:
         self._lengths = lengths
 
     def columns(self, each: int) -> list[Values]:
-        """The parameters, so many of which make a row: those of one execution are one row or several."""
+        """The parameters; this many make a row: an execution has one row or several."""
         return Values.columns(self._data, self._rows(self._first, each), self._rows(self._lengths, each))
 
     def _rows(self, places: Places, each: int) -> Places:
@@ -214,7 +214,7 @@ class Batch:
 
 
 class WaitingExecution:
-    """An execution that arrived alone and has to wait, with its parameters, and its bytes for who must take it as
+    """An execution that arrived alone and has to wait, with its parameters, and its bytes in case it must come as
     events after all (`ProtocolCore.push_back`)."""
 
     __slots__ = ("data", "execution", "parameters")
@@ -312,12 +312,12 @@ Event = (
 
 
 def violation(message: str) -> SqlError:
-    """08P01: what a client must not send. Fatal: where one message ends and the next begins is no longer known."""
+    """08P01: a violation by the client. Fatal: the boundaries of messages are lost."""
     return SqlError("08P01", message, severity="FATAL")
 
 
 class ProtocolCore:
-    """The incoming side of one connection. Raises SqlError (08P01, FATAL) for bytes that cannot be a message."""
+    """The incoming side of one connection. Raises SqlError (08P01, FATAL) for invalid messages."""
 
     __slots__ = ("_authenticating", "_buffer", "_executions", "_left", "_missing", "_parts", "_position", "phase")
 
@@ -325,14 +325,14 @@ class ProtocolCore:
         self._authenticating = False
         self._buffer = b""
         self._position = 0
-        self._parts: list[bytes] = []  # what follows the buffer, of a long message that is not whole yet
+        self._parts: list[bytes] = []  # bytes after the buffer, of an incomplete long message
         self._missing = 0  # bytes of that message
-        self._left = 0  # bytes of a CopyData whose beginning has been given out
+        self._left = 0  # remaining bytes of a CopyData that was returned in part
         self._executions: dict[bytes, Execution] = {}  # by the statement's name
         self.phase = "startup"
 
     def receive_data(self, data: bytes) -> None:
-        """Appends what arrived."""
+        """Appends bytes."""
         if self._position >= len(self._buffer):
             self._buffer = data
         elif self._missing:  # a long message is joined once, not with every part of it
@@ -346,18 +346,18 @@ class ProtocolCore:
         self._position = 0
 
     def _join(self) -> None:
-        """Makes one buffer of what has not been given out."""
+        """Makes one buffer of the bytes that were not returned."""
         self._buffer = b"".join((self._buffer[self._position :], *self._parts))
         self._parts.clear()
         self._missing = self._position = 0
 
     @property
     def buffered_bytes(self) -> int:
-        """Bytes received and not yet given out."""
+        """Bytes received and not yet returned."""
         return len(self._buffer) - self._position + sum(map(len, self._parts))
 
     def authenticate(self) -> None:
-        """The client is asked who it is."""
+        """The server asks the client for a proof."""
         self._authenticating = True
 
     def ready(self) -> None:
@@ -372,7 +372,7 @@ class ProtocolCore:
         self.phase = "copy_in"
 
     def end_copy(self, failed: bool, extended: bool) -> None:
-        """COPY FROM STDIN is over. After a failure the rest of the data is dropped: up to Sync in the extended
+        """COPY FROM STDIN has ended. After a failure the rest of the data is dropped: up to Sync in the extended
         protocol; in the simple one CopyData and its end are ignored in phase ready anyway."""
         self.phase = "skipping" if failed and extended else "ready"
 
@@ -419,8 +419,8 @@ class ProtocolCore:
         return NEED_DATA
 
     def _more_copy_data(self) -> Event | None:
-        """What is there of a CopyData whose beginning has been given out; dropped where COPY has ended meanwhile. None:
-        the next message is to be looked at."""
+        """More bytes of a CopyData that was returned in part; dropped if COPY has ended meanwhile. None: the next
+        message must be parsed."""
         start = self._position
         self._position = min(len(self._buffer), start + self._left)
         self._left -= self._position - start
@@ -429,7 +429,7 @@ class ProtocolCore:
         return NEED_DATA if self._left else None
 
     def _drop_copy_data(self) -> None:
-        """Drops the messages of COPY that are here before any other, and the rest of one that was given out in part."""
+        """Drops the messages of COPY at the beginning of the buffer, and the rest of one that was returned in part."""
         if self._left and self._more_copy_data() is not None:
             return
         buffer, position = self._buffer, self._position
@@ -441,9 +441,9 @@ class ProtocolCore:
         self._position = position
 
     def peek(self) -> tuple[list[Event], int]:
-        """The messages up to the first that ReadyForQuery answers (Query, Sync, FunctionCall), or those that are there
-        if it is not, as events; and their size in bytes. Nothing is taken: they come again from `next_event`. What a
-        COPY that has failed left before them is dropped, so that `take_rest` begins where a message begins."""
+        """The messages up to the first that ReadyForQuery answers (Query, Sync, FunctionCall), or all that have
+        arrived, as events; and their size in bytes. They stay and come again from `next_event`. Messages of a failed
+        COPY before them are dropped, so that `take_rest` begins at a message."""
         if self.phase == "ready":
             self._drop_copy_data()
         before, phase, left = self._position, self.phase, self._left
@@ -460,13 +460,13 @@ class ProtocolCore:
             self._position, self.phase, self._left = before, phase, left
 
     def take_rest(self) -> bytes:
-        """Takes everything that has not been given out, for another reader."""
+        """Takes all bytes that were not returned, for another reader."""
         self._join()
         data, self._buffer, self._position = self._buffer[self._position :], b"", 0
         return data
 
     def _execution(self, bind: Bind, position: int) -> Execution | None:
-        """The execution that the Bind begins, if the rest of it follows at this position; remembered."""
+        """The execution that the Bind begins, if the rest of it follows at this position; cached."""
         if not self._buffer.startswith(TAILS, position):
             return None
         execution = Execution(bind, next(tail for tail in TAILS if self._buffer.startswith(tail, position)))
@@ -483,8 +483,8 @@ class ProtocolCore:
         self._position += execution.tail
 
     def batch(self, bind: Bind, most: int, least: int = 2) -> Batch | None:
-        """What the Bind that came last begins, if it is of the unnamed portal and `least` like it are there, itself
-        included, up to so many of them. Nothing is taken: who has run them says so by `skip_batch`."""
+        """The batch of the last Bind, if it uses the unnamed portal and at least `least` equal ones have arrived,
+        including itself, up to a maximum. They stay: `skip_batch` skips those that have run."""
         buffer, position = self._buffer, self._position
         described = buffer.startswith(DESCRIBE, position)
         execute = position + len(DESCRIBE) if described else position
@@ -515,8 +515,8 @@ class ProtocolCore:
         self._position = batch.ends[executions - 1]
 
     def whole_execution(self, data: bytes) -> tuple[Execution, list[bytes | None]] | None:
-        """What arrived, if it is nothing but a whole execution like one that came before: with its parameters. Then it
-        must not be given to `receive_data`. None: it must."""
+        """The bytes, if they are exactly a whole execution of a known kind: with its parameters. Then `receive_data`
+        must not be called. None: it must."""
         execution = self._executions.get(data[6 : data.find(0, 6)])
         if (
             execution is None
@@ -543,13 +543,13 @@ class ProtocolCore:
                 else:
                     end = start + length
                     parameters.append(data[start:end])
-        except struct.error:  # a length that leads behind all that there is
+        except struct.error:  # a length that leads beyond the buffer
             return None
-        # It only grows: none of them reached behind the last one's end.
+        # It only grows: none of them reached beyond the last one's end.
         return (execution, parameters) if end == size - execution.after else None
 
     def whole_query(self, data: bytes) -> bytes | None:
-        """What arrived, if it is nothing but one Query: its text. Then it must not be given to `receive_data`."""
+        """The bytes, if they are exactly one Query: its text. Then `receive_data` must not be called."""
         size = len(data)
         if self._position < len(self._buffer) or self.phase != "ready" or self._left:
             return None
@@ -558,7 +558,7 @@ class ProtocolCore:
         return None if data[-1] else data[5:-1]
 
     def push_back(self, data: bytes) -> None:
-        """Puts back what `whole_execution` took: it comes before everything that has arrived since."""
+        """Puts back the bytes of `whole_execution`, before everything that has arrived since."""
         self._join()
         self._buffer = data + self._buffer[self._position :]
         self._position = 0
@@ -642,8 +642,8 @@ def _size(values: list[bytes | None]) -> int:
 
 
 def _places(data: bytes, starts: list[int], stops: list[int], count: int) -> tuple[Places, Places] | None:
-    """Where the values of messages lie, and their lengths (-1 for NULL), a row for each of `count`; the values of each
-    message are all that is from `starts` to `stops`. None where they are not."""
+    """The places of values in messages, and their lengths (-1 for NULL), a row for each of `count`; the values of each
+    message fill the bytes from `starts` to `stops`. None if they do not."""
     if count > 2 * len(starts):
         return _places_one_by_one(data, starts, stops, count)
     first = np.empty((count, len(starts)), np.int64)
@@ -662,7 +662,7 @@ def _places(data: bytes, starts: list[int], stops: list[int], count: int) -> tup
 
 
 def _places_one_by_one(data: bytes, starts: list[int], stops: list[int], count: int) -> tuple[Places, Places] | None:
-    """`_places`, where there are many values of few messages."""
+    """`_places` for many values of few messages."""
     found = []
     try:
         for start, stop in zip(starts, stops, strict=True):

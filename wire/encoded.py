@@ -1,18 +1,18 @@
-"""What a connection does whose client speaks another encoding than UTF8 (PostgreSQL 16 manual, 24.3.3).
+"""Connections whose client uses another encoding than UTF8 (PostgreSQL 16 manual, 24.3.3).
 
-Nothing behind the connection knows of it: what arrives is turned into UTF-8 when it leaves the protocol core, and what
-is to be sent is turned when it is put to the rest. Such a connection has a `ClientEncoding`, so nobody else pays; it
-takes messages one by one, without the steps that take several at once.
+The rest of the server does not depend on it: input is converted to UTF-8 when it leaves the protocol core, and output
+is converted when it is added to the buffer. Such a connection has a `ClientEncoding`, so others have no extra cost; it
+processes messages one by one, without the steps that process several at once.
 
     from the client      the texts of Query, Parse and FunctionCall; of Bind, text parameters, and in binary those of
-                         types that are text; data of COPY
-    to the client        names in RowDescription; of DataRow, what is in text, and in binary what is of a type that is
-                         text; errors and notices, notifications, settings, data of COPY
+                         text types; data of COPY
+    to the client        names in RowDescription; of DataRow, text values, and in binary those of text types; errors and
+                         notices, notifications, settings, data of COPY
 
-A character that the client's encoding does not have is an error of the row that holds it (22P05), and ends the
-statement. One that changes rows outside a transaction block and returns such a character has been committed by then.
-Values in binary that hold texts within (arrays, composite values) pass while they are ASCII. COPY in binary is turned
-value by value where it is made and read (engine/statements/copy.py): its data passes here as it is.
+A character that the client's encoding lacks is an error of its row (22P05), and ends the statement. A statement that
+changes rows outside a transaction block and returns such a character has been committed by then. Binary values that
+contain texts (arrays, composite values) are sent only if they are ASCII. Binary COPY is converted value by value where
+it is made and read (engine/statements/copy.py), so its data are not converted here.
 """
 
 from __future__ import annotations
@@ -34,11 +34,11 @@ from wire.copy_feed import CopyFeed, Pausable
 _HEAD = struct.Struct(">cI")
 _COUNT = struct.Struct(">H")
 _LENGTH = struct.Struct(">i")
-_COLUMN = struct.Struct(">IHIhih")  # what follows a column's name in RowDescription
+_COLUMN = struct.Struct(">IHIhih")  # the rest of a column in RowDescription after its name
 
 
 class EncodedConnection(Pausable, Protocol):
-    """What is asked of the connection. The handlers take messages in UTF-8."""
+    """The interface of the connection that is needed here. Its handlers get messages in UTF-8."""
 
     session: Session | None
 
@@ -57,26 +57,26 @@ class EncodedConnection(Pausable, Protocol):
 
 
 class TurnedQuery(core.Query):
-    """A query in UTF-8, which may be taken again once a lock is granted."""
+    """A query in UTF-8, which may run again after a lock is granted."""
 
     __slots__ = ()
 
 
 class EncodedOut(list[bytes]):
-    """The bytes to be sent, encoded when they are appended."""
+    """The output buffer; bytes are encoded when they are appended."""
 
     def __init__(self, encoding: ClientEncoding) -> None:
         super().__init__()
         self._encoding = encoding
 
     def append(self, data: bytes) -> None:
-        """Raises 22P05; what stands before that row is kept."""
+        """Raises 22P05; earlier rows are kept."""
         for kind, body in _split(data):
             super().append(messages.message(kind, self._encoding.encode_body(kind, body)))
 
 
 class EncodedFeed(CopyFeed):
-    """COPY data in another encoding; a character may be cut by the end of a message."""
+    """COPY data in another encoding; the end of a message may split a character."""
 
     def __init__(self, connection: Pausable, encoding: Encoding) -> None:
         super().__init__(connection)
@@ -106,16 +106,16 @@ class EncodedFeed(CopyFeed):
 
 
 class ClientEncoding:
-    """Of one connection. `copies_texts`: COPY data that goes out is text."""
+    """The encoding of one connection. `copies_texts`: outgoing COPY data is text."""
 
     def __init__(self, connection: EncodedConnection, encoding: Encoding) -> None:
         self._connection = connection
         self.encoding = encoding
         self.copies_texts = True
-        self._columns: Sequence[Turn | None] | None = None  # of the rows that come; None: all of them are text
+        self._columns: Sequence[Turn | None] | None = None  # of the next rows; None: all of them are text
 
     def handlers(self) -> dict[type, Callable[[Any], None]]:
-        """What takes the messages whose texts have to be turned."""
+        """Handlers of messages whose texts must be converted."""
         return {
             core.Query: self._on_query,
             TurnedQuery: self._connection.take_query,
@@ -167,7 +167,7 @@ class ClientEncoding:
         self._connection.take_function_call(event)
 
     def feed(self, binary: bool) -> CopyFeed:
-        """What takes COPY data from the client."""
+        """The feed of COPY data from the client."""
         return CopyFeed(self._connection) if binary else EncodedFeed(self._connection, self.encoding)
 
     # ---- to the client ----------------------------------------------------------------------------------------------
@@ -225,7 +225,7 @@ class ClientEncoding:
         return b"".join(parts)
 
     def _description(self, body: bytes) -> bytes:
-        """RowDescription, which for a simple query says what format its rows have."""
+        """RowDescription; for a simple query it determines the formats of the rows."""
         (count,) = _COUNT.unpack_from(body)
         parts, position = [body[:2]], 2
         turns: list[Turn | None] = []

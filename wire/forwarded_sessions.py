@@ -14,7 +14,7 @@ from catalog.errors import SqlError
 
 class ForwardedSession(Protocol):
     def end_forwarded(self, error: SqlError) -> None:
-        """Rolls back and notifies the other node; a commit that is under way continues."""
+        """Rolls back and notifies the other node; a running commit continues."""
 
 
 class ForwardedSessions:
@@ -37,10 +37,10 @@ class ForwardedSessions:
                 del self._carried[node]
 
     def end(self, node: str) -> int:
-        """Ends the sessions of a node, and returns how many there were."""
+        """Ends the sessions of a node, and returns their number."""
         ended = list(self._carried.pop(node, ()))
         for carried in ended:
             carried.end_forwarded(
-                SqlError("57P01", f'node "{node}", which carried the session, has left the cluster', severity="FATAL")
+                SqlError("57P01", f'node "{node}", which forwarded the session, has left the cluster', severity="FATAL")
             )
         return len(ended)

@@ -13,10 +13,10 @@ from wire.session_proxy import DEADLINE, NOT_LEADING, Locator
 
 
 class ForwardingServices:
-    """What the composition root hands to the server of a node in a cluster.
+    """The services that the composition root gives to the server of a node in a cluster.
 
     `node` is this node's name, `secret` the cluster's (wire/peer_authentication.py), `locator` finds leaders,
-    `deadline` is how long (seconds) a statement waits for one.
+    `deadline` is the time (seconds) that a statement waits for one.
     """
 
     def __init__(
@@ -41,17 +41,17 @@ def not_leading_error() -> SqlError:
 
 
 def led_apart_error() -> SqlError:
-    """The error of a transaction that needs tablespaces which the node where it has begun does not lead."""
+    """The error of a transaction that needs tablespaces which the node of its beginning does not lead."""
     return SqlError(
         "40001",
         "the transaction needs tablespaces that are led by different nodes",
-        hint="Nothing was committed. Retry it in a moment: it will find them led by one node.",
+        hint="Nothing was committed. Retry it in a moment: one node will then lead all of them.",
     )
 
 
 class LingeringConnection(asyncio.Protocol):
-    """A connection that has sent its last message, and reads until the other side has closed. If it closed with
-    messages unread, the kernel would reset the connection, and the last message would be lost."""
+    """A connection that has sent its last message, and reads until the other side has closed. If it closed with unread
+    messages, the kernel would reset the connection, and the last message would be lost."""
 
     def __init__(self, connection: asyncio.Protocol) -> None:
         self._connection = connection

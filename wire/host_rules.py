@@ -1,4 +1,4 @@
-"""Who may connect from where, and how he proves who he is: rules like pg_hba.conf's (PostgreSQL 16 manual, 21.1).
+"""Host rules: who may connect from where, with which authentication, like pg_hba.conf (PostgreSQL 16 manual, 21.1).
 
     # type     database  user      address        method
     host       all       all       127.0.0.1/32   trust
@@ -6,9 +6,9 @@
     host       all       all       all            reject
 
 type: host, hostssl (only with TLS), hostnossl. database: all, sameuser, names with commas. user: all, names, +role (its
-members). In quotes such a word is a name like others. address: a network, an address and a mask, or all. method: trust,
-for addresses of this machine only; scram-sha-256; reject. The first rule that fits decides; who fits none is refused.
-Whatever else pg_hba.conf may say is refused by name.
+members). A quoted word is always a name. address: a network, an address and a mask, or all. method: trust, for
+addresses of this machine only; scram-sha-256; reject. The first matching rule decides; without one the connection is
+refused. Other syntax of pg_hba.conf is refused by name.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _PART = re.compile(r"""(?:"[^"]*"|'[^']*'|[^,"'])+""")
 
 
 class Quoted(str):
-    """A word in quotes: a name, whatever it would be without them."""
+    """A word in quotes, which is always a name."""
 
     __slots__ = ()
 
@@ -41,7 +41,7 @@ class RuleError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """`secure`: whether it is for connections with TLS, or without; None: both. `network` None: every address."""
+    """`secure`: only for connections with TLS, or without; None: both. `network` None: every address."""
 
     secure: bool | None
     databases: tuple[str, ...]
@@ -66,7 +66,7 @@ class Rule:
 
 
 def _is(name: str, word: str) -> bool:
-    """Whether it is this word, and not a name in quotes."""
+    """Whether it is this word, and not a quoted name."""
     return name == word and not isinstance(name, Quoted)
 
 
@@ -90,7 +90,7 @@ def parse(text: str) -> tuple[Rule, ...]:
 
 
 def line_by_line(text: str) -> Iterator[tuple[int, str, Rule | None, str]]:
-    """(line, its type, the rule or None, what is wrong with it) of each line that is a rule, or should be."""
+    """(line, its type, the rule or None, its error) of each line that is a rule, or should be."""
     for number, line in enumerate(text.splitlines(), 1):
         try:
             words = _words(line)
@@ -101,7 +101,7 @@ def line_by_line(text: str) -> Iterator[tuple[int, str, Rule | None, str]]:
 
 
 def _words(line: str) -> list[str]:
-    """The words of a line, quotes and all, up to a comment."""
+    """The words of a line, with quotes, up to a comment."""
     words, place = [], 0
     while place < len(line) and line[place] != "#":
         if line[place].isspace():
@@ -149,7 +149,7 @@ def _rule(words: Sequence[str]) -> Rule:
 
 
 def _network(rest: list[str]) -> Network | None:
-    """Takes the address from the front."""
+    """Removes the address from the front and returns it."""
     address = rest.pop(0)
     if address == "all":
         return None
@@ -170,7 +170,7 @@ def _is_here(network: Network | None) -> bool:
 
 
 def may_come(rules: Sequence[Rule], secure: bool, host: str) -> bool:
-    """Whether the rules let anybody in from this address."""
+    """Whether the rules allow any connection from this address."""
     address = _address(host)
     for rule in rules:
         if rule.secure in (None, secure) and (rule.network is None or address in rule.network):
@@ -184,7 +184,7 @@ def may_come(rules: Sequence[Rule], secure: bool, host: str) -> bool:
 def find(
     rules: Sequence[Rule], secure: bool, host: str, database: str, user: str, groups: Collection[str]
 ) -> Rule | None:
-    """The rule that decides. `host`: the client's address."""
+    """The deciding rule. `host`: the client's address."""
     address = _address(host)
     return next((rule for rule in rules if rule.fits(secure, address, database, user, groups)), None)
 

@@ -3,31 +3,30 @@
     request     {"sql": "SELECT ...", "parameters": [...], "database": "...", "user": "..."}   (application/json)
                 or the statement itself (text/plain); database and user default to postgres
     answer      {"columns": [{"name": "a", "type": "int4"}], "rows": [[1]], "command": "SELECT 1", "rowcount": 1}
-    error       {"error": {"severity", "sqlstate", "message", "detail", "hint", "position"}}, null where there is none
+    error       {"error": {"severity", "sqlstate", "message", "detail", "hint", "position"}}, null for missing fields
 
 A statement is a transaction of its own. `columns` and `rows` are empty for one that returns no rows.
 
 Values: bool is true or false; int2, int4, oid are numbers; int8 is a number up to 2^53 - 1 in size and a string beyond;
-float4 and float8 are numbers, and the strings "NaN", "Infinity", "-Infinity"; json and jsonb stand as they are;
-everything else, numeric too (JSON's numbers keep neither its digits nor its scale), is a string in PostgreSQL's text
-form. NULL is null.
+float4 and float8 are numbers, and the strings "NaN", "Infinity", "-Infinity"; json and jsonb are embedded unchanged.
+All other types are strings in PostgreSQL's text form, including numeric (JSON's numbers keep neither its digits nor its
+scale). NULL is null.
 
-Parameters: null, numbers, booleans and strings are read by the parameter's type (a string for json is JSON's text); a
-list is an array for a parameter of an array type; otherwise it is JSON, as an object is. Numbers keep all digits.
+Parameters: null, numbers, booleans and strings are read by the parameter's type (a string for json is JSON's text). A
+list is an array for a parameter of an array type; other lists and objects are JSON. Numbers keep all digits.
 
-Status: 200; 400 for what is wrong with the statement or the request, 403 (28..., 42501, and see below), 404 (3D000),
-409 (23..., 40..., 55P03), 413 (too large), 500 (XX..., and what has no better one), 501 (0A000), 503 (08..., 53...,
-57...), 504 (57014).
+Status: 200; 400 for errors of the statement or the request, 403 (28..., 42501, and see below), 404 (3D000), 409 (23...,
+40..., 55P03), 413 (too large), 500 (XX..., and all others), 501 (0A000), 503 (08..., 53..., 57...), 504 (57014).
 
-Large results are streamed: nothing is held but HELD bytes, and the client's pace is the server's. The status is sent
-with the first bytes, so an error that comes later than HELD bytes of rows stands at the end of the answer, as the last
-member "error" of the object, behind "rows", with status 200.
+Large results are streamed at the client's speed; at most HELD bytes are in memory. The status is sent with the first
+bytes. So an error after HELD bytes of rows is at the end of the answer, as the last member "error" of the object, after
+"rows", with status 200.
 
 Limits: a request has at most REQUEST_LIMIT bytes, a row ROW_LIMIT, `concurrency` requests run at a time (503, 53300
-beyond); a client that goes away cancels its statement.
+beyond). If a client disconnects, its statement is cancelled.
 
-It takes no passwords, so only this machine may ask; and pages that a browser on this machine shows may not: a
-request with an Origin, or for a host that is not this machine's own name, is refused (403).
+It takes no passwords, so it accepts only this machine. Web pages in a browser on this machine are refused too: a
+request with an Origin, or for another host name than this machine's, gets 403.
 """
 
 from __future__ import annotations
@@ -59,7 +58,7 @@ OpenConnection = Callable[[str, str], Awaitable[ClientConnection]]
 
 
 class SqlOverHttp:
-    """The handler of `POST /sql`. `open_connection` gives a connection for a user and a database."""
+    """The handler of `POST /sql`. `open_connection` returns a connection for a user and a database."""
 
     def __init__(self, open_connection: OpenConnection, *, concurrency: int = CONCURRENCY) -> None:
         self._open_connection = open_connection
@@ -104,13 +103,13 @@ class SqlOverHttp:
         finally:
             if ended:
                 connection.close()
-            else:  # the client has gone: what it asked for is of no more use
+            else:  # the client has disconnected: its result is not needed
                 await asyncio.shield(connection.cancel())
                 connection.abort()
 
 
 def health_of(roster: Roster) -> Callable[[web.Request], Awaitable[web.StreamResponse]]:
-    """The handler of `GET /health`: the nodes that a router knows; 503 when none of them answers."""
+    """The handler of `GET /health`: the nodes that a router knows; 503 if none of them answers."""
 
     async def answer(request: web.Request) -> web.StreamResponse:
         nodes = [
@@ -150,7 +149,7 @@ class _Execution:
         return await self._end()
 
     async def _execute(self, sql: str, parameters: Sequence[object]) -> str:
-        """Runs it; its rows are in `_out`, or sent. The command tag ('' for an empty statement)."""
+        """Runs it; its rows are in `_out`, or sent. Returns the command tag ('' for an empty statement)."""
         connection = self._connection
         connection.send(client_core.parse(b"", protocol_text(sql)) + client_core.describe("S", b"") + client_core.FLUSH)
         types = client_core.parameter_types((await self._until(b"t")).body)
@@ -228,15 +227,15 @@ class _Execution:
 async def _own_machine_only(
     request: web.Request, handler: Callable[[web.Request], Awaitable[web.StreamResponse]]
 ) -> web.StreamResponse:
-    """Keeps the pages that a browser on this machine shows from reading the database (cross-site requests, and names
-    that somebody else's DNS points to this machine)."""
+    """Prevents web pages in a browser on this machine from reading the database (cross-site requests, and foreign names
+    that resolve to this machine)."""
     if "Origin" in request.headers or not asks_this_machine(request):
         return _refusal(SqlError("28000", "requests from web pages, or for another host, are refused"))
     return await handler(request)
 
 
 def asks_this_machine(request: web.Request) -> bool:
-    """Whether a request is for one of this machine's own names, not for one that somebody else's DNS points here."""
+    """Whether a request is for one of this machine's own names, not for a foreign name that resolves to it."""
     host = request.host
     name = host if host.endswith("]") or ":" not in host else host.rpartition(":")[0]
     return is_loopback(name.strip("[]"))
@@ -261,7 +260,7 @@ async def _read_request(request: web.Request) -> tuple[str, list[object], str, s
     parameters = found.get("parameters", [])
     user, database = found.get("user", "postgres"), found.get("database", "postgres")
     if not isinstance(parameters, list) or not isinstance(user, str) or not isinstance(database, str):
-        raise SqlError("22023", '"parameters" is a list, "user" and "database" are strings')
+        raise SqlError("22023", '"parameters" must be a list, "user" and "database" strings')
     if "\0" in user + database:
         raise SqlError("22021", 'invalid byte sequence for encoding "UTF8": 0x00')
     return found["sql"], parameters, user, database

@@ -1,7 +1,7 @@
-"""PostgreSQL's values as JSON and back, for whoever speaks SQL over HTTP.
+"""PostgreSQL's values as JSON and back, for SQL over HTTP.
 
-The forms are those that wire/http.py states: numbers where JSON keeps them exactly, PostgreSQL's text elsewhere. Values
-come and go in their text format.
+wire/http.py defines the forms: numbers if JSON keeps them exactly, PostgreSQL's text otherwise. Values have their text
+format on PostgreSQL's side.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ def status_of(error: SqlError) -> int:
 
 
 def protocol_text(text: str) -> bytes:
-    """Raises 22021 for what is no text to PostgreSQL: zero bytes, halves of surrogate pairs."""
+    """Raises 22021 for texts that PostgreSQL refuses: zero bytes, halves of surrogate pairs."""
     if "\0" in text:
         raise SqlError("22021", 'invalid byte sequence for encoding "UTF8": 0x00')
     try:
@@ -56,7 +56,7 @@ def parameter_text(value: object, oid: int) -> bytes | None:
 
 
 def _json(value: object) -> str:
-    """JSON with its numbers as they came."""
+    """JSON with unchanged numbers."""
     if isinstance(value, dict):
         return "{" + ",".join(f"{json.dumps(name)}:{_json(item)}" for name, item in value.items()) + "}"
     if isinstance(value, list):

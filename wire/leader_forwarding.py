@@ -14,11 +14,11 @@ together, before any of them is taken out of the core:
 soon as it binds a statement that touches data, because the rest of it is not known, and its statements are one
 transaction.
 
-A block that was begun here is begun again at the leader when it is forwarded, so nothing may have been done in it. A
-READ ONLY block that has read here stays, and refuses what only the leader can do (25006). A block in which this node
+A block that began here begins again at the leader when it is forwarded, so it must not have done anything yet. A
+READ ONLY block that has read here stays, and refuses statements of the leader (25006). A block in which this node
 has worked as the leader is lost with the leadership (40001), because it cannot continue elsewhere.
 
-Tablespaces may be led by different nodes. A cycle runs on a node that leads all tablespaces that it concerns
+Tablespaces may be led by different nodes. A cycle runs on a node that leads all tablespaces that it uses
 (wire/leader_selection.py): without pg_default at the leader of its tablespaces, otherwise at the leader of pg_default,
 which first gets the leaderships that it lacks (`Replica.gather`). A block that has begun to work elsewhere and then
 needs more tablespaces ends with 40001, and the leaderships are gathered meanwhile.
@@ -81,20 +81,20 @@ class ClusterConnection(Connection):
         super().__init__(host)
         self._cluster = cluster
         self._replica = cluster.replica
-        self._proxy: SessionProxy | None = None  # the one that is used, or was used last
-        self._proxies: dict[bytes, SessionProxy] = {}  # by the tablespace to whose leader they go
+        self._proxy: SessionProxy | None = None  # the proxy of the present or last use
+        self._proxies: dict[bytes, SessionProxy] = {}  # by the tablespace whose leader they use
         self._proxy_tablespace = HOME
         self._proxy_task: asyncio.Task[None] | None = None
         self._cleared_bytes = 0  # bytes in the core that may run here although the node does not lead
         self._admitting = False
-        self._must_end = False  # as soon as what runs is over: commits that the client was told of may be lost
+        self._must_end = False  # after the running statement: acknowledged commits may be lost
         self._has_read = False  # in the block of a session whose node does not lead
         self._ending: SqlError | None = None
         self._startup: Mapping[str, str] = {}
         self._peer: Peer | None = None
         self._reports = {"_shoal.holds": "", "_shoal.unwaited": "", "_shoal.last_commit": token(0)}
         self._selection = LeaderSelection(cluster.routes, cluster.replica)
-        self._at_home = False  # a session that another node carries here is for where pg_default is led
+        self._at_home = False  # a session that another node forwards here is for the leader of pg_default
 
     # ---- what arrives -----------------------------------------------------------------------------------------------
 
@@ -116,8 +116,8 @@ class ClusterConnection(Connection):
             self._receive(data)
 
     def _is_fresh_read(self, session: Session, data: bytes) -> bool:
-        """Whether what arrived is one statement outside a block that this replica may answer at once: what most of the
-        readers of a node that follows send."""
+        """Whether the bytes are one statement outside a block that this replica may answer at once: most messages of
+        readers on followers."""
         if (
             self.busy
             or self._is_yielding
@@ -132,8 +132,8 @@ class ClusterConnection(Connection):
         return not route.opens_writable and self._admission(session) is None
 
     def _is_led(self, session: Session, data: bytes) -> bool:
-        """Whether what arrived is one statement, and this node leads all that it has to do with: what `_choose_leader`
-        says of most that is sent to a node that leads some tablespaces and not others."""
+        """Whether the bytes are one statement, and this node leads all tablespaces that it uses: the result of
+        `_choose_leader` for most messages on a node that leads some tablespaces."""
         transaction = session.transaction
         if (
             self.busy
@@ -159,7 +159,7 @@ class ClusterConnection(Connection):
         return True
 
     def _whole_route(self, session: Session, data: bytes) -> Route | None:
-        """The route of what arrived, if it is one statement."""
+        """The route of the bytes, if they are one statement."""
         if data[0] == QUERY:
             sql = self.core.whole_query(data)
             return None if sql is None else self._cluster.routes.of(sql, dialect=session.key.dialect)
@@ -172,7 +172,7 @@ class ClusterConnection(Connection):
             return
         if session is None:
             super()._process()
-        elif session.node is not session.present:  # it reads the past, which this node has and no other would find
+        elif session.node is not session.present:  # it reads the past, which only this node has
             self._cleared_bytes = 0
             super()._process()
         elif self._replica.leads and session.leadership.owed is None:
@@ -188,7 +188,7 @@ class ClusterConnection(Connection):
             super()._on_lock_granted(event, ticket)
             return
         self.busy = False
-        session.leadership.owed = None  # this tells it
+        session.leadership.owed = None  # this shows it
         self._handle_error(event, ticket.error or deposed_error())
         self._continue()
 
@@ -245,7 +245,7 @@ class ClusterConnection(Connection):
             return True
 
     def _skip_ends(self) -> bool:
-        """Whether the Sync that ends the skipping is there; what is before it is dropped if not."""
+        """Whether the Sync that ends the skipping has arrived; otherwise the messages before it are dropped."""
         events, size = self.core.peek()
         if events:
             self._cleared_bytes = size
@@ -253,11 +253,10 @@ class ClusterConnection(Connection):
         self.core.next_event()
         return False
 
-    # ---- where it runs ----------------------------------------------------------------------------------------------
+    # ---- choice of the node ---------------------------------------------------------------------------------------
 
     def _choose_node(self, session: Session, cycle: CycleNeeds) -> bool:
-        """Clears the cycle for this node; False if it is to run elsewhere or later. Raises the error that answers
-        it."""
+        """Clears the cycle for this node; False if it must run elsewhere or later. Raises the error that answers it."""
         if session.leadership.owed is not None and (cycle.speaks or not session.in_block):
             self._send_owed_error(session, cycle)
         if self._replica.leads:
@@ -268,7 +267,7 @@ class ClusterConnection(Connection):
         if session.status == "E":
             if cycle.needs is Needs.NOTHING or not cycle.ends_first:
                 return self._run_here(cycle)
-            session.leadership.forgive(ended=True)  # ROLLBACK, and more that does not run here
+            session.leadership.forgive(ended=True)  # ROLLBACK, and other statements that do not run here
         if self._peer is not None and cycle.speaks and not self._leads_something():
             raise not_leading_error()
         if not session.in_block:
@@ -277,7 +276,7 @@ class ClusterConnection(Connection):
             return self._choose_leader(session, cycle)
         relay = self._proxies.get(HOME)
         for other in self._proxies.values() if cycle.discards else ():
-            other.close()  # with it ends what the leader holds for the session
+            other.close()  # its end also ends the objects that the leader holds for the session
         if relay is not None and cycle.unlocks and relay.held_objects == ADVISORY_LOCKS:
             relay.close()
         elif relay is not None and cycle.unlocks and ADVISORY_LOCKS in relay.held_objects:
@@ -308,7 +307,7 @@ class ClusterConnection(Connection):
             if alone is not None or self._at_home:
                 raise not_leading_error()
             self._replica.begin_to_gather(self._replica.tablespaces if needed is None else needed)
-            raise led_apart_error()  # it needs more than the node knew that has sent it to this one
+            raise led_apart_error()  # it needs more tablespaces than the forwarding node knew
         missing = self._selection.not_led_here(needed)
         return self._start_gathering(cycle, missing) if missing else self._run_as_leader(session, cycle, None)
 
@@ -359,7 +358,7 @@ class ClusterConnection(Connection):
         raise error
 
     def _must_forward(self, session: Session, cycle: CycleNeeds) -> bool:
-        """Raises 25006, 25001, 0A000 for what can run nowhere."""
+        """Raises 25006, 25001, 0A000 for a cycle that can run nowhere."""
         transaction = session.transaction
         if not session.in_block or transaction is None:
             incomplete = not cycle.whole and cycle.binds is not Needs.NOTHING
@@ -368,13 +367,13 @@ class ClusterConnection(Connection):
         if cycle.needs is Needs.READ and transaction.read_only and transaction.isolation != SERIALIZABLE:
             return False
         if cycle.own_portals:
-            not_supported("a statement for the leader together with a portal of a node that follows")
+            not_supported("a statement for the leader together with a portal of a follower")
         if not self._has_read or cycle.ends_first:
             return True
         if transaction.read_only:
             raise SqlError(
                 "25006",
-                "cannot execute this statement in a read-only transaction that has read on a node that follows",
+                "cannot execute this statement in a read-only transaction that has read on a follower",
                 hint="Only the leader can run it: use another transaction.",
             )
         raise SqlError("25001", "transaction read-write mode must be set before any query")
@@ -394,17 +393,17 @@ class ClusterConnection(Connection):
         return False
 
     def _admission(self, session: Session) -> tuple[str, float, int] | None:
-        """What to ask of the replica before it answers a read (`admit_read`); None: nothing."""
+        """The condition for the replica before it answers a read (`admit_read`); None: none."""
         settings = session.settings
         consistency = settings.get("read_consistency")
         token = settings.get("read_after")
         after = parse_token(token) if token else 0
-        # The head may not be there yet.
+        # The head may not have arrived yet.
         early = consistency == "strong" and any(relay.has_unwaited_commits for relay in self._proxies.values())
         if session.last_commit and (early or consistency == "session"):
             after = max(after, session.last_commit)
         if after and not after >> SLOT_SHIFT and after <= session.node.store.durable_lsn:
-            after = 0  # of another tablespace than pg_default it is for the replica: slots differ from node to node
+            after = 0  # for another tablespace than pg_default the replica converts it: slots differ from node to node
         if not after and consistency in ("eventual", "session"):
             return None
         return consistency, milliseconds(settings.get("max_staleness")) / 1000, after
@@ -412,8 +411,8 @@ class ClusterConnection(Connection):
     async def _admit_cycle(
         self, session: Session, cycle: CycleNeeds, consistency: str, max_staleness: float, after: int
     ) -> None:
-        """Waits until the replica is fresh enough, and clears the cycle; but not if entries applied meanwhile have made
-        a relation a sequence, or moved it: then the node is chosen again."""
+        """Waits until the replica is fresh enough, and clears the cycle. If entries applied meanwhile have made a
+        relation a sequence, or moved it, the node is chosen again."""
         try:
             await admit_read(self._replica, consistency, max_staleness, after)
         except SqlError as error:
@@ -443,7 +442,7 @@ class ClusterConnection(Connection):
 
     def _start_proxy(self, session: Session, to: bytes) -> None:
         if session.transaction is not None and not session.in_block:
-            session.finish()  # of statements that looked at nothing
+            session.finish()  # of statements without data
         relay = self._proxies.get(to)
         if relay is None:
             relay = self._proxies[to] = SessionProxy(self, self._cluster.locator, deadline=self._cluster.deadline)
@@ -513,7 +512,7 @@ class ClusterConnection(Connection):
     def idle(self) -> bool:
         carried_idle = self._proxy_task is not None and self._proxy is not None and self._proxy.idle
         if self._peer is not None and self.session is not None and not self.session.waits.for_nothing:
-            return False  # its node would have to take for lost what is about to be durable
+            return False  # its node would have to treat commits that will be durable as lost
         return carried_idle or not self.busy
 
     def connection_lost(self, error: Exception | None) -> None:
@@ -618,7 +617,7 @@ class ClusterConnection(Connection):
         super()._continue()
 
     def _on_leadership_gained(self) -> None:
-        """Handles that this node leads now: state that the session had at another leader is here, or is lost."""
+        """This node leads now: state that the session had at another leader is here, or is lost."""
         if any(relay.has_unwaited_commits for relay in self._proxies.values()):
             self.on_commits_lost()
 
@@ -633,7 +632,7 @@ class ClusterConnection(Connection):
     def skip_to_sync(self) -> None:
         self.core.error()
 
-    # ---- a session that another node carries here -------------------------------------------------------------------
+    # ---- a session that another node forwards here ------------------------------------------------------------------
 
     def _on_startup(self, event: core.Startup) -> None:
         self._peer, parameters = self._cluster.verifier.check(event.parameters)
@@ -660,8 +659,8 @@ class ClusterConnection(Connection):
         return any(replica.leads_in((tablespace,)) for tablespace in replica.tablespaces)
 
     async def _start_fresh(self, event: core.Startup) -> None:
-        """Starts the session of a client with the roles, databases and their settings as the leader has them, where
-        that can be known soon."""
+        """Starts the session of a client with the roles, databases and settings of the leader, if they are known
+        soon."""
         try:
             with contextlib.suppress(SqlError, TimeoutError):
                 async with asyncio.timeout(FRESH_START):
@@ -697,14 +696,14 @@ class ClusterConnection(Connection):
         return [name for name, _ in session.settings.items()]
 
     def _peer_durable(self) -> None:
-        """Reports to the client's node that commits which the client was told of early are durable."""
+        """Reports to the client's node that early acknowledged commits are durable."""
         if not self.busy and not self.closing:
             self._tell_durable()
             self.flush()
 
     def shut_down(self, error: SqlError) -> None:
-        """As of any connection. The node that carries a session here is told that what has arrived since the last
-        answer, a COMMIT perhaps, has not been done: it need not take the outcome for unknown."""
+        """As of any connection. Also tells the forwarding node that the messages since the last answer, maybe a COMMIT,
+        were not run: their outcome is not unknown."""
         if self._peer is None or self.busy or self.closing:
             super().shut_down(error)
             return
@@ -713,7 +712,7 @@ class ClusterConnection(Connection):
         self._linger()
 
     def _linger(self) -> None:
-        """Sends what is written, and closes when the other side has: it is to read the last word in any case."""
+        """Sends the rest, and closes when the other side has closed, which must read the last message."""
         self.flush()
         self.closing = True
         if not self._transport.can_write_eof():  # TLS
@@ -731,7 +730,7 @@ class ClusterConnection(Connection):
             self.session.cancel(error)
         self.shut_down(error)
         if not self.busy:
-            self._end_session()  # and not only when the other side has closed, which may be stopped
+            self._end_session()  # not only when the other side has closed, because it may be stopped
 
     def _peer_deposed(self) -> None:
         if not self.busy:
@@ -759,7 +758,7 @@ class ClusterConnection(Connection):
 
 
 def _session_reports(session: Session) -> Iterable[tuple[str, str]]:
-    """The reports to a forwarded session's own node: what outlives the transaction, and the last commit."""
+    """The reports to a forwarded session's own node: objects that outlive the transaction, and the last commit."""
     holds = [name.decode() for name, portal in session.portals.items() if portal.holdable]
     schema = session.temporary_schema
     if schema is not None and any(getattr(item, "schema", 0) == schema for item in session.catalog.objects.values()):

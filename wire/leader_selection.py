@@ -22,14 +22,14 @@ from wire import core
 
 @dataclass(slots=True)
 class CycleNeeds:
-    """What the messages of a cycle need, as far as they have arrived."""
+    """The needs of the messages of a cycle that have arrived."""
 
     events: list[core.Event]
     size: int  # bytes
     whole: bool = True
     needs: Needs = Needs.NOTHING
-    binds: Needs = Needs.NOTHING  # of what is bound or executed
-    speaks: bool = False  # it has a statement in it
+    binds: Needs = Needs.NOTHING  # of the bound or executed statements
+    speaks: bool = False  # it contains a statement
     rolls_back: bool = False
     commits: bool = False
     ends_first: bool = False
@@ -60,7 +60,7 @@ class LeaderSelection:
         self._replica = replica
         self._here: tuple[Catalog | None, int, set[Route]] = (None, 0, set())  # by catalog and holdings
         self._known: tuple[Catalog | None, object, object, object] = (None, None, None, None)
-        self._route_tablespaces: dict[tuple[Route, Needs], Reached | None] = {}  # as long as the above stays as it is
+        self._route_tablespaces: dict[tuple[Route, Needs], Reached | None] = {}  # while the state above does not change
 
     def cycle_needs(self, session: Session, events: list[core.Event], size: int) -> CycleNeeds:
         """The needs of the next cycle. `events`, `size`: as the core's `peek` gives them."""
@@ -92,13 +92,13 @@ class LeaderSelection:
         return cycle
 
     def prepared_route(self, session: Session, name: bytes) -> Route:
-        """The route of a prepared statement; INVALID where there is none."""
+        """The route of a prepared statement; INVALID if there is none."""
         prepared = session.prepared.get(name)
         return INVALID if prepared is None else self._routes.of_prepared(prepared)
 
     def needs(self, session: Session, route: Route) -> Needs:
-        """What a route needs in this session: with what EXECUTE runs, sequences, which only the leader can read, and
-        tables in tablespaces that this node does not hold, all of which the leader has."""
+        """The needs of a route in this session: with statements that EXECUTE runs, sequences, which only the leader can
+        read, and tables in tablespaces that this node lacks, all of which the leader has."""
         needs = route.needs
         for name in route.executes:
             needs = max(needs, self.needs(session, self.prepared_route(session, name.encode())))
@@ -123,7 +123,7 @@ class LeaderSelection:
         return True
 
     def tablespaces_of_events(self, session: Session, events: Sequence[core.Event]) -> Reached | None:
-        """The tablespaces that a cycle concerns, as far as it has arrived; None: all of them."""
+        """The tablespaces of a cycle, as far as it has arrived; None: all of them."""
         parsed: dict[bytes, Route] = {}
         found: Reached = frozenset()
         for event in events:
@@ -146,7 +146,7 @@ class LeaderSelection:
         return found or AT_HOME
 
     def tablespaces_of_route(self, session: Session, route: Route) -> Reached | None:
-        """The tablespaces that a route concerns, with those of statements that EXECUTE runs."""
+        """The tablespaces of a route, with those of statements that EXECUTE runs."""
         known, place = self._known, session.variables.get("default_tablespace")
         if (
             known[0] is not session.catalog
@@ -165,7 +165,7 @@ class LeaderSelection:
             found = None if found is None or other is None else found | other
         return found
 
-    # ---- where it is led --------------------------------------------------------------------------------------------
+    # ---- leaders ----------------------------------------------------------------------------------------------------
 
     def not_led_here(self, needed: Reached | None) -> Reached:
         """Those of the tablespaces that this node does not lead."""
@@ -174,13 +174,14 @@ class LeaderSelection:
         return frozenset(tablespace for tablespace in asked if not replica.leads_in((tablespace,)))
 
     def led_apart_from_home(self, session: Session, needed: Reached | None) -> Reached | None:
-        """The tablespaces of a cycle that can run apart from pg_default; None if it runs where pg_default is led."""
+        """The tablespaces of a cycle that can run apart from pg_default; None if it runs on the leader of
+        pg_default."""
         if needed is None or HOME in needed:
             return None
         transaction = session.transaction
         isolation = transaction.isolation if transaction is not None else session.default_isolation
         if isolation == SERIALIZABLE or session.variables.get("synchronous_commit") in ("off", "remote_apply"):
-            return None  # the one is watched, the other remembered, in one place
+            return None  # the one is watched, the other cached, in one place
         return needed if len(needed) == 1 or self._replica.led_together(needed) else None
 
 
@@ -193,8 +194,8 @@ def tablespace_name(session: Session, tablespace: bytes) -> str:
 
 
 def _is_readable(node: Node, catalog: Catalog, relation: object) -> bool:
-    """Whether a node that follows can read a relation: it is no sequence, and its tablespace is on the node; so is
-    everything behind a view."""
+    """Whether a follower can read a relation: it is not a sequence, and its tablespace is on the node; the same for all
+    relations of a view."""
     if isinstance(relation, Table):
         return not node.held.lacks(relation.tablespace)
     if isinstance(relation, View):

@@ -1,4 +1,4 @@
-"""Backend messages: functions that give the bytes of each (PostgreSQL 16 manual, 55.7).
+"""Backend messages: functions that return the bytes of each (PostgreSQL 16 manual, 55.7).
 
 DataRow and CopyData are not here: results arrive from the engine in whole batches, already framed
 (engine/execute/encode.py, engine/columnar/datarow.py).
@@ -58,8 +58,8 @@ def parameter_status(name: str, value: str) -> bytes:
 
 
 def negotiate_version(newest_minor: int, unknown_options: Sequence[str]) -> bytes:
-    """NegotiateProtocolVersion: what we speak, and the _pq_. options that we do not know. The manual calls the first
-    field a minor version; servers send the whole of it, and clients expect that."""
+    """NegotiateProtocolVersion: the supported version, and the unknown _pq_. options. The manual calls the first field
+    a minor version; servers send the whole version, and clients expect that."""
     body = _KEY.pack(3 << 16 | newest_minor, len(unknown_options)) + b"".join(map(text, unknown_options))
     return message(b"v", body)
 

@@ -1,10 +1,10 @@
 """Delays the answers to wrong passwords, by the address of the client.
 
-    FREE wrong passwords within WINDOW seconds are answered at once, the next one after FIRST seconds, and each further
-    one after twice as long, up to MOST. While PENDING answers wait, passwords from that address are refused unread, so
-    many connections guess no faster than a few. A right password is answered at once, whatever other clients do.
+FREE wrong passwords within WINDOW seconds are answered at once, the next one after FIRST seconds, and each further one
+after twice as long, up to MOST. While PENDING answers wait, passwords from that address are refused unread, so many
+connections guess no faster than a few. A correct password is answered at once, whatever other clients do.
 
-An IPv6 address counts by its network of 64 bits. At most ADDRESSES are remembered.
+An IPv6 address counts by its network of 64 bits. At most ADDRESSES are kept.
 """
 
 from __future__ import annotations
@@ -35,19 +35,19 @@ class _Failures:
 class PasswordThrottle:
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
-        self._seen: OrderedDict[str, _Failures] = OrderedDict()  # those who were wrong last at the end
+        self._seen: OrderedDict[str, _Failures] = OrderedDict()  # the last wrong ones at the end
 
     def __len__(self) -> int:
         return len(self._seen)
 
     def check(self, address: str) -> None:
-        """Raises 53300 (FATAL) where a password from the address is not looked at now."""
+        """Raises 53300 (FATAL) if a password from the address is not checked now."""
         seen = self._seen.get(network_of(address))
         if seen is not None and seen.pending >= PENDING:
             raise SqlError("53300", "too many wrong passwords from this address: try again later", severity="FATAL")
 
     def record_failure(self, address: str) -> float:
-        """Records a wrong password, and returns the seconds to wait with the answer; then `release` is to be called."""
+        """Records a wrong password, and returns the seconds to wait with the answer; call `release` afterwards."""
         network, now = network_of(address), self._clock()
         seen = self._seen.setdefault(network, _Failures())
         self._seen.move_to_end(network)

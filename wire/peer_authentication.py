@@ -1,17 +1,17 @@
-"""How the nodes of a cluster recognise each other when one carries a client's session to another.
+"""Authentication between the nodes of a cluster, when one forwards a client's session to another.
 
 The forwarding node adds reserved parameters to the startup message and signs all of them with the cluster's secret:
 
-    _shoal.node     who carries            _shoal.issued   when, microseconds since 1970 (the carrier's clock)
-    _shoal.target   to whom                _shoal.nonce    16 random bytes, hexadecimal
+    _shoal.node     forwarding node        _shoal.issued   time, microseconds since 1970 (its clock)
+    _shoal.target   receiving node         _shoal.nonce    16 random bytes, hexadecimal
     _shoal.client   the client's address   _shoal.proof    HMAC-SHA256 over every other parameter, hexadecimal
-    _shoal.home     only for what is to run where pg_default is led
+    _shoal.home     only for sessions that must run on the leader of pg_default
 
-The secret itself never travels. The proof covers the user, the database and every setting, is good for one node and for
-WINDOW seconds, and once: a node remembers the nonces of that time. A forwarded session needs no password: the
+The secret itself is never sent. The proof covers the user, the database and every setting. It is valid for one node,
+for WINDOW seconds, and once: a node keeps the nonces of that time. A forwarded session needs no password: the
 forwarding node has authenticated the client, and the user is the one that it found.
 
-A startup message that holds any `_shoal.` parameter without a good proof is refused (28000).
+A startup message with any `_shoal.` parameter and without a valid proof is refused (28000).
 """
 
 from __future__ import annotations
@@ -29,14 +29,14 @@ from catalog.errors import SqlError
 PREFIX = "_shoal."
 TO_HOME = {f"{PREFIX}home": "on"}
 WINDOW = 120.0  # seconds that the clocks of two nodes may differ
-NONCES = 200_000  # remembered at most: far more carried sessions than can be opened in the window
+NONCES = 200_000  # maximum number: far more forwarded sessions than can be opened in the window
 MINIMUM_SECRET = 16  # bytes
 
 
 @dataclass(frozen=True, slots=True)
 class Peer:
-    """The node that carries a session here, and the client's address as that node saw it. `home`: it is for whoever
-    leads pg_default, not for the leader of other tablespaces."""
+    """The node that forwards a session here, and the client's address as that node saw it. `home`: it is for the leader
+    of pg_default, not for the leader of other tablespaces."""
 
     node: str
     client: str
@@ -52,7 +52,7 @@ def introduce(
     client: str = "",
     clock: Callable[[], float] = time.time,
 ) -> dict[str, str]:
-    """The startup parameters with which `node` carries a session to `target`."""
+    """The startup parameters with which `node` forwards a session to `target`."""
     signed = {
         **parameters,
         f"{PREFIX}node": node,
@@ -67,12 +67,12 @@ def introduce(
 def _proof(secret: bytes, parameters: Mapping[str, str]) -> str:
     text = b"".join(
         name.encode() + b"\0" + value.encode() + b"\0" for name, value in sorted(parameters.items())
-    )  # no name or value holds a zero byte: the startup message ends each with one
+    )  # no name or value contains a zero byte: the startup message ends each with one
     return hmac.new(secret, text, hashlib.sha256).hexdigest()
 
 
 class PeerVerifier:
-    """Checks who carries sessions to this node. ValueError for a secret of less than MINIMUM_SECRET bytes."""
+    """Checks the nodes that forward sessions to this one. ValueError for a secret of less than MINIMUM_SECRET bytes."""
 
     def __init__(self, secret: bytes, node: str, clock: Callable[[], float] = time.time) -> None:
         if len(secret) < MINIMUM_SECRET:
@@ -80,10 +80,10 @@ class PeerVerifier:
         self._secret = secret
         self._node = node
         self._clock = clock
-        self._nonces: OrderedDict[str, float] = OrderedDict()  # with the time at which each may be forgotten
+        self._nonces: OrderedDict[str, float] = OrderedDict()  # with the time at which each may be removed
 
     def check(self, parameters: Mapping[str, str]) -> tuple[Peer | None, dict[str, str]]:
-        """The node that carries the session, None for a client's own, and the parameters that are not reserved.
+        """The node that forwards the session, None for a client's own, and the parameters that are not reserved.
 
         Raises 28000 (FATAL).
         """

@@ -1,4 +1,4 @@
-"""What is made once for a plan, and used for every execution of it: the messages that do not depend on parameters."""
+"""Messages that are made once for a plan, and used for every execution: those that do not depend on parameters."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _TAGS: dict[tuple[str, int], bytes] = {}
 
 
 def complete_bytes(command: str, count: int) -> bytes:
-    """CommandComplete, remembered for the small counts that nearly all statements have. -1: the tag has none."""
+    """CommandComplete, cached for the small counts of nearly all statements. -1: the tag has no count."""
     known = _TAGS.get((command, count))
     if known is None:
         if count > 256:
@@ -24,8 +24,8 @@ def complete_bytes(command: str, count: int) -> bytes:
 
 
 class ReadyExecution:
-    """An execution of a plan, with all that does not depend on the parameters. `run` is None where it is not on the row
-    path."""
+    """An execution of a plan, with everything that does not depend on the parameters. `run` is None if it is not on the
+    row path."""
 
     __slots__ = ("command", "decoders", "formats", "head", "one", "prepared", "run")
 
@@ -47,8 +47,7 @@ class ReadyExecution:
 
 
 def ready_execution(execution: core.Execution, prepared: Prepared) -> ReadyExecution | None:
-    """What is made once for a plan that is executed in this way; None where Bind has something to complain of, and
-    where a limit counts."""
+    """The parts of an execution that are made once; None if Bind must raise an error, and if a limit applies."""
     columns = prepared.plan.columns
     if execution.count != len(prepared.parameters.types) or (execution.limited and columns is not None):
         return None

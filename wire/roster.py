@@ -1,15 +1,15 @@
 """The roster of a router: the nodes of the directory, and whether they answer.
 
     present       in the directory, and the last probe was answered: gets new clients
-    absent        not in the directory, or its port is closed: gets none; connections that it still serves go on
-    silent        SILENT_AFTER probes in a row were not answered within PROBE_TIMEOUT: its connections are ended, for
-                  nobody would ever hear from a machine that is gone or a process that is stopped
+    absent        not in the directory, or its port is closed: gets none; its existing connections continue
+    silent        SILENT_AFTER probes in a row were not answered within PROBE_TIMEOUT: its connections end, because a
+                  lost machine or a stopped process would never answer them
 
-A probe is an SSLRequest, which a node answers with one byte before anything else: it takes the node's event loop, and
-neither a session nor a role. A node that nobody has probed yet counts as present.
+A probe is an SSLRequest, which a node answers with one byte before anything else: it needs the node's event loop, but
+no session and no role. A node without a probe counts as present.
 
-New clients go to the node with the least load. Nodes tell their load every few seconds, so what this router itself has
-sent there since then is added: CONNECTION_LOAD for each connection.
+New clients go to the node with the least load. Nodes report their load every few seconds; the router adds
+CONNECTION_LOAD for each connection that it has sent there since then.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ log = logging.getLogger("shoal.router")
 PROBE_INTERVAL = 1.0  # seconds
 PROBE_TIMEOUT = 2.0  # seconds
 SILENT_AFTER = 3
-CONNECTION_LOAD = 0.02  # of one connection that the node has not told of yet
+CONNECTION_LOAD = 0.02  # of one connection that the node has not reported yet
 DEFAULT_TABLESPACE = "pg_default"
 
 
@@ -40,13 +40,13 @@ class Health:
     answers: bool = True
     missed: int = 0  # probes in a row
     connections: int = 0  # open through this router
-    unreported: int = 0  # of them, since the node told its load
+    unreported: int = 0  # of them, since the node reported its load
     reported: Node | None = None
     why: str = field(default="")
 
 
 class Roster:
-    """Picks nodes and probes them. `on_silent` is called with the name of a node whose connections are to be ended."""
+    """Picks nodes and probes them. `on_silent` is called with the name of a node whose connections must end."""
 
     def __init__(
         self,
@@ -76,7 +76,7 @@ class Roster:
         return self._health.setdefault(node, Health())
 
     def candidates(self, route: str) -> list[Node]:
-        """The nodes that a new client may be sent to, the best one first. `route`: any | leader | replica."""
+        """The nodes to which a new client may be sent, the best one first. `route`: any | leader | replica."""
         leader = self.directory.leader(DEFAULT_TABLESPACE)
         found = [
             node
@@ -100,7 +100,7 @@ class Roster:
         health.unreported = max(health.unreported - 1, 0)
 
     def mark_unreachable(self, node: str, why: str) -> None:
-        """Sends no new clients to a node to which a dial has failed, until it answers a probe."""
+        """Sends no new clients to a node after a failed connection, until it answers a probe."""
         self._record_missed_probe(node, self.health(node), why)
 
     def _on_directory_change(self) -> None:
@@ -118,7 +118,7 @@ class Roster:
             for name, health in list(self._health.items()):
                 if name not in nodes:
                     if health.connections and health.reported is not None:
-                        nodes[name] = health.reported  # it may be stopped: its connections are still to be ended
+                        nodes[name] = health.reported  # it may be stopped: its connections must still end
                     else:
                         del self._health[name]
             await asyncio.gather(*(self._probe(node) for node in nodes.values()))

@@ -1,24 +1,23 @@
-"""The front door of a cluster: one address, behind which a client is connected to a node that is alive.
+"""The router of a cluster: one address that connects each client to a live node.
 
     client -> Router: startup packet read -> a node picked (wire/roster.py) -> startup packet sent on
-           <-> bytes both ways, as they come, until one side closes
+           <-> bytes in both directions, unchanged, until one side closes
 
-After the startup packet the router changes nothing and adds nothing: authentication is between client and node. It
-reads along only far enough to know three things: the cancel key that the node gives out (so that a cancel request finds
-the node), whether something is running, and whether a message is cut. So when a node dies it can say so in the place
-where a message may stand:
+After the startup packet the router changes nothing: client and node authenticate each other. It reads the messages only
+to know three things: the cancel key of the node (so that a cancel request finds the node), whether a statement is
+running, and whether a message is incomplete. So when a node dies, the client gets an error where a message may begin:
 
     nothing was running            57P01 (FATAL): the transaction, if there was one, is rolled back
     something was running          08007 (FATAL): it may have been committed or not
-    a message was cut              the connection closes without a word
+    an incomplete message          the connection closes without an error
 
-Where a client goes: to the least loaded node that answers; with the startup option `shoal.route` (any | leader |
-replica; `options='-c shoal.route=leader'`) to the node that leads pg_default, or to another one. A node that cannot be
-reached, or says 57P03 or 53300 (starting, stopping, full), is passed over, and all are tried again until DEADLINE;
-then 57P03.
+A client goes to the least loaded node that answers. The startup option `shoal.route` (any | leader | replica;
+`options='-c shoal.route=leader'`) chooses the node that leads pg_default, or another one. A node that cannot be
+reached, or answers 57P03 or 53300 (starting, stopping, full), is skipped, and all are tried again until DEADLINE; then
+57P03.
 
-Bounds: max_connections, 53300 beyond, nothing at all beyond twice as many; nothing is read from a side while the other
-has more than WRITE_BEHIND bytes to take; a startup packet must be there within AUTHENTICATION_TIMEOUT.
+Bounds: max_connections, 53300 beyond, no answer beyond twice as many; a side is not read while the other one has more
+than WRITE_BEHIND unsent bytes; a startup packet must arrive within AUTHENTICATION_TIMEOUT.
 """
 
 from __future__ import annotations
@@ -42,7 +41,7 @@ log = logging.getLogger("shoal.router")
 
 WRITE_BEHIND = 1 << 20
 AUTHENTICATION_TIMEOUT = 10.0  # seconds
-DIAL_TIMEOUT = 2.0  # seconds that one node may take to accept and to give its first answer
+DIAL_TIMEOUT = 2.0  # seconds that one node may take to accept and to answer first
 DEADLINE = 10.0  # seconds within which a node must be found
 RETRY_PAUSE = 0.2
 SHUTDOWN_GRACE = 10.0
@@ -52,15 +51,15 @@ _LENGTH = struct.Struct(">i").unpack_from
 
 
 class Tracker:
-    """Reads along one direction: counts messages of the kinds in `counted`, and knows the kind of the last message and
-    whether what has passed ends where a message ends."""
+    """Reads one direction: counts messages of the kinds in `counted`, and knows the kind of the last message and
+    whether the bytes end at the end of a message."""
 
     __slots__ = ("_counted", "_head", "_rest", "count", "last_kind")
 
     def __init__(self, counted: bytes) -> None:
         self._counted = frozenset(counted)
-        self._head = b""  # of a message whose header is not all here
-        self._rest = 0  # bytes of the last message that are to come
+        self._head = b""  # of an incomplete header
+        self._rest = 0  # remaining bytes of the last message
         self.count = 0
         self.last_kind = 0
 
@@ -69,7 +68,7 @@ class Tracker:
         return not self._head and self._rest == 0
 
     def feed(self, data: bytes) -> None:
-        """Follows the messages in bytes that may be cut anywhere. Raises 08P01 (FATAL) for what cannot be a message."""
+        """Follows the messages in bytes that may be cut anywhere. Raises 08P01 (FATAL) for invalid messages."""
         if self._head:
             data = self._head + data
         size = len(data)
@@ -90,7 +89,7 @@ class Tracker:
 
 
 class _Side(asyncio.Protocol):
-    """One of two connected sides. It writes what arrives to the other side; a slow side stops the other."""
+    """One of two connected sides. It writes its input to the other side; a slow side stops the other."""
 
     def __init__(self) -> None:
         self.transport: Any = None
@@ -120,7 +119,7 @@ class _Side(asyncio.Protocol):
 
 
 class NodeSide(_Side):
-    """The connection to a node. `first` resolves with the first frame of its answer, None when it closes before."""
+    """The connection to a node. `first` resolves with the first frame of its answer, None if it closes before."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -151,7 +150,7 @@ class NodeSide(_Side):
                 self.first.set_result(frame)
 
     def join(self, client: ClientSide, first: client_core.Frame) -> None:
-        """The client gets this node, and the first frame that it has sent."""
+        """Connects the client to this node, with the first frame that it has sent."""
         self._client = self.other = client
         client.other = self
         self.sent.feed(first.data)
@@ -163,7 +162,7 @@ class NodeSide(_Side):
             self.transport.resume_reading()
 
     def _pass_start(self) -> None:
-        """Messages up to the first ReadyForQuery, with the cancel key among them."""
+        """Messages up to the first ReadyForQuery, including the cancel key."""
         client = self._client
         assert client is not None
         try:
@@ -196,9 +195,9 @@ class ClientSide(_Side):
         super().__init__()
         self.router = router
         self.node: Node | None = None
-        self.asked = Tracker(b"QSF")  # what is answered by a ReadyForQuery
+        self.asked = Tracker(b"QSF")  # answered by a ReadyForQuery
         self._core: core.ProtocolCore | None = core.ProtocolCore()
-        self._early = b""  # what came behind the startup packet
+        self._early = b""  # bytes after the startup packet
         self._dialing: asyncio.Task[None] | None = None
         self._timer: asyncio.TimerHandle | None = None
 
@@ -276,34 +275,34 @@ class ClientSide(_Side):
             self.transport.resume_reading()
 
     def refuse(self, error: SqlError) -> None:
-        """Says why and closes."""
+        """Sends the error and closes."""
         if not self.closing:
             self.write(messages.error_response(error, "FATAL"))
             self.transport.close()
 
     @property
     def idle(self) -> bool:
-        """Whether the node has answered everything that the client has asked."""
+        """Whether the node has answered all messages of the client."""
         side = self.other
         if not isinstance(side, NodeSide):
             return True
         return self.asked.at_boundary and self.asked.last_kind not in _HALF_SAID and side.sent.count > self.asked.count
 
     def node_lost(self, side: NodeSide) -> None:
-        """The node has closed, or has been given up."""
+        """The node has closed, or was abandoned."""
         self._forget(side)
         if self.closing:
             return
         if not side.sent.at_boundary:
             self.transport.abort()
-        elif side.sent.last_kind == 0x45:  # it has said why itself
+        elif side.sent.last_kind == 0x45:  # it has sent the reason itself
             self.transport.close()
         elif self.idle:
             message = f"terminating connection because node {self._name} is gone"
             self.refuse(SqlError("57P01", message, hint="Connect again."))
         else:
-            message = f"node {self._name} is gone, and the outcome of what it was running is unknown"
-            self.refuse(SqlError("08007", message, hint="Connect again and look whether it was done."))
+            message = f"node {self._name} is gone, and the outcome of its statement is unknown"
+            self.refuse(SqlError("08007", message, hint="Connect again and check whether it was done."))
 
     @property
     def _name(self) -> str:
@@ -329,11 +328,11 @@ class ClientSide(_Side):
         self.router.remove_client(self)
 
 
-_HALF_SAID = frozenset(b"PBDECHd")  # the kinds after which more is to come
+_HALF_SAID = frozenset(b"PBDECHd")  # the kinds after which more will come
 
 
 def route_of(parameters: dict[str, str]) -> str:
-    """The route that a client asks for. Raises 22023 (FATAL)."""
+    """The route in a client's options. Raises 22023 (FATAL)."""
     wanted = parse_options(parameters.get("options", "")).get("shoal.route", parameters.get("shoal.route", "any"))
     if wanted not in ROUTES:
         message = f'invalid value for parameter "shoal.route": "{wanted}"'
@@ -365,7 +364,7 @@ class Router:
         self._server: asyncio.Server | None = None
 
     async def start(self) -> int:
-        """Listens; returns the port (a new one when asked for port 0)."""
+        """Listens; returns the port (a free one for port 0)."""
         host, port = self.address
         if not is_loopback(host):
             raise ValueError(
@@ -380,7 +379,7 @@ class Router:
         return bound
 
     async def stop(self) -> None:
-        """Takes no new clients, ends the idle ones, and the others when they are answered or after a while."""
+        """Accepts no new clients, ends the idle ones, and the others when they are answered or after a while."""
         if self._server is not None:
             self._server.close()
         await self.roster.stop()
@@ -397,7 +396,7 @@ class Router:
     # ---- nodes ------------------------------------------------------------------------------------------------------
 
     async def find_node(self, route: str, packet: bytes) -> tuple[Node, NodeSide, client_core.Frame]:
-        """A node that takes the startup packet, its connection (counted in the roster until
+        """A node that accepts the startup packet, its connection (counted in the roster until
         `Roster.remove_connection`), and the first frame of its answer. Raises 57P03."""
         loop = asyncio.get_running_loop()
         end = loop.time() + self._deadline
@@ -407,7 +406,7 @@ class Router:
                 left = min(self._dial_timeout, end - loop.time())
                 if left <= 0:
                     break
-                self.roster.add_connection(node.node)  # before anything is awaited: others that come now go elsewhere
+                self.roster.add_connection(node.node)  # before anything is awaited: other new clients go elsewhere
                 try:
                     answer = await self._try(node, packet, left)
                 except asyncio.CancelledError:
@@ -422,7 +421,7 @@ class Router:
             await asyncio.sleep(min(RETRY_PAUSE, max(end - loop.time(), 0)))
 
     async def open_connection(self, user: str, database: str) -> ClientConnection:
-        """A connection of the router's own, as `find_node` finds it. Raises what the node refuses it with, 57P03."""
+        """A connection of the router itself, as `find_node` finds it. Raises the node's error, 57P03."""
         loop = asyncio.get_running_loop()
         end = loop.time() + self._deadline
         parameters = {"user": user, "database": database, "application_name": "shoal router"}
@@ -444,7 +443,7 @@ class Router:
             await asyncio.sleep(RETRY_PAUSE)
 
     async def _try(self, node: Node, packet: bytes, timeout: float) -> tuple[NodeSide, client_core.Frame] | str:
-        """The node's connection and first frame, or why it is passed over."""
+        """The node's connection and first frame, or the reason to skip it."""
         side: NodeSide | None = None
         try:
             async with asyncio.timeout(timeout):
@@ -480,7 +479,7 @@ class Router:
         return SqlError("57P03", where or "no replica takes connections", detail=told, severity="FATAL")
 
     def end_connections(self, node: str) -> None:
-        """Gives a node's connections up: it has not answered for a while."""
+        """Ends a node's connections: it has not answered for a while."""
         for client in list(self._clients):
             side = client.other
             if client.node is not None and client.node.node == node and isinstance(side, NodeSide):
@@ -494,8 +493,8 @@ class Router:
             client.transport.abort()
 
     def admit(self) -> None:
-        """Raises 53300 (FATAL). Asked when a startup packet is there: a client that asks for TLS first would not
-        understand an earlier answer, and cancel requests are taken even then."""
+        """Raises 53300 (FATAL). Called when a startup packet has arrived: a client that asks for TLS first would not
+        understand an earlier answer, and cancel requests are accepted even then."""
         if len(self._clients) > self.max_connections:
             raise SqlError("53300", "sorry, too many clients already", severity="FATAL")
 
@@ -513,7 +512,7 @@ class Router:
             self._keys.pop(key[0], None)
 
     async def cancel(self, process_id: int, secret: bytes) -> None:
-        """Passes a cancel request on to the node that gave the key out; says nothing either way."""
+        """Passes a cancel request to the node of the key, without an answer."""
         for known, client in self._keys.get(process_id, []):
             if client.node is not None and secrets.compare_digest(known, secret):
                 await send_cancel(client.node.host, client.node.port, process_id, secret)

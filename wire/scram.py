@@ -4,11 +4,10 @@
     exchange.first(mechanism, data)      the client's first message -> our challenge
     exchange.final(data)                 the client's proof -> our own; raises 28P01
 
-Passwords are kept as verifiers only (catalog/scram.py), and never come here. libpq leaves the name in the message
-empty: the one in the startup packet counts. Who is unknown, or has no password, is asked as anybody is, with a salt
-that is made from the name and a key, which all nodes of a cluster have and restarts do not change, and refused at the
-end. Comparisons take the same time whatever they find.
-Channel binding is not offered: a client that insists on it is told so.
+Passwords are stored only as verifiers (catalog/scram.py), and never come here. libpq leaves the name in the message
+empty: the one in the startup packet counts. An unknown role, or one without a password, gets a challenge like others,
+with a salt made from the name and a key that all nodes of a cluster have and that restarts do not change; it is refused
+at the end. Comparisons take constant time. Channel binding is not offered: a client that requires it gets an error.
 """
 
 from __future__ import annotations
@@ -35,7 +34,7 @@ def password_error(name: str) -> SqlError:
 
 
 class Exchange:
-    """See the module's text. `verifier`: the role's, None if it may not come in."""
+    """One exchange. `verifier`: the role's, None if it cannot log in."""
 
     def __init__(self, verifier: str | None, name: str, mock_key: bytes) -> None:
         self._name = name

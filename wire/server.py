@@ -1,11 +1,10 @@
-"""The TCP server: accepts connections, opens sessions, stops in good order.
+"""The TCP server: accepts connections, opens sessions, stops in order.
 
-Who is let in, host rules say (wire/host_rules.py). Without any, everybody on this machine is, and nobody else: a server
-refuses to listen elsewhere then (guarded in `start`), and `trust` is for addresses of this machine only.
+Host rules decide about connections (wire/host_rules.py). Without rules only this machine may connect, with any role: a
+server then refuses to listen elsewhere (checked in `start`), and `trust` is for addresses of this machine only.
 
-Who has logged in counts to `max_connections`, of which the last ones are for superusers. Who has not yet cannot take
-their places: there is room for some beside them, and whoever has been about to log in for longest makes room for the
-next one.
+Logged in clients count against `max_connections`, of which the last ones are for superusers. Clients before login
+cannot take their places: there is room for some beside them, and the oldest of them is closed for a new one.
 """
 
 from __future__ import annotations
@@ -35,10 +34,10 @@ from wire.password_throttle import PasswordThrottle
 from wire.peer_authentication import PREFIX
 from wire.scram import Exchange
 
-SHUTDOWN_GRACE = 10.0  # seconds that running statements get to finish
-CLEANUP_GRACE = 1.0  # seconds that cancelled ones get to clean up
+SHUTDOWN_GRACE = 10.0  # seconds for running statements to finish
+CLEANUP_GRACE = 1.0  # seconds for cancelled statements to clean up
 RESERVED = 3  # connections for superusers
-ENTERING = 4  # there is room for a fourth of max_connections beside them
+ENTERING = 4  # a fourth of max_connections, in addition
 
 
 class Server:
@@ -57,15 +56,15 @@ class Server:
         reserved: int = RESERVED,
     ) -> None:
         """`cluster`: the node's part in a cluster; it has a replica then. `tls`: for clients that ask for it.
-        `mock_key`: of the salts of who has no password (wire/scram.py); made up without one. `reserved`: how many of
-        the connections are for superusers; one is for others in any case."""
+        `mock_key`: for the salts of roles without a password (wire/scram.py); random by default. `reserved`: number of
+        connections for superusers; at least one is for others."""
         self.node = node
         self._cluster = cluster
         self.rules = rules
         self.tls = tls
         self.address = (host, port)
         self.limit(max_connections, reserved)
-        self._entering: dict[ClientLink, None] = {}  # without a session as yet, in the order in which they came
+        self._entering: dict[ClientLink, None] = {}  # without a session, in the order of their arrival
         self.authentication_timeout = 10.0
         self.guesses = PasswordThrottle()
         self._mock_key = mock_key or secrets.token_bytes(32)
@@ -77,12 +76,12 @@ class Server:
         self._foreground = foreground()
 
     def limit(self, max_connections: int, reserved: int) -> None:
-        """How many connections there may be from now on, and how many of them are for superusers."""
+        """Sets the maximum number of connections, and the number of those for superusers."""
         self.max_connections = max_connections
         self.reserved = min(reserved, max_connections - 1)
 
     async def start(self) -> int:
-        """Listens; returns the port (a new one when asked for port 0)."""
+        """Listens; returns the port (a free one for port 0)."""
         host, port = self.address
         if not is_loopback(host) and all(rule.method != SCRAM for rule in self.rules):
             raise ValueError(
@@ -104,7 +103,7 @@ class Server:
         return self._connection()
 
     async def stop(self) -> None:
-        """Takes no new connections, lets running statements finish for a while, then ends every connection."""
+        """Accepts no new connections, lets running statements finish for a while, then ends every connection."""
         self._stopping = True
         if self._server is not None:
             self._server.close()
@@ -125,13 +124,13 @@ class Server:
 
     @property
     def connections(self) -> int:
-        """The number of connections, those without a session included."""
+        """The number of connections, including those without a session."""
         return len(self._connections)
 
     # ---- Host ---------------------------------------------------------------------------------------------------
 
     def add_connection(self, connection: ClientLink) -> None:
-        if self._call_soon is None:  # to ask for the loop costs a system call, which would be one per statement
+        if self._call_soon is None:  # asking for the loop costs a system call, which would be one per statement
             self._call_soon = asyncio.get_running_loop().call_soon
         self._connections.add(connection)
         transport = connection._transport
@@ -164,10 +163,10 @@ class Server:
         self.node.cancel(process_id, secret)
 
     def authentication(self, parameters: dict[str, str], address: str, secure: bool) -> Exchange | None:
-        """What the client of a startup message has to prove, None: nothing. Raises 28000 (FATAL)."""
+        """The proof that the client of a startup message must give, None: none. Raises 28000 (FATAL)."""
         user = parameters.get("user", "")
         if not user or not address:
-            return None  # who has no name is refused by `open_session`
+            return None  # `open_session` refuses a startup message without a name
         database = parameters.get("database") or user
         catalog = self.node.shared_catalog
         role = catalog.get(catalog.roles.get(user, 0))
@@ -177,7 +176,7 @@ class Server:
             how = "with TLS" if secure else "without TLS"
             raise SqlError(
                 "28000",
-                f'no host rule lets user "{user}" into database "{database}" from {address}, {how}',
+                f'no host rule allows user "{user}" to use database "{database}" from {address}, {how}',
                 severity="FATAL",
             )
         if rule.method != SCRAM:
@@ -204,14 +203,14 @@ class Server:
         }
         settings.update(parse_options(parameters.get("options", "")))
         if any(name.lower().startswith(PREFIX) for name in settings):
-            raise SqlError("28000", "this node is in no cluster: it takes no sessions of other nodes", severity="FATAL")
+            raise SqlError("28000", "this node is not in a cluster: it accepts no sessions of nodes", severity="FATAL")
         self._check_room(user)
         session = open_session(self.node, user, database, settings)
         self._entering.pop(connection, None)
         return session
 
     def _check_room(self, user: str) -> None:
-        """Raises 53300 where the user is one connection too many."""
+        """Raises 53300 if there is no room for the user."""
         left = self.max_connections - (len(self._connections) - len(self._entering))
         if left > self.reserved:
             return

@@ -6,39 +6,39 @@ back.
 
 The connection (wire/leader_forwarding.py) runs a client's statements by itself. When a statement must run at its
 tablespace's leader, the connection passes the bytes from there on, and every byte that arrives later, to `feed` and
-calls `forward`, which returns after the ReadyForQuery that ends the transaction ('I'); bytes behind it are given back.
+calls `forward`, which returns after the ReadyForQuery that ends the transaction ('I'); later bytes are given back.
 
-A *cycle* is what one ReadyForQuery answers: a Query, or extended messages up to Sync. The next cycle is read only when
-the one before it is answered, so what follows a COMMIT in a pipeline runs locally again.
+A *cycle* is the messages that one ReadyForQuery answers: a Query, or extended messages up to Sync. The next cycle is
+read only when the one before it is answered, so the messages after a COMMIT in a pipeline run locally again.
 
 The proxy adds and removes messages, so that the client sees one session:
 
     settings      before a transaction, SET for each that differs from what the leader's session has (`SessionImage`);
-                  the leader reports every setting at the start and every change by ParameterStatus (it knows a carried
-                  session by its introduction); what the client is not to be told is kept back, and all of it is given
-                  to the session at the end
-    block         a block that the client began locally is begun at the leader first (`SessionImage.block`)
+                  the leader reports every setting at the start and every change by ParameterStatus (it knows a
+                  forwarded session by its introduction); at the end the session gets all of them, the
+                  client only those that clients may see
+    block         a block that the client began locally begins at the leader first (`SessionImage.block`)
     statements    a named or unnamed statement that the leader's session lacks, or has with another text, is parsed
                   there before the Bind, Describe, EXECUTE or DEALLOCATE that names it; those that the client prepares
-                  meanwhile are made known to the local session
-    state         what outlives a transaction at the leader (cursors WITH HOLD, temporary tables, statements that SQL
-                  made) pins the session there: `forward` then continues from transaction to transaction
+                  meanwhile are recorded in the local session
+    state         objects that outlive a transaction at the leader (cursors WITH HOLD, temporary tables, statements that
+                  SQL made) pin the session there: `forward` then continues from transaction to transaction
 
 Pseudo-parameters by which a leader reports on a forwarded session, never shown to the client: `_shoal.holds` (names of
 what it holds beyond the transaction, separated by commas; '' for nothing), `_shoal.last_commit` (the session's token),
 `_shoal.listens` (LISTEN and UNLISTEN that are for the client's own node),
-`_shoal.unwaited` ('on' while the client has been told of commits that are not durable, `synchronous_commit` = off).
+`_shoal.unwaited` ('on' while acknowledged commits are not durable, `synchronous_commit` = off).
 
 When the leader's connection breaks:
 
-    nothing of the client's was sent                   the leader is looked up again, until the deadline: then 57P03
-    nothing but a refusal has come (NOT_LEADING)       the same: a node that does not lead any more has done nothing
+    no message was sent                                the leader is looked up again, until the deadline: then 57P03
+    only a refusal was received (NOT_LEADING)          the same: a node that is no longer the leader has done nothing
     in a transaction                                   40001, once, in answer to the running or the next statement;
                                                        the block is failed (a ROLLBACK is not refused)
-    a commit was on its way                            08007 (FATAL): the outcome is unknown
-    a message to the client was cut in the middle      the client's connection closes: nothing can be said
-    the client was told of commits before they were    08006 (FATAL), at once: they may be lost, and what it does next
-    durable                                            must not stand on them
+    a commit was sent                                  08007 (FATAL): the outcome is unknown
+    a message to the client was cut in the middle      the client's connection closes without an error
+    commits were acknowledged before they were         08006 (FATAL), at once: they may be lost, and the client must not
+    durable                                            depend on them
 
 Reading from the client stops while READ_AHEAD bytes wait here; frames from the leader wait for the client to read.
 """
@@ -79,7 +79,7 @@ _ASIDES = frozenset(b"SNA")  # ParameterStatus, NoticeResponse, NotificationResp
 _PINNING = frozenset(("PREPARE", "DEALLOCATE"))
 _UNPINNING = frozenset(("DEALLOCATE ALL", "DISCARD ALL"))
 _NAMES_STATEMENT = re.compile(rb"\b(?:execute|deallocate)\b", re.IGNORECASE)
-# FATAL errors by which a node says that it goes away, not that the session has done something wrong.
+# FATAL errors by which a node says that it stops, not that the session has an error.
 _GOING = frozenset(("57P01", "57P02", "57P03"))
 
 
@@ -99,7 +99,7 @@ class Locator(Protocol):
 
     async def leader(self, tablespace: str, not_this: LeaderAddress | None = None) -> LeaderAddress:
         """The leader of a tablespace. `not_this` has failed: waits a moment for another, or the same in a new epoch,
-        and gives it again when there is none. Raises 57P03 when nobody leads."""
+        and returns it again if there is none. Raises 57P03 if there is no leader."""
 
     def introduce(self, target: LeaderAddress, parameters: Mapping[str, str], client: str) -> dict[str, str]:
         """The startup parameters for a forwarded session (wire/peer_authentication.py)."""
@@ -122,15 +122,15 @@ class SessionImage:
 
 
 class _LeaderGoneError(Exception):
-    """The leader says that it goes away."""
+    """The leader says that it stops."""
 
 
 class _RefusedError(_LeaderGoneError):
-    """The node does not lead any more, and has done nothing."""
+    """The node is no longer the leader, and has done nothing."""
 
 
 class ClientGoneError(Exception):
-    """The client has said Terminate."""
+    """The client has sent Terminate."""
 
 
 class LeadsHereError(Exception):
@@ -155,9 +155,9 @@ class SessionProxy:
         self._cancelling: asyncio.Task[bool] | None = None
         self._opening: asyncio.Task[None] | None = None  # the task of `forward` while it looks for the leader
         self._interrupted: SqlError | None = None
-        self._resting = True  # nobody reads what the leader says
-        self.idle = False  # between two cycles of a transaction: the client has not said anything
-        # The leader's session: statements, what their texts and those of portals do, settings, and what it reports.
+        self._resting = True  # nobody reads the leader's output
+        self.idle = False  # between two cycles of a transaction: the client is silent
+        # The leader's session: statements, effects of their texts and of those of portals, settings, and its reports.
         self._there: dict[bytes, core.Parse] = {}
         self._effects: dict[bytes, int] = {}  # b"S" + statement or b"P" + portal
         self._texts: dict[bytes, bytes] = {}  # of portals
@@ -165,27 +165,27 @@ class SessionProxy:
         self._holds = ""
         self._unwaited = ""
         self._sql_statements = False
-        # What has been reported since the transaction began.
+        # Reports since the transaction began.
         self._changed: dict[str, str] = {}
         self._token = ""
-        # Answers to Parse, Bind and Close in order: kept from the client or not, and what they are about.
+        # Pending answers to Parse, Bind and Close in order: whether the client gets them, and their objects.
         self._expected: deque[tuple[bool, core.Parse | bytes | None]] = deque()
 
-    # ---- what the connection calls ----------------------------------------------------------------------------------
+    # ---- interface for the connection -------------------------------------------------------------------------------
 
     @property
     def is_pinned(self) -> bool:
-        """Whether the leader's session holds what outlives a transaction."""
+        """Whether the leader's session holds objects that outlive a transaction."""
         return bool(self._holds) or self._sql_statements
 
     @property
     def held_objects(self) -> str:
-        """The objects that the leader's session holds, as it has reported."""
+        """The objects that the leader's session holds, by its last report."""
         return self._holds
 
     @property
     def has_unwaited_commits(self) -> bool:
-        """Whether the client has been told of commits that were not durable when the leader last said something."""
+        """Whether acknowledged commits were not durable at the leader's last report."""
         leader = self._leader
         while self._unwaited and self._resting and leader is not None and (frame := leader.take()) is not None:
             if frame.kind == 0x53:
@@ -193,26 +193,26 @@ class SessionProxy:
         return bool(self._unwaited)
 
     def feed(self, data: bytes) -> None:
-        """Takes what the client sends while `forward` runs."""
+        """Takes bytes of the client while `forward` runs."""
         self._client.receive_data(data)
         if self._client.buffered_bytes > READ_AHEAD:
             self._host.pause("relay")
         _wake(self._arrival)
 
     def take_rest(self) -> bytes:
-        """The bytes that the client has sent and the proxy has not forwarded, after `forward` has ended in any way."""
+        """The bytes of the client that the proxy has not forwarded, after `forward` has ended in any way."""
         data, self._given_back = self._given_back + self._client.take_rest(), b""
         self._host.resume("relay")
         return data
 
     async def forward(self, tablespace: str, image: SessionImage) -> None:
-        """Runs what is fed at the tablespace's leader, until the transaction is over. The bytes behind it are in
+        """Runs the fed messages at the tablespace's leader, until the transaction is over. Later bytes are in
         `take_rest`.
 
-        Raises SqlError, after which nothing has happened to the session and everything that was fed is in `take_rest`:
-        57P03 (no leader in time), what the leader says to a setting or to BEGIN; FATAL: 08007 and whatever the leader
-        ended the session with. Raises LeadsHereError, likewise; ClientGoneError, and ConnectionLostError when a message
-        to the client was cut: it closes without a word.
+        Raises SqlError, after which nothing has happened to the session and all fed bytes are in `take_rest`: 57P03 (no
+        leader in time), the leader's error for a setting or BEGIN; FATAL: 08007 and the error with which the leader
+        ended the session. Raises LeadsHereError, likewise; ClientGoneError, and ConnectionLostError when a message to
+        the client was cut: it closes without an error.
         """
         self._resting = False
         cycle = ProxyCycle("T" if image.block else "I")
@@ -252,20 +252,20 @@ class SessionProxy:
         return ProxyCycle(cycle.status)
 
     def cancel(self) -> None:
-        """Asks the leader to cancel what runs. The answer comes the ordinary way, or the connection breaks."""
+        """Asks the leader to cancel the statement. The answer comes as usual, or the connection breaks."""
         leader = self._leader
         if leader is not None and not leader.lost and self._opening is None:
             self._cancelling = asyncio.get_running_loop().create_task(end_if_frozen(leader, leader.cancel()))
 
     def interrupt(self, error: SqlError) -> bool:
-        """Ends the search for a leader: `forward` raises the error. False when there is one already."""
+        """Ends the search for a leader: `forward` raises the error. False if there is one already."""
         if self._opening is None:
             return False
         self._interrupted = error
         return self._opening.cancel()
 
     def close(self) -> None:
-        """The client is gone: the leader rolls back."""
+        """The client has disconnected: the leader rolls back."""
         if self._leader is not None:
             self._leader.close()
             self._leader = None
@@ -375,7 +375,7 @@ class SessionProxy:
         self._sql_statements = False
 
     async def _prepare(self, image: SessionImage) -> None:
-        """Settings, then the block: in two Queries, for a ROLLBACK undoes the SETs of its own transaction."""
+        """Sends settings, then the block: in two Queries, because a ROLLBACK undoes the SETs of its own transaction."""
         wanted = _changed_settings(self._known, image.settings)
         leader = self._require_leader()
         failure: SqlError | None = None
@@ -386,7 +386,7 @@ class SessionProxy:
         if wanted:
             failure = await self._quiet_answer(leader)
             self._known.update(wanted)
-        self._changed = {}  # what the block changes counts: it may be undone with it
+        self._changed = {}  # changes in the block count: they may be undone with it
         if image.block:
             failure = await self._quiet_answer(leader) or failure
         if wanted or image.block:
@@ -396,7 +396,7 @@ class SessionProxy:
             raise _RefusedError(failure.message) if failure.routine == NOT_LEADING else failure
 
     async def _quiet_answer(self, leader: ClientConnection) -> SqlError | None:
-        """Reads up to ReadyForQuery what the client does not see; the error in it, if there is one."""
+        """Reads up to ReadyForQuery without passing it to the client; returns the error in it, if there is one."""
         failure: SqlError | None = None
         while True:
             frame = await leader.receive()
@@ -415,7 +415,7 @@ class SessionProxy:
     # ---- one cycle: from the client ---------------------------------------------------------------------------------
 
     async def _run_cycle(self, cycle: ProxyCycle) -> str:
-        """Carries one cycle; the transaction status after it."""
+        """Forwards one cycle; returns the transaction status after it."""
         leader = self._require_leader()
         loop = asyncio.get_running_loop()
         up = loop.create_task(self._send_cycle(leader, cycle))
@@ -425,7 +425,7 @@ class SessionProxy:
         try:
             await asyncio.wait((up, down), return_when=asyncio.FIRST_COMPLETED)
             if not down.done():
-                up.result()  # ClientGoneError, or what is no message
+                up.result()  # ClientGoneError, or an invalid message
                 await down
             ready = down.result()
             cycle.end()
@@ -440,7 +440,7 @@ class SessionProxy:
             await asyncio.wait((up, down))
             for task in (up, down):
                 if not task.cancelled():
-                    task.exception()  # seen: it came out above, or is of no more interest
+                    task.exception()  # handled: it was raised above, or does not matter any more
         status = chr(ready.data[5])
         self._host.on_statement_end(status)
         self._host.send(ready.data)
@@ -448,8 +448,8 @@ class SessionProxy:
         return status
 
     async def _next_frame(self, leader: ClientConnection, cycle: ProxyCycle) -> Frame | None:
-        """The client's next frame. None, with nothing taken, when the leader is lost, and when the cycle is answered
-        and what was taken ends where a message ends."""
+        """The client's next frame. None, with nothing taken, if the leader is lost, and if the cycle is answered and
+        the taken bytes end at the end of a message."""
         while not (leader.lost or (cycle.over and self._client.at_boundary)):
             frame = self._first.popleft() if self._first else self._client.next_frame()
             if frame is not None:
@@ -464,9 +464,9 @@ class SessionProxy:
         await self._arrival
 
     async def _send_cycle(self, leader: ClientConnection, cycle: ProxyCycle) -> None:
-        """The client's messages up to Query or Sync, and COPY data when the leader asks for it. Ends without a word
-        when the leader is lost: what has come from it is still to be read. Ends behind a whole message when the cycle
-        is answered: the leader may have given up in the midst of a CopyData, and what is left of that one is its."""
+        """Sends the client's messages up to Query or Sync, and COPY data when the leader asks for it. Ends without an
+        error when the leader is lost: its remaining answers must still be read. Ends after a whole message when the
+        cycle is answered: the leader may have stopped in the middle of a CopyData, whose rest belongs to it."""
         while not cycle.over or not self._client.at_boundary:
             if cycle.complete:
                 cycle.copy_begun.clear()
@@ -485,8 +485,8 @@ class SessionProxy:
             await leader.drain()
 
     def _forward_copy(self, leader: ClientConnection, cycle: ProxyCycle, frame: Frame) -> None:
-        """A message of COPY; the leader ignores a Sync in the midst of it, and what comes when it has given up. So does
-        the relay with what comes before anything else."""
+        """Forwards a message of COPY; the leader ignores a Sync in the middle of it, and messages after its failure.
+        The proxy ignores them too before another message."""
         if not (cycle.is_sent or cycle.copying):
             return
         leader.send(frame.data)
@@ -495,8 +495,8 @@ class SessionProxy:
             cycle.complete = not cycle.extended
 
     async def _forward(self, leader: ClientConnection, cycle: ProxyCycle, frame: Frame) -> bool:
-        """Forwards one message of the client, after what the leader needs before it. False: the cycle has failed before
-        it."""
+        """Forwards one message of the client, after messages that the leader needs before it. False: the cycle has
+        failed before it."""
         kind, body = frame.kind, frame.body
         cycle.extended = kind != 0x51
         cycle.keep(frame)
@@ -537,8 +537,8 @@ class SessionProxy:
         return b"" if there is None else there.sql
 
     async def _query_named(self, leader: ClientConnection, cycle: ProxyCycle, sql: bytes) -> bool:
-        """Before a Query: the statements that it names are parsed in a cycle of their own. False if one failed: its
-        error has been the answer."""
+        """Before a Query: the statements that it names are parsed in a separate cycle. False if one failed: its error
+        was the answer."""
         cycle.effects |= effects_of(sql)
         self._there.pop(b"", None)
         self._host.forget_statement(b"")  # 55.2.3: a simple query destroys the unnamed statement
@@ -561,14 +561,14 @@ class SessionProxy:
         for named in self._statements_named_in(statement.sql):
             self._parse_there(leader, named)
         if statement.name and statement.name in self._there and self._host.statement(statement.name) is None:
-            # The client has dropped the one of that name by a DEALLOCATE, which ran here.
+            # The client has dropped the statement of that name by a DEALLOCATE, which ran here.
             leader.send(client_core.close("S", statement.name))
             self._expected.append((True, statement.name))
         self._effects[b"S" + statement.name] = effects_of(statement.sql)
         self._expected.append((False, statement))
 
     def _statements_named_in(self, sql: bytes) -> list[core.Parse]:
-        """The client's statements that EXECUTE or DEALLOCATE in this text may mean and that the leader lacks."""
+        """The client's statements that EXECUTE or DEALLOCATE in this text may name and that the leader lacks."""
         if not _NAMES_STATEMENT.search(sql):
             return []
         text = sql.lower()
@@ -576,7 +576,7 @@ class SessionProxy:
         return [statement for statement in found if statement and not self._is_at_leader(statement)]
 
     def _is_at_leader(self, statement: core.Parse) -> bool:
-        """Whether the leader's session has it. Types that were not given are those that the text asks for."""
+        """Whether the leader's session has it. Types that were not given are those that the text implies."""
         there = self._there.get(statement.name)
         return (
             there is not None
@@ -585,7 +585,7 @@ class SessionProxy:
         )
 
     def _require_statement(self, leader: ClientConnection, name: bytes) -> None:
-        """Parses the client's statement at the leader unless it is there, or on its way."""
+        """Parses the client's statement at the leader unless it has it, or it was sent already."""
         if any(isinstance(what, core.Parse) and what.name == name for _, what in self._expected):
             return
         statement = self._host.statement(name)
@@ -603,7 +603,7 @@ class SessionProxy:
     # ---- one cycle: from the leader ---------------------------------------------------------------------------------
 
     async def _pass_answer(self, leader: ClientConnection, cycle: ProxyCycle) -> Frame:
-        """Passes the leader's frames on up to ReadyForQuery, which it returns."""
+        """Passes the leader's frames to the client up to ReadyForQuery, which it returns."""
         while True:
             frame = await leader.receive()
             kind = frame.kind
@@ -625,14 +625,14 @@ class SessionProxy:
                 return frame
 
     async def _end_of_message(self) -> None:
-        """Drops the rest of a CopyData message in the midst of which the leader was lost."""
+        """Drops the rest of a CopyData message in which the leader was lost."""
         while not self._client.at_boundary:
             if self._client.next_frame() is None:
                 self._host.resume("relay")
                 await self._wait_for_input()
 
     def _take_report(self, cycle: ProxyCycle, frame: Frame) -> bool:
-        """Takes over what a frame reports about the session. Returns whether the client is to see the frame."""
+        """Handles a frame that reports about the session. Returns whether the client gets the frame."""
         kind = frame.kind
         if kind in (0x31, 0x32, 0x33) and self._expected:
             quiet, what = self._expected.popleft()
@@ -673,7 +673,7 @@ class SessionProxy:
             self._sql_statements = True
 
     def _take_setting(self, frame: Frame) -> bool:
-        """A ParameterStatus; whether it is one that clients are told."""
+        """Handles a ParameterStatus; returns whether clients get it."""
         name, value = client_core.strings(frame.body)
         if name == "_shoal.holds":
             self._holds = value
@@ -691,8 +691,8 @@ class SessionProxy:
     # ---- when the leader is lost ------------------------------------------------------------------------------------
 
     async def _handle_leader_loss(self, cycle: ProxyCycle, cause: Exception) -> None:
-        """Reports the outcome of the transaction after the leader's loss, and gives the session back. Raises what
-        `forward` raises."""
+        """Reports the outcome of the transaction after the leader's loss, and gives the session back. Raises the errors
+        of `forward`."""
         cut = self._leader is not None and not self._leader.at_boundary
         pinned = self.is_pinned
         told = [name for name in self._changed if name in _SHOWN_LOWER]
@@ -739,7 +739,7 @@ def _wake(waiter: asyncio.Future[None] | None) -> None:
 
 
 def _leader_error(frame: Frame) -> SqlError:
-    """An error of the leader. Raises _LeaderGoneError when it goes away, the error itself when it ends the session."""
+    """Handles an error of the leader. Raises _LeaderGoneError if it stops, the error itself if it ends the session."""
     error = client_core.report_error(frame.body)
     if error.severity in ("FATAL", "PANIC"):
         if error.sqlstate in _GOING:
@@ -754,7 +754,7 @@ def _is_not_leading(frame: Frame) -> bool:
 
 
 def _changed_settings(known: Mapping[str, str], wanted: Mapping[str, str]) -> dict[str, str]:
-    """The settings to be set, who the session is first: setting that resets the role."""
+    """The settings to be set, the user first, because setting it resets the role."""
     found = {
         name: value
         for name, value in wanted.items()

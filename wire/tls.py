@@ -1,14 +1,14 @@
-"""TLS on a connection that has been accepted: after an SSLRequest, or from the first byte on (direct TLS).
+"""TLS on an accepted connection: after an SSLRequest, or from the first byte on (direct TLS).
 
-Nothing that came in the clear may count as if it had come by TLS (CVE-2021-23214): reading stops before the client is
-told to begin, and what is there all the same ends the connection. While the handshake lasts the connection is busy:
-what is decrypted waits in its core until its answers go through TLS too.
+Bytes that came unencrypted must never count as if they had come by TLS (CVE-2021-23214): reading stops before the
+client is told to begin, and earlier bytes end the connection. During the handshake the connection is busy: decrypted
+bytes wait in its core until its answers go through TLS too.
 
-Nodes of a cluster speak direct TLS to each other where they have certificates: to the one certificate whose hash the
-other node has registered, whoever has issued it.
+Nodes of a cluster use direct TLS between each other if they have certificates. They accept only the certificate whose
+hash the other node has registered, whatever its issuer.
 
-Direct TLS is only for who says by ALPN that he speaks PostgreSQL's protocol (PostgreSQL 17 manual, 55.2.10), so that a
-browser's request is never taken for one.
+Direct TLS is only for clients that announce PostgreSQL's protocol by ALPN (PostgreSQL 17 manual, 55.2.10), so that a
+browser's request is never accepted as a client.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ ALPN = "postgresql"
 
 
 class NotTlsError(Exception):
-    """A TLS handshake that failed; the message says why."""
+    """A TLS handshake that failed; the message has the reason."""
 
 
 def for_clients(context: ssl.SSLContext) -> ssl.SSLContext:
@@ -36,7 +36,7 @@ def for_clients(context: ssl.SSLContext) -> ssl.SSLContext:
 
 @cache
 def for_nodes() -> ssl.SSLContext:
-    """A client's context for other nodes: `check_certificate` says whom it has reached."""
+    """A client's context for other nodes: `check_certificate` verifies the other side."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.minimum_version = ssl.TLSVersion.TLSv1_2
     context.check_hostname = False
@@ -60,11 +60,11 @@ def check_certificate(transport: Any, wanted: str) -> None:
 async def upgrade(
     transport: Any, protocol: asyncio.Protocol, context: ssl.SSLContext, timeout: float, began: bytes
 ) -> Any:
-    """The transport that goes through TLS. `began`: what has been read of the client's first message, where TLS begins
-    with the connection. Raises NotTlsError."""
+    """The transport that goes through TLS. `began`: the bytes of the client's first message, if TLS begins with the
+    connection. Raises NotTlsError."""
     loop = asyncio.get_running_loop()
     if began:
-        # start_tls has put its protocol in place, and calls it, before anything is read: this comes right behind.
+        # start_tls has set its protocol, and calls it, before anything is read: this follows at once.
         loop.call_soon(loop.call_soon, _feed, transport, began)
     try:
         secured = await loop.start_tls(transport, protocol, context, server_side=True, ssl_handshake_timeout=timeout)

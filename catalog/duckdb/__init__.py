@@ -1,6 +1,6 @@
-"""DuckDB's SQL and types as trees: what functions and the generator of the columnar path put statements together from.
+"""DuckDB's SQL and types as trees, from which functions and the generator of the columnar path build statements.
 
 types.py        types: DECIMAL with its digits, LISTs with their elements, STRUCTs with their fields
-nodes.py        SQL as nodes, of which text is made once
+nodes.py        SQL as nodes, which are converted to text once
 templates.py    templates of SQL, parsed once
 """

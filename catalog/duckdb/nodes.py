@@ -1,4 +1,4 @@
-"""DuckDB SQL as a tree of nodes, of which text is made once, when a statement is complete (`text_of`).
+"""DuckDB SQL as a tree of nodes, which is converted to text once, when a statement is complete (`text_of`).
 
     fill("({} + {})", ColumnReference("q1", "c1"), integer(2, INTEGER))        (q1.c1 + 2::INTEGER)
 

@@ -1,4 +1,4 @@
-"""Types of DuckDB as objects: what carries a value is asked for its digits, elements and fields, never searched.
+"""Types of DuckDB as objects, with digits, elements and fields as attributes.
 
     parse_type("DECIMAL(10,2)[]").element.precision    10
     str(list_of(decimal_type(10, 2)))                  'DECIMAL(10,2)[]'

@@ -1,35 +1,35 @@
-"""Functions, operators, casts and aggregates, one module for a family.
+"""Functions, operators, casts and aggregates, with a module for each family.
 
-What PostgreSQL declares is data: catalog/data/pg_*.tsv, which tools/dump_builtin_catalog.py writes. So every built-in
-function resolves by PostgreSQL's rules and has PostgreSQL's OID, also where nothing can run it. What can run is keyed
-by `prosrc`, PostgreSQL's internal name. An implementation has up to two sides:
+PostgreSQL's declarations are data: catalog/data/pg_*.tsv, which tools/dump_builtin_catalog.py writes. So every built-in
+function resolves by PostgreSQL's rules and has PostgreSQL's OID, even if it has no implementation. Implementations are
+found by `prosrc`, PostgreSQL's internal name. One has up to two sides:
 
     Python    for the row path; on the columnar path it runs as a UDF
-    DuckDB    a template of SQL, only where DuckDB's result equals PostgreSQL's for every argument, errors included
+    DuckDB    a template of SQL, only if DuckDB's result equals PostgreSQL's for every argument, including errors
 
 A call of a function with neither is refused by name (0A000).
 
-    base.py, registry.py    declarations and implementations, and how they are found; `implement` and `@implements`
-    added.py                functions and operators of extensions: how names are found
-    duckdb_sql.py, duckdb_errors.py    pieces of DuckDB SQL that families share; errors with PostgreSQL's SQLSTATE
+    base.py, registry.py    declarations and implementations, and their look-up; `implement` and `@implements`
+    added.py                functions and operators of extensions: the look-up of names
+    duckdb_sql.py, duckdb_errors.py    shared pieces of DuckDB SQL; errors with PostgreSQL's SQLSTATE
     aggregates.py, statistics.py, windows.py    aggregates, ordered sets, window functions
     comparison.py, casts.py, collated.py    comparisons and casts of types without a module of their own; ICU's order
     integers.py, floats.py, numeric.py, numeric_math.py, money.py, bits.py, booleans.py    numbers
     text.py, patterns.py, quotes.py, letter_case.py, bytes.py    text and bytes
     regex.py, regex_syntax.py, regex_engine.py, character_classes.py    regular expressions: functions, tree, matching
-    datetime_*.py, format_templates.py, number_output.py    dates and times; to_char and its kin
+    datetime_*.py, format_templates.py, number_output.py    dates and times; to_char and similar functions
     json_*.py, jsonb_*.py, jsonpath.py    JSON
     arrays.py, array_shapes.py, array_slices.py, variadic_arrays.py, sets.py    arrays, series and unnest
-    enums.py, composites.py, hash_functions.py, log_positions.py, send_functions.py    types of users; PostgreSQL's
-                      hashes; pg_lsn; binary forms
+    enums.py, composites.py, hash_functions.py, log_positions.py, send_functions.py    user-defined types; PostgreSQL's
+                            hashes; pg_lsn; binary forms
     ranges.py, multiranges.py, geometry.py, shapes.py, network.py, macaddr.py, uuid.py    other types
     text_search.py    full text search (catalog/text_search)
     citext.py, hstore.py, pgcrypto.py, uuid_ossp.py    extensions
     system.py, system_lookups.py, system_parts.py, system_rows.py, sizes.py, history.py, statement_statistics.py
-                      what the node knows
+                            information about the node
     sequences.py, large_objects.py, advisory_locks.py, notify_functions.py, snapshots.py, change_streams.py,
-                      bulk_access.py    functions that ask the session
+    bulk_access.py    functions that need the session
     various.py    small functions of no other family
 
-Each module of this package is imported when an implementation is first asked for, and registers what it has.
+All modules of this package are imported, and register their functions, when an implementation is first needed.
 """

@@ -1,4 +1,4 @@
-"""Advisory locks, and who waits for whom (PostgreSQL 16 manual, 9.27.10 and 9.27.1).
+"""Advisory locks, and pg_blocking_pids (PostgreSQL 16 manual, 9.27.10 and 9.27.1).
 
 A lock is named by one bigint or by two integers, in the session's database; the two kinds do not meet. What a session
 holds is kept by engine/session/advisory.py.

@@ -1,4 +1,4 @@
-"""Arrays of any shape: one dimension more, elements, slices.
+"""Arrays of any shape: additional dimensions, elements, slices.
 
 The row path calls these as they are; the columnar path calls them as the functions that are declared here, where arrays
 are carried as text.

@@ -1,4 +1,4 @@
-"""Functions, operators, casts and aggregates: what PostgreSQL declares, and what implements it here.
+"""Functions, operators, casts and aggregates: PostgreSQL's declarations, and the implementations.
 
 The declarations are data (catalog/data/pg_proc.tsv and its siblings): every built-in function of PostgreSQL can be
 *resolved*, with PostgreSQL's own rules and OIDs. What can be *run* is keyed by `prosrc`, the internal name

@@ -1,4 +1,4 @@
-"""AT TIME ZONE: timezone(text | interval, ...) and the zones that date_trunc and make_timestamptz are told.
+"""AT TIME ZONE: timezone(text | interval, ...) and the zones of date_trunc and make_timestamptz.
 
 A zone's name is looked up as PostgreSQL does: first among the abbreviations ('EST', 'MSK'), then among the zones
 ('America/New_York', in any case), then as a POSIX string, whose sign counts west: '+03' is three hours behind UTC.

@@ -1,4 +1,4 @@
-"""How errors travel out of DuckDB SQL: PostgreSQL's SQLSTATE and message, whoever raises them.
+"""Passes errors through DuckDB SQL with PostgreSQL's SQLSTATE and message.
 
 Generated SQL raises through `error('SHOAL:22012:division by zero')`. DuckDB's own errors (overflow, division by zero)
 are recognised by their message, from a table. What the table does not know stays an internal error (XX000): better an
@@ -61,7 +61,7 @@ _TABLE: tuple[tuple[re.Pattern[str], str, str], ...] = tuple(
 
 
 _HINTS = {
-    "53100": "Make space on the file system of the server's directory, or raise its setting columnar_spill.",
+    "53100": "Free space on the file system of the server's directory, or raise the setting columnar_spill.",
     "53200": "Raise the server's setting columnar_memory, or let the statement sort, collect or build less at once.",
     "54001": "Simplify the statement: it nests too deeply.",
 }

@@ -1,4 +1,4 @@
-"""Templates of to_char, to_date, to_timestamp and to_number taken apart (parse_format of formatting.c).
+"""Parses templates of to_char, to_date, to_timestamp and to_number (parse_format of formatting.c).
 
 A template is a list of nodes: actions (a key word with its prefixes and suffixes), separators, spaces and other
 characters. Key words are matched in either case as a whole, the longest first.

@@ -1,4 +1,4 @@
-"""json and jsonb taken apart: fields, elements, paths, keys, kinds (PostgreSQL 16 manual, 9.16; jsonfuncs.c).
+"""Access to json and jsonb: fields, elements, paths, keys, kinds (PostgreSQL 16 manual, 9.16; jsonfuncs.c).
 
 json keeps its text, so a part of it is a slice of that text; jsonb is kept in canonical text, and a slice of canonical
 text is canonical. So both are read alike: one level is walked, what stands at it is skipped by Python's C scanner, and

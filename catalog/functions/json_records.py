@@ -1,4 +1,4 @@
-"""JSON as rows of declared columns: json_to_record, json_populate_record and their kin (jsonfuncs.c).
+"""JSON as rows of declared columns: json_to_record, json_populate_record and similar (jsonfuncs.c).
 
 What the columns are is said by a column definition list, or by the composite type of the first argument. In FROM, the
 analyser (engine/sql/analyze/json_records.py) turns all of them into one function of Shoal's own, whose first argument

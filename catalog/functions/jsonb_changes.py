@@ -1,4 +1,4 @@
-"""jsonb changed and compared: concatenation, deletion, jsonb_set, jsonb_insert, containment, casts (jsonfuncs.c).
+"""Changes and comparisons of jsonb: concatenation, deletion, jsonb_set, containment, casts (jsonfuncs.c).
 
 Values are decoded (catalog/types/json_text.py: None, bool, Number, str, list, Pairs), changed, and rendered again. Of
 decoded objects each key is there once, because their text was canonical.

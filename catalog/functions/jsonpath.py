@@ -1,4 +1,4 @@
-"""SQL/JSON paths at work: jsonb_path_exists and its kin (jsonpath_exec.c; PostgreSQL 16 manual, 9.16.2).
+"""Evaluates SQL/JSON paths: jsonb_path_exists and others (jsonpath_exec.c; PostgreSQL 16 manual, 9.16.2).
 
 A document is walked as Python values: None, bool, Decimal, str, list, dict (in jsonb's order), and `Moment` for what
 .datetime() makes. Every item is a generator of values, so that nothing is looked at that the answer does not need, and

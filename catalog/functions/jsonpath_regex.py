@@ -1,4 +1,4 @@
-"""The pattern of LIKE_REGEX in a jsonpath, which is compiled when the path is read and when it is run."""
+"""The pattern of LIKE_REGEX in a jsonpath. It is compiled when the path is read and when it is run."""
 
 from __future__ import annotations
 

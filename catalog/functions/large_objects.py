@@ -1,4 +1,4 @@
-"""Large objects by their functions (PostgreSQL 16 manual, 35.4): those that libpq calls, and those for SQL.
+"""Functions of large objects (PostgreSQL 16 manual, 35.4): those that libpq calls, and those for SQL.
 
 What they do is in engine/session/large_objects.py. lo_import and lo_export of the server's files are not there.
 """

@@ -1,4 +1,4 @@
-"""pg_notify(), and what a session listens to (PostgreSQL 16 manual, NOTIFY and 9.26)."""
+"""pg_notify(), and the channels of a session (PostgreSQL 16 manual, NOTIFY and 9.26)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Quoting, concatenation and format(): functions that turn values of any type into text (PostgreSQL 16 manual, 9.4).
+"""Quoting, concatenation and format(): convert values of any type to text (PostgreSQL 16 manual, 9.4).
 
 concat(), concat_ws() and format() are VARIADIC "any": they get the values as they are, and need the types' text forms
 under the session's settings.

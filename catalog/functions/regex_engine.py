@@ -1,4 +1,4 @@
-"""Matching by PostgreSQL's rule, which is not Python's.
+"""Matches regular expressions by PostgreSQL's rule, which differs from Python's.
 
 Of the matches that begin first the longest counts (or the shortest, if the expression's first quantifier is not
 greedy); within it each part, from left to right, is as long (or as short) as it likes. Python's `re` finds the same

@@ -1,4 +1,4 @@
-"""Looks functions, operators, casts and aggregates up by name or OID, and implementations by their source.
+"""Finds functions, operators, casts and aggregates by name or OID, and implementations by source.
 
 The declarations are PostgreSQL's own catalogs in COPY text form (catalog/data). A server start must not pay for three
 thousand rows that no statement asks for: a file is split into lines and indexed by name and OID in a few milliseconds,

@@ -1,4 +1,4 @@
-"""The functions of pg_stat_statements: what the running node counts of its statements (engine/statistics).
+"""The functions of pg_stat_statements, which read the node's statistics (engine/statistics).
 
 Columns for what Shoal has no counterpart of are 0: blocks (its pages are counted by LMDB, not by statement), the WAL of
 one statement, JIT. Planning is not measured either, as with PostgreSQL's pg_stat_statements.track_planning = off, its

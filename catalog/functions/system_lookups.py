@@ -1,4 +1,4 @@
-"""Catalog functions on the row path: each finds its answer in the rows of a virtual table, as lookups.py has it in SQL.
+"""Catalog functions on the row path: each reads rows of a virtual table, as lookups.py does in SQL.
 
 The Python sides of functions whose answers are in the internal tables of catalog/system/names.py and in pg_catalog
 itself. `find` is a look-up by one column; the session makes the rows (engine/system_views/rows.py).

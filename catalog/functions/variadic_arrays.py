@@ -1,4 +1,4 @@
-"""concat(VARIADIC array) and its kin: functions of VARIADIC "any" over the elements of one array.
+"""concat(VARIADIC array) and others: functions of VARIADIC "any" over the elements of one array.
 
 Such a function takes its arguments as they are, so a call with VARIADIC cannot be the same call: it goes to a twin that
 takes the array apart for each row, and makes the function anew for each number of elements that occurs. A NULL array

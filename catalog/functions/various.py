@@ -1,4 +1,4 @@
-"""Small functions of no other family: counts of NULLs, sizes, Unicode forms, identifiers taken apart, sleep."""
+"""Small functions of no other family: counts of NULLs, sizes, Unicode forms, parts of identifiers, sleep."""
 
 from __future__ import annotations
 

@@ -35,14 +35,14 @@ CLUSTER_VIEWS = (
     _view(
         15101,
         "shoal_nodes",
-        "Nodes of the cluster, and those that tablespaces name but that are not there.",
+        "Nodes of the cluster, and missing nodes that tablespaces name.",
         "node:text alive:bool this_node:bool host:text port:int4 admin:text started:timestamptz load:float8 "
         "connections:int4 version:text",
     ),
     _view(
         15102,
         "shoal_tablespaces",
-        "Tablespaces: who leads them, how far their changelogs are, how many replicas live.",
+        "Tablespaces: leader, head of the changelog, live replicas.",
         "tablespace:text id:text leader:text epoch:int8 head_lsn:int8 head_time:timestamptz live_replicas:int4 "
         "expected_replicas:int4 under_replicated:bool preferred_leader:text max_leader_inactivity:interval store:text "
         "needed_together:timestamptz",
@@ -50,7 +50,7 @@ CLUSTER_VIEWS = (
     _view(
         15103,
         "shoal_replicas",
-        "Replicas of tablespaces, and those that should be there and are not.",
+        "Replicas of tablespaces, and missing replicas.",
         "tablespace:text node:text role:text this_node:bool applied_lsn:int8 flushed_lsn:int8 lag:int8 "
         "seen:timestamptz",
     ),
@@ -70,7 +70,7 @@ CLUSTER_VIEWS = (
     _view(
         15120,
         "shoal_change_streams",
-        "Change streams: what they hold, and how far they were read.",
+        "Change streams: their changes and positions.",
         "name:text owner:text tables:text all_tables:bool tablespace:text state:text start_lsn:int8 "
         "position:int8 oldest_lsn:int8 newest_lsn:int8 newest_time:timestamptz lag_bytes:int8 lag_since:timestamptz "
         "retain_bytes:int8",
@@ -85,7 +85,7 @@ CLUSTER_VIEWS = (
     _view(
         15107,
         "shoal_columns",
-        "Tables of this database whose columns the analytic worker of this node has, or is to have.",
+        "Tables of this database that have columns in the analytic worker of this node, or should have them.",
         "schema_name:text table_name:text setting:text state:text lsn:int8 lag:int8 saved_lsn:int8 rows:int8 "
         "bytes:int8 loaded:timestamptz loaded_from:text",
     ),

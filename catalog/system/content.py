@@ -1,4 +1,4 @@
-"""How the content of system relations is put together.
+"""Composes the content of system relations.
 
 A relation's content is a list of parts. A part is a function from a list of items to columns, and says what it depends
 on (`scope`), which is how long its result may be kept:

@@ -1,4 +1,4 @@
-"""OIDs of what has none of its own here: row types and their arrays, defaults, rules.
+"""OIDs of objects without a stored OID: row types and their arrays, defaults, rules.
 
 A table's OID is below 2^29, so each kind of dependent object has a range of its own above, and all stay below 2^31, for
 clients that keep OIDs in signed integers. A default's number is made of table and column; it serves to join pg_attrdef

@@ -1,4 +1,4 @@
-"""What the running node shows: settings, sessions, locks, cursors, time zones, the cluster."""
+"""The running node: settings, sessions, locks, cursors, time zones, the cluster."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""pg_describe_object: what an object is called in messages and in lists of dependencies (getObjectDescription).
+"""pg_describe_object: descriptions of objects for messages and dependencies (getObjectDescription).
 
 Twice, as all catalog functions: as SQL over the virtual tables, and as a Python function that looks into their rows.
 What this server has no catalog of is NULL, as an object that is not there is.

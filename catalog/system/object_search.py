@@ -1,4 +1,4 @@
-"""Which objects have the rows that a look-up wants, so that a point look-up makes these and no others.
+"""Finds the objects whose rows a look-up needs, so that a point look-up computes no other rows.
 
 `owners(relation, column)` gives a function from a catalog and a value of that column to the OIDs of all objects whose
 rows may have the value there (more do no harm: the rows are compared again). Both give None where only a walk over

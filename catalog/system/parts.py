@@ -1,4 +1,4 @@
-"""All parts of pg_catalog and information_schema: importing this module has each of them register what it knows."""
+"""All parts of pg_catalog and information_schema: an import of this module registers them."""
 
 from __future__ import annotations
 

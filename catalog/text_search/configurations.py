@@ -1,4 +1,4 @@
-"""Configurations and dictionaries: the tokens of a text into lexemes, by PostgreSQL's own configurations.
+"""Configurations and dictionaries: convert the tokens of a text to lexemes, as PostgreSQL's do.
 
 `simple` takes words in lower case; that of a language leaves out its stop words (catalog/data/stop_words, as PostgreSQL
 has them) and takes the stem of the others, by Snowball's algorithms. Words that hold digits, addresses and numbers are

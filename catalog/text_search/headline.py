@@ -1,4 +1,4 @@
-"""ts_headline: the part of a text in which a query is found, with its words marked (PostgreSQL 15's wparser_def.c).
+"""ts_headline: a part of a text with matches of a query, which are marked (PostgreSQL 15's wparser_def.c).
 
 The tokens of the text are walked with the words of the query that they are. A *cover* is a shortest run of tokens in
 which the query is met. Without fragments the headline is the cover that shows most of the query, made longer or shorter

@@ -1,4 +1,4 @@
-"""The default parser: a text into tokens, as PostgreSQL's wparser_def.c takes it apart.
+"""The default parser: splits a text into tokens, as PostgreSQL's wparser_def.c does.
 
 It is an automaton that looks at one character after the other and tries alternatives in their order. An alternative may
 be tried *within* (`>state`): when it fails (`pop`), everything is as it was, and the tests behind it follow; one that

@@ -1,4 +1,4 @@
-"""Whether a tsvector meets a tsquery (TS_execute), phrases by positions (TS_phrase_execute).
+"""Matches a tsvector with a tsquery (TS_execute), phrases by positions (TS_phrase_execute).
 
 A lexeme without positions (of a stripped vector) is there, and nobody knows where: what asks for its place is None, and
 a phrase over it is not met.

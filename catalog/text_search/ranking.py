@@ -1,4 +1,4 @@
-"""How well a tsvector meets a tsquery, as tsrank.c computes it.
+"""Ranks of a tsvector for a tsquery, computed as in tsrank.c.
 
 ts_rank counts words, in single precision as there. ts_rank_cd looks at *covers*, shortest runs of positions in which
 the query is met: the shorter, the better.

@@ -1,4 +1,4 @@
-"""tsvector: lexemes in their order, each with the positions where it stands and their weights (A to D, D the least).
+"""tsvector: lexemes in order, each with its positions and their weights (A to D, D the least).
 
 'cat':3A 'fat':2,11 'rat':12C
 """

@@ -1,4 +1,4 @@
-"""websearch_to_tsquery: what people write in a search box. Nothing in it is an error.
+"""websearch_to_tsquery: the syntax of a search box, which has no errors.
 
 "a phrase"    its words one behind the other
 or            one of both sides

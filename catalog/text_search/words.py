@@ -1,4 +1,4 @@
-"""How operands of tsvector and tsquery are written: words, quoted or not, and what stands behind them."""
+"""The syntax of operands of tsvector and tsquery: words, with or without quotes, and their suffixes."""
 
 from __future__ import annotations
 

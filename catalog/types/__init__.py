@@ -1,44 +1,45 @@
-"""The registry of types: `by_oid[23]`, `by_name['int4']`. Importing this package registers every built-in type.
+"""The registry of types: `by_oid[23]`, `by_name['int4']`. An import of this package registers every built-in type.
 
-`type_rows` knows all of PostgreSQL's built-in types, so that names and functions resolve as they do there; `by_oid` has
-those whose values Shoal can hold. `lookup` is the way from one to the other: it refuses the rest by name.
+`type_rows` has all of PostgreSQL's built-in types, so that names and functions resolve as they do there. `by_oid` has
+the types whose values Shoal supports. `lookup` maps one to the other, and refuses the remaining types by name.
 
-A type that PostgreSQL lacks needs rows in catalog/data too (pg_type, of its array as well; pg_operator, pg_opclass and
-what these name, if it is compared). Where its columns are neither BIGINT, UBIGINT nor VARCHAR, its constants need a
-line in `_LITERALS` of engine/columnar/generate/literals.py.
+A type that PostgreSQL lacks needs rows in catalog/data too (pg_type, also for its array; pg_operator, pg_opclass and
+the objects that they name, if it is compared). If its columns are neither BIGINT, UBIGINT nor VARCHAR, its constants
+need a line in `_LITERALS` of engine/columnar/generate/literals.py.
 
-The internal form of each type's values, and the rules for its text, binary, row, key and DuckDB forms: base.py.
+base.py describes the internal form of each type's values, and the rules for its text, binary, row, key and DuckDB
+forms.
 
-    oids.py         OIDs of built-in types that code names;  rows.py  what PostgreSQL declares about every type
-    registry.py     how an OID becomes a codec, a row of pg_type and a name
-    user.py         types of users and of extensions: how an OID becomes a `SqlType`
+    oids.py         OIDs of built-in types that the code uses;  rows.py  PostgreSQL's declarations of every type
+    registry.py     maps an OID to a codec, a row of pg_type and a name
+    user.py         types of users and of extensions: maps an OID to a `SqlType`
     array.py        arrays of every type;  composite.py  rows;  enum.py;  range.py and multirange.py
     carried.py      types whose text depends on settings, so that DuckDB holds another text
-    collated.py     text under an ICU collation: a type of its own inside plans;  collated_oids.py  the OIDs of these
+    collated.py     text under an ICU collation: a type of its own inside plans;  collated_oids.py  their OIDs
     many.py         many values of one column at once
-    beside.py       a process of its own reads long values
-    named_objects.py       types in whose text names of objects stand
+    beside.py       reads long values in a separate process
+    named_objects.py       types whose text contains names of objects
 
-**Values in columns.** `SqlType.columns` says what stored numbers and bytes are to Arrow, keys and the wire, and
-`duckdb_type` what carries a type's values in DuckDB:
+**Values in columns.** `SqlType.columns` defines the meaning of stored numbers and bytes for Arrow, keys and the
+protocol. `duckdb_type` is the type of the values in DuckDB:
 
     bool, int2, int4, int8, float4, float8    BOOLEAN, SMALLINT, INTEGER, BIGINT, FLOAT, DOUBLE
-    numeric(p,s), p <= 38, 0 <= s <= p        DECIMAL(p,s). Exact: where a result has more than 38 digits, the query
+    numeric(p,s), p <= 38, 0 <= s <= p        DECIMAL(p,s). Exact: if a result has more than 38 digits, the query
                                               runs again with all numerics as text (`ColumnarQuery.in_digits`)
     any other numeric                         VARCHAR: PostgreSQL's text, with its scale. UDFs compute and order it:
                                               slower, exact
     text, varchar, name, "char", json, jsonb  VARCHAR
-    char(n)                                   VARCHAR: in stored tables without the blanks that pad it (`CharType` in
-                                              catalog/duckdb/types.py), in results with them; a bpchar without a
-                                              length as it is
+    char(n)                                   VARCHAR: without the blank padding in stored tables (`CharType` in
+                                              catalog/duckdb/types.py), with it in results; a bpchar without a
+                                              length is unchanged
     bytea, uuid                               BLOB
     date, time                                DATE, TIME
-    timestamp, timestamptz                    TIMESTAMP; timestamptz in UTC. Our functions apply zones, never DuckDB's
-                                              settings
+    timestamp, timestamptz                    TIMESTAMP; timestamptz in UTC. Shoal's functions apply time zones, and
+                                              DuckDB's settings are not used
     timetz                                    VARCHAR
     interval                                  INTERVAL
     oid and reg types                         BIGINT
-    T[]                                       LIST where an array has one dimension that begins at 1; else text, in the
+    T[]                                       LIST for arrays with one dimension that begins at 1; else text, in the
                                               whole statement and table (engine/columnar/generate/shapes.py,
                                               engine/columnar/worker/tables.py)
 """

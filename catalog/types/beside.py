@@ -1,4 +1,4 @@
-"""Long values are read by a process of their own, and known by what is stored of them.
+"""Reads long values in a separate process. The values are then represented by their stored form.
 
     python -m catalog.types.beside check|jsonb|text|binary DEPTH MEMORY
 

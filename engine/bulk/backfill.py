@@ -1,9 +1,10 @@
-"""The jobs of schema changes on rows: a table written anew, an index built, a constraint checked.
+"""The jobs of schema changes on rows: rewrite a table, build an index, check a constraint.
 
-The change holds its table locks, so nobody else writes the table; a job reads the newest rows with the transaction's
-own on top (engine/storage/newest.py), batch by batch in a thread, and writes bulk runs under storage ids that are new.
+The schema change holds its table locks, so no other transaction writes the table. A job reads the newest rows with the
+transaction's own changes (engine/storage/newest.py), batch by batch in a thread, and writes bulk runs under new storage
+ids.
 
-A rewritten table whose stored rows stay as they are (ADD PRIMARY KEY) has only its key columns decoded.
+If a rewrite does not change the stored rows (ADD PRIMARY KEY), only the key columns are decoded.
 """
 
 from __future__ import annotations
@@ -49,7 +50,7 @@ Batches = Iterator[tuple[Column, Column]]
 
 
 async def run(session: BulkSession, job: Job) -> None:
-    """Does a job within the session's transaction. Raises 23502, 23505, 23514, 23503, and what expressions raise."""
+    """Runs a job in the session's transaction. Raises 23502, 23505, 23514, 23503, and errors of expressions."""
     thread = BulkThread("backfill")
     try:
         if isinstance(job, RewriteTable):
@@ -65,7 +66,7 @@ async def run(session: BulkSession, job: Job) -> None:
 
 
 def _not_unique(writer: TableWriter) -> MakeError:
-    """Makes the error of a key that is there twice (23505)."""
+    """Makes the error of a duplicate key (23505)."""
 
     def error(index: IndexWriter | None, row: Sequence[object]) -> SqlError:
         name, key = writer.unique_key(index, row)
@@ -87,7 +88,7 @@ def _has_null(catalog: Catalog, table: Table, number: int) -> SqlError:
 
 
 def _columns_of(codec: RowCodec, rows: Column, numbers: Sequence[int] | None) -> RowSet:
-    """Stored rows as columns, all of them or those that are asked for."""
+    """Stored rows as columns: all columns, or the given ones."""
     batch = codec.batches.decode(rows, numbers)
     wanted = [column.number for column in codec.table.columns] if numbers is None else numbers
     return RowSet(codec.table, len(rows), dict(zip(wanted, batch.columns, strict=True)))
@@ -126,7 +127,7 @@ class _Rewrite:
         self._needed = self._columns_needed() if not added and not self._converted else None
 
     def _columns_needed(self) -> list[int] | None:
-        """The columns to decode where stored rows can be taken as they are; None: all, and rows are encoded anew."""
+        """The columns to decode if stored rows can be copied unchanged. None: all, and rows are encoded again."""
         if self.old.layouts != self.new.layouts or any(index.on_expressions for index in self.encoder.indexes):
             return None
         numbers = set(self.new.key_columns)
@@ -153,7 +154,7 @@ class _Rewrite:
         bulk.merge_into(self.transaction)
 
     def _read(self, batches: Batches) -> tuple[RowSet, Column | None] | None:
-        """The next rows as the new table's columns."""
+        """The next rows, as the new table's columns."""
         batch = next(batches, None)
         if batch is None:
             return None
@@ -247,7 +248,7 @@ class _Build:
 
 
 class _Twice(Exception):  # noqa: N818 - a finding: the error is made on the engine's thread
-    """Two rows have the same entry; `place` is the key of one of them, without storage id."""
+    """Two rows have the same entry. `place` is the key of one of them, without storage id."""
 
     def __init__(self, place: bytes) -> None:
         super().__init__("entry twice")
@@ -298,7 +299,7 @@ async def _validate(session: BulkSession, job: ValidateConstraint, thread: BulkT
 
 
 async def _compare(exclusion: Exclusion, codec: RowCodec, batches: Batches, thread: BulkThread) -> None:
-    """Raises 23505, 23P01 for two rows that are in each other's way."""
+    """Raises 23505, 23P01 for two conflicting rows."""
     groups: dict[bytes, Members] = {}
 
     def read() -> bool:

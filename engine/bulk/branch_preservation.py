@@ -1,9 +1,9 @@
-"""Bulk statements in what branches share: what they overwrite is kept for the branches
-(engine/storage/branch_storage.py). `add_differences` does that for a branch of long ago.
+"""Bulk statements on storage that branches share: the old values are saved for the branches
+(engine/storage/branch_storage.py). `add_differences` saves them for a branch of an old moment.
 
-Single writes are looked at when they are sequenced; a run is a file, so it brings another one with what was under its
-keys. The table locks that bulk statements hold keep both as they are until the transaction is over, and CREATE DATABASE
-... FROM waits for them.
+Single writes are checked when they are sequenced. A bulk run is a file, so the statement adds another run with the old
+values under its keys. The table locks of bulk statements keep both valid until the transaction ends, and CREATE
+DATABASE ... FROM waits for these locks.
 """
 
 from __future__ import annotations
@@ -27,7 +27,8 @@ if TYPE_CHECKING:
 
 
 async def keep_for_branches(transaction: Transaction, thread: BulkThread, runs: Sequence[BulkRun]) -> None:
-    """Adds runs to the transaction for what its `runs` overwrite. Raises what reading and writing files raises."""
+    """Adds runs with the old values under the keys of the transaction's `runs`. Raises errors of reading and writing
+    files."""
     by_prefix: dict[bytes, list[BulkRun]] = {}
     for run in runs:
         if run.first_key is not None:
@@ -53,10 +54,10 @@ async def keep_for_branches(transaction: Transaction, thread: BulkThread, runs: 
 def _kept_run(
     runs: Sequence[BulkRun], base: bytes, kept: bytes, newest: NewestRows, own: NewestRows, writer: BulkRunWriter
 ) -> BulkRun | None:
-    """A run for `kept` with what was under the keys of `base` that the runs write; None if all of it is known there.
+    """A run for `kept` with the values of `base` under the keys of the runs, or None if they are all saved already.
 
-    `newest`: everything under `base` without the runs; `own`: what is under `kept` itself, without what it leans on.
-    In a thread, under a table lock.
+    `newest`: everything under `base` without the runs; `own`: the values under `kept` itself, without those of its
+    base. Runs in a thread, under a table lock.
     """
     low, high = prefix_range(base)
     rows = 0
@@ -81,8 +82,8 @@ def _kept_run(
 
 
 def add_differences(then: Iterator[Pair], now: Iterator[Pair], kept: bytes, writer: BulkRunWriter) -> None:
-    """Adds to a run for `kept` what was under the keys of a storage id then, where it is another value now, or none;
-    and that there was nothing under those that came since. Both are all of it, in key order. In a thread."""
+    """Adds to a run for `kept` the earlier values of a storage id's keys that have another value or none now, and marks
+    the keys that are new. Both inputs are complete and in key order. Runs in a thread."""
     for (old_keys, old), (keys, new) in side_by_side(then, now):
         if old_keys.equals(keys) and old.equals(new):
             continue

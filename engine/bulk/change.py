@@ -1,12 +1,12 @@
 """UPDATE and DELETE of many rows into bulk runs.
 
-Every storage id that is concerned (the table's, each index's) gets up to three runs, in this order: keys that go away,
-keys that come, and values under keys that stay. A key that one row leaves and another takes is in the first and the
-second, so it stays with its new value, whichever batch had which.
+Every storage id (the table's and each index's) gets up to three runs in this order: removed keys, new keys, and new
+values under unchanged keys. A key that one row leaves and another one takes is in the first and the second run. So it
+remains, with its new value, in whatever batches it occurred.
 
-Uniqueness is that of rows that change in the order of their keys: a key that comes must come once, and if it exists it
-must be among those that go away, which shows when all rows are known, in `finish`; and the row that has it must come
-before the one that takes it.
+Rows change in the order of their keys, and uniqueness follows from that. A new key must occur once. If it exists, it
+must be among the removed keys, which is known at the end, in `finish`, and the row that has it must come before the row
+that takes it.
 
 A key that the transaction has written singly is changed singly (engine/storage/edits.py has the order).
 """
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 
 
 class KeyTaken(Exception):  # noqa: N818 - a finding: the caller makes the error
-    """Two rows would have the same key. `value` is what one of them has under it."""
+    """Two rows would have the same key. `value` is the value of one of them under it."""
 
     def __init__(self, value: bytes) -> None:
         super().__init__("key taken")
@@ -62,7 +62,7 @@ class KeySpace:
         self.runs: list[BulkRun] = []
 
     def remove(self, keys: Column) -> None:
-        """Keys that go away."""
+        """Adds removed keys."""
         keys, single = self._apart(keys)
         self.deleted.update(single.to_pylist())
         if len(keys):
@@ -71,7 +71,7 @@ class KeySpace:
             self._gone.add(keys, pa.nulls(len(keys), pa.binary()))
 
     def bring(self, keys: Column, values: Column) -> None:
-        """Keys that come, or that move from one row to another. Raises KeyTaken if two of them are the same."""
+        """Adds new keys, or keys that move from one row to another. Raises KeyTaken if two of them are equal."""
         try:
             keys, values = self._put_single(keys, values, self.written)
             if len(keys):
@@ -82,7 +82,7 @@ class KeySpace:
             raise KeyTaken(_value_of(keys, values, duplicate.key)) from None
 
     def refuse_existing(self, keys: Column, values: Column) -> None:
-        """Raises KeyTaken if one of the keys exists, though it may be going away."""
+        """Raises KeyTaken if one of the keys exists, even if it will be removed later."""
         if self._newest is None or not len(keys):
             return
         taken = self._newest.existing(keys)
@@ -90,8 +90,8 @@ class KeySpace:
             raise KeyTaken(values[int(np.argmax(taken))].as_py())
 
     def refuse_later(self, entries: Column, own: Column, values: Column) -> None:
-        """Raises KeyTaken if one of the entries exists and is that of a row further on than the `own` one, whose turn
-        to change has not come."""
+        """Raises KeyTaken if one of the entries exists and belongs to a row after the `own` one, which has not changed
+        yet."""
         if self._newest is None or not len(entries):
             return
         later = pc.fill_null(pc.greater(self._newest.values(entries), own), False)
@@ -99,7 +99,7 @@ class KeySpace:
             raise KeyTaken(values[pc.index(later, True).as_py()].as_py())
 
     def replace(self, keys: Column, values: Column) -> None:
-        """New values under keys that stay where they are."""
+        """Adds new values under unchanged keys."""
         keys, values = self._put_single(keys, values, self.kept)
         if len(keys):
             if self._stay is None:
@@ -114,7 +114,7 @@ class KeySpace:
         return keys.filter(pc.invert(single)), keys.filter(single)
 
     def _put_single(self, keys: Column, values: Column, into: dict[bytes, bytes]) -> tuple[Column, Column]:
-        """The pairs but those whose keys the transaction has written singly, which go into the dictionary."""
+        """The pairs without the keys that the transaction has written singly. These go into the dictionary."""
         if self._own is None:
             return keys, values
         single = pc.is_in(keys, value_set=self._own)
@@ -148,7 +148,7 @@ class KeySpace:
             raise KeyTaken(self._come.find(duplicate.key) or b"") from None
 
     def _check(self, come: BulkRun, gone: BulkRun | None) -> None:
-        """Every key that comes and exists already must be among those that go away."""
+        """Checks that every new key that exists is among the removed keys."""
         assert self._newest is not None
         for batch in come.batches():
             keys = batch.column(0)
@@ -162,7 +162,7 @@ class KeySpace:
                 raise KeyTaken(batch.column(1)[int(np.argmax(taken))].as_py())
 
     def merge_into(self, transaction: Transaction) -> None:
-        """Hands everything to the transaction."""
+        """Adds all changes to the transaction."""
         transaction.runs.extend(self.runs)
         for key in self.deleted:
             transaction.delete(key)
@@ -177,7 +177,7 @@ class KeySpace:
                 writer.discard()
 
     def close(self) -> None:
-        """Lets go of what it has read."""
+        """Closes its readers."""
         if self._newest is not None:
             self._newest.end()
 
@@ -189,7 +189,7 @@ def _value_of(keys: Column, values: Column, key: bytes) -> bytes:
 
 
 class BulkChange:
-    """One statement's changes of a table. `changed`: the columns that UPDATE assigns; None for DELETE."""
+    """One statement's changes of a table. `changed`: the columns that UPDATE assigns, or None for DELETE."""
 
     def __init__(
         self, encoder: TableEncoder, changed: frozenset[int] | None, table: KeySpace, indexes: dict[int, KeySpace]
@@ -207,7 +207,7 @@ class BulkChange:
 
     @classmethod
     async def open(cls, transaction: Transaction, encoder: TableEncoder, changed: frozenset[int] | None) -> BulkChange:
-        """On the engine's thread, with the table locked (engine/bulk/locks.py)."""
+        """Runs on the engine's thread, with the table locked (engine/bulk/locks.py)."""
         table = encoder.table
         moves = changed is not None and not changed.isdisjoint(table.key_columns)
 
@@ -304,7 +304,7 @@ class BulkChange:
         return self.encoder.writer.duplicate(index, self.encoder.codec.decode(row))
 
     async def claim(self, session: BulkSession, transaction: Transaction, thread: BulkThread) -> None:
-        """Nothing: the table is locked."""
+        """Does nothing, because the table is locked."""
 
     @property
     def table_runs(self) -> list[tuple[Table, list[BulkRun]]]:
@@ -312,15 +312,16 @@ class BulkChange:
         return [(self.encoder.table, self._table.runs)]
 
     def merge_into(self, transaction: Transaction, written: Written) -> None:
-        """Makes the changes the transaction's. On the engine's thread, after `finish`. `written` counts the rows."""
+        """Adds the changes to the transaction. Runs on the engine's thread, after `finish`. `written` counts the
+        rows."""
         (written.deleted if self._deletes else written.updated)[self.encoder.table.oid] += self.rows
         self._closed = True
         for space in (self._table, *self._indexes.values()):
             space.merge_into(transaction)
 
     def discard(self) -> None:
-        """The end, whatever it is: removes what was written, unless it is the transaction's by now. An error may keep
-        all of this for a while, but not the pages that it has read."""
+        """Removes the written files, unless they belong to the transaction by now, and closes the readers, whose pages
+        an error could otherwise hold for long. Called at every end."""
         for space in (self._table, *self._indexes.values()):
             space.close()
             if not self._closed:
@@ -332,7 +333,7 @@ def _take(keys: Column, places: Column | None) -> Column:
 
 
 def _position(keys: Column, place: bytes) -> int:
-    """Which of the keys ends with a row key without storage id."""
+    """The position of the key that ends with a row key without storage id."""
     prefix: Any = keys[0].as_py()[:4]
     found: Numbers = np.flatnonzero(
         pc.equal(keys, pa.scalar(prefix + place, pa.binary())).to_numpy(zero_copy_only=False)

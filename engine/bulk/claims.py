@@ -1,18 +1,18 @@
-"""The unique keys of a bulk insert, while others write to the same table.
+"""The unique keys of a bulk insert, and other writers of the same table.
 
-A bulk insert takes the lock that a single INSERT takes, ROW EXCLUSIVE, so others insert, change and delete rows beside
-it. It must meet them where their keys are equal:
+A bulk insert takes ROW EXCLUSIVE, the lock of a single INSERT, so others insert, change and delete rows at the same
+time. Conflicts on equal keys are found in these steps:
 
-    open        changes are held in memory: from here on every write of others is known (`changes_since`)
-    a batch     its keys against what exists (NewestRows, as of `open`). A key that is taken is locked first, which
-                waits for whoever changes its row, and looked for again: it may be gone by now
-    claim       when all rows are there: the keys against what was written since `open`, and against the keys that
-                others have locked. What an open transaction has locked is waited for; what exists is a duplicate
-    afterwards  the transaction holds its keys by `RowLocks.claim`: who wants one of them waits for its end
+open        Changes are kept in memory, so that all later writes of others are known (`changes_since`).
+a batch     Its keys are compared with existing keys (NewestRows, as of `open`). A key that exists is locked, which
+            waits for a transaction that changes its row, and is then looked up again.
+claim       When all rows are there, the keys are compared with all writes since `open`, and with keys that others
+            have locked. The insert waits for keys that an open transaction has locked. An existing key is a duplicate.
+afterwards  The transaction holds its keys by `RowLocks.claim`. A writer of one of these keys waits for its end.
 
-`claim` looks in the statement's thread while there is much to look at, and again at what has come since (locks are
-noted for it as they come), until that is little enough for one turn of the event loop. Then nothing can come between
-that look and the claim.
+`claim` compares in the statement's thread while there is much to compare, and then again with later writes (locks are
+recorded as they come), until the rest fits into one turn of the event loop. So nothing can change between the last
+comparison and the claim.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ AT_ONCE = 200  # keys that are looked for in one turn of the event loop
 
 
 class Watch:
-    """What others write under the storage id of unique keys, from `open` on. On the engine's thread."""
+    """The writes of others under the storage id of unique keys, since `open`. Used on the engine's thread."""
 
     def __init__(self, store: Tablespace, storage_id: int) -> None:
         self.prefix = storage_prefix(storage_id)
@@ -50,7 +50,7 @@ class Watch:
         self.runs: list[BulkRun] = []  # the same, written in bulk
 
     def look(self) -> None:
-        """Takes in what was written since the last look. Cheap where it is called often."""
+        """Collects the writes since the last call. Frequent calls are cheap."""
         upto = self._store.sequenced_lsn
         if upto == self._since:
             return
@@ -60,7 +60,7 @@ class Watch:
         self._since = upto
 
     def take(self) -> tuple[list[bytes], list[BulkRun]]:
-        """What is to be compared now."""
+        """Returns the collected writes, to compare them."""
         keys, self.keys = list(self.keys), set()
         runs, self.runs = self.runs, []
         return keys, runs
@@ -72,7 +72,7 @@ class Watch:
 
 
 class Claim:
-    """The keys of one run that its transaction is to have. `duplicate` makes the error of a key that is taken."""
+    """The keys of one run, which its transaction claims. `duplicate` makes the error of an existing key."""
 
     def __init__(self, watch: Watch, run: BulkRun, duplicate: Callable[[bytes], SqlError]) -> None:
         self.watch = watch
@@ -82,8 +82,7 @@ class Claim:
         self._rivals: set[str] = set()  # runs of others whose keys the run does not have
 
     def collect(self, transaction: Transaction) -> tuple[list[bytes], list[bytes], list[BulkRun]]:
-        """Keys that were written, keys that somebody has locked, and runs of keys, that have to be compared with the
-        run, since the last time."""
+        """The keys, locked keys, and runs of keys since the last call, to be compared with the run."""
         self.watch.look()
         keys, runs = self.watch.take()
         locked = list(self.locked)
@@ -97,7 +96,7 @@ class Claim:
         return keys, locked, runs
 
     def common(self, keys: Sequence[bytes], runs: Sequence[BulkRun]) -> list[bytes]:
-        """Those of the keys that the run has. In any thread."""
+        """The given keys that the run has. Runs in any thread."""
         if len(keys) > AT_ONCE:
             found = self.run.contains_any(keys)
         else:
@@ -118,8 +117,8 @@ def common_keys(one: BulkRun, other: BulkRun) -> Iterator[bytes]:
 async def claim_keys(
     session: BulkSession, transaction: Transaction, thread: BulkThread, claims: Sequence[Claim]
 ) -> None:
-    """Returns when nobody else has, or will have, one of the keys: with the claims made, in the same turn of the event
-    loop. Raises 23505, and what ends a wait."""
+    """Returns when no other transaction has or can get one of the keys, in the same turn of the event loop in which the
+    claims are made. Raises 23505, and errors that end a wait."""
     space = transaction.row_space
     names = space.names()
     for claim in claims:
@@ -148,7 +147,7 @@ def _by_prefix(names: Sequence[object], prefixes: Iterable[bytes]) -> dict[bytes
 async def _compare_claims(
     session: BulkSession, transaction: Transaction, thread: BulkThread, claims: Sequence[Claim]
 ) -> bool:
-    """Whether nothing was left to compare, nor to wait for, in this turn of the event loop."""
+    """Whether nothing remained to compare or to wait for in this turn of the event loop."""
     clear = True
     for claim in claims:
         keys, locked, runs = claim.collect(transaction)
@@ -165,14 +164,14 @@ async def _compare_claims(
 
 
 async def settle(session: BulkSession, transaction: Transaction, key: bytes, claim: Claim) -> None:
-    """Waits for whoever has the key, and takes it. Raises 23505 if it is there then."""
+    """Waits for the holder of the key, and takes it. Raises 23505 if the key exists then."""
     await take(session, transaction, key)
     if transaction.newest(key) is not None:
         raise claim.duplicate(key)
 
 
 async def take(session: BulkSession, transaction: Transaction, key: bytes) -> None:
-    """Locks a key as an INSERT of it does, waiting as long as it takes."""
+    """Locks a key as an INSERT of it does, and waits as long as necessary."""
     while True:
         try:
             transaction.lock(key, UPDATE)

@@ -1,12 +1,13 @@
-"""What a table's definition adds to given columns: defaults, generated columns, NOT NULL and CHECK, for many rows.
+"""The values and checks that a table's definition adds to given columns: defaults, generated columns, NOT NULL and
+CHECK, for many rows.
 
-    defaults    a constant is computed once; nextval draws all its values at once; anything else that is volatile is
-                computed row by row on the engine's thread, since it may ask the session
-    generated   row by row over tuples, as CHECK: the same compiled functions as the row path's
-    violations  are looked for in whole columns where they can be (NOT NULL), and reported for the first row that has
-                one, in PostgreSQL's order: NOT NULL, then CHECK constraints by name
+  defaults    A constant is computed once. nextval draws all values at once. Other volatile defaults are computed row by
+              row on the engine's thread, because they may use the session.
+  generated   Computed row by row over tuples, like CHECK, by the same compiled functions as in the row path.
+  violations  Searched in whole columns if possible (NOT NULL), and reported for the first row that has one, in
+              PostgreSQL's order: NOT NULL, then CHECK constraints by name.
 
-`draw` and `defaults` belong to the engine's thread, everything else may run in any.
+`draw` and `defaults` run on the engine's thread, everything else in any thread.
 """
 
 from __future__ import annotations
@@ -44,9 +45,9 @@ RowFunction = Callable[[ExecContext, Row], Any]
 
 
 def compile_row_functions(table: Table, settings: FormatSettings, expressions: Sequence[tree.Expr]) -> RowFunction:
-    """Makes a function (context, row) -> the values of expressions over a table's columns (range entry 0), as a tuple.
+    """Makes a function (context, row) -> a tuple of the values of expressions over a table's columns (range entry 0).
 
-    Raises 0A000 for what only the columnar path can compute.
+    Raises 0A000 for expressions that only the columnar path can compute.
     """
     code, compiler = _compiler(table, settings)
     try:
@@ -99,7 +100,7 @@ def _compiler(table: Table, settings: FormatSettings) -> tuple[Code, ExpressionC
 
 
 class RowCompleter:
-    """Completes rows of one table. `defaults`: (column number, expression) for columns that are not given."""
+    """Completes rows of one table. `defaults`: (column number, expression) of the columns without given values."""
 
     def __init__(
         self,
@@ -147,11 +148,11 @@ class RowCompleter:
 
     @property
     def draws(self) -> bool:
-        """Whether every row needs values that only the engine's thread can give."""
+        """Whether every row needs values that only the engine's thread can compute."""
         return bool(self._sequences or self._per_row)
 
     async def draw(self, count: int) -> dict[int, list[object]]:
-        """Those values for `count` rows, by column number."""
+        """Computes those values for `count` rows, by column number."""
         drawn: dict[int, list[object]] = {}
         session = self._session
         for column, sequence in self._sequences:
@@ -170,8 +171,7 @@ class RowCompleter:
         return drawn
 
     def complete(self, rows: RowSet, drawn: Mapping[int, Sequence[object]]) -> tuple[RowSet, Numbers | None]:
-        """The rows with defaults and generated columns in their places, and the places of those that WHERE left over
-        (None: all)."""
+        """The rows with defaults and generated columns, and the positions of the rows that WHERE keeps (None: all)."""
         more: dict[int, Sequence[object] | Column] = dict(drawn)
         for number, value in self._once.items():
             one = from_values([value], self.table.column_by_number(number).type.oid)
@@ -192,7 +192,7 @@ class RowCompleter:
         return rows, kept
 
     def violation(self, rows: RowSet) -> tuple[int, SqlError] | None:
-        """The first row that a constraint forbids, and the error (23502, 23514, or what a check itself raises)."""
+        """The first row that violates a constraint, and its error (23502, 23514, or the error of a check)."""
         missing = self._first_missing(rows)
         if self._violated is not None:
             violated, context = self._violated, self._context
@@ -212,7 +212,7 @@ class RowCompleter:
         raise AssertionError("a NULL that is none")
 
     def _first_missing(self, rows: RowSet) -> int | None:
-        """The first row with a NULL where there must be none."""
+        """The first row with a NULL in a NOT NULL column."""
         masks = [valid for number in self._required if (valid := rows.valid(number)) is not None]
         if not masks:
             return None
@@ -220,8 +220,8 @@ class RowCompleter:
 
 
 def drawn_from(expression: tree.Expr) -> int | None:
-    """The OID of the sequence if the expression is its next value and nothing else (serial, identity), casts to another
-    integer type aside."""
+    """The OID of the sequence, if the expression is just its next value (serial, identity), with or without casts to
+    another integer type."""
     if isinstance(expression, tree.NextValueExpr):
         return expression.sequence
     if not isinstance(expression, tree.FuncExpr) or len(expression.arguments) != 1:

@@ -1,19 +1,19 @@
-"""COPY FROM in the format `arrow`: an Arrow IPC stream, as engine/columnar/arrow_stream.py writes it and pyarrow does.
+"""COPY FROM in the format `arrow`: an Arrow IPC stream, as engine/columnar/arrow_stream.py and pyarrow write it.
 
     message   0xFFFFFFFF, length of the metadata (i32), metadata (a flatbuffer), body; a length of 0 ends the stream
-    stream    schema, record batches, end; several streams of one schema may follow each other
+    stream    schema, record batches, end; several streams with one schema may follow each other
 
-`ArrowReader` finds where messages end; `ArrowParser` reads them. Both are to COPY FROM what LineReader and CopyParser
-are for text (engine/bulk/load.py). Columns are taken by their place. What fits which type is decided when the schema
-comes, by the types alone:
+`ArrowReader` finds the ends of messages, and `ArrowParser` reads them. They correspond to LineReader and CopyParser for
+text (engine/bulk/load.py). Columns are matched by position. The schema decides, by the types alone, how a column is
+converted:
 
-    the Arrow type that says the same    as it is, or with the modifier's rounding, padding and limits
+    the corresponding Arrow type         unchanged, or with the modifier's rounding, padding and limits
     another integer                      if every value fits (22003)
     integers, decimals                   into numeric; float and integers into float8
-    utf8                                 by the type's own input function, where Arrow has no type of its own for it
+    utf8                                 by the type's own input function, if no Arrow type corresponds to it
 
-and anything else is refused with the column's name and both types (42804). Nothing that comes from outside is trusted:
-batches are verified in full, compressed and dictionary-encoded ones refused.
+Everything else is refused with the column's name and both types (42804). No input is trusted: batches are validated in
+full, and compressed and dictionary-encoded ones are refused.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ def _bad(message: str) -> NoReturn:
 
 
 class _Metadata:
-    """The part of a message's flatbuffer (Message.fbs of Arrow) that says what the message is."""
+    """The type and size of a message, from its flatbuffer (Message.fbs of Arrow)."""
 
     def __init__(self, data: bytes) -> None:
         self._data = data
@@ -65,7 +65,7 @@ class _Metadata:
             self.compressed = bool(self._field(batch, 3))
 
     def _field(self, table: int, number: int) -> int:
-        """Where a table's field lies; 0 if it is absent."""
+        """The position of a table's field, or 0 if it is absent."""
         entries = table - _I32.unpack_from(self._data, table)[0]
         size = _U16.unpack_from(self._data, entries)[0]
         place = 4 + 2 * number
@@ -74,17 +74,17 @@ class _Metadata:
 
 
 class ArrowReader:
-    """Where the messages of one COPY end."""
+    """Finds the ends of the messages of one COPY."""
 
     def __init__(self, columns: int) -> None:
         self._columns = max(columns, 1)
 
     def count(self, data: bytes) -> int:
-        """About how many rows the data has."""
+        """The approximate number of rows in the data."""
         return len(data) // (_TYPICAL_VALUE * self._columns)
 
     def cut(self, data: bytes) -> int:
-        """How many bytes of `data` are whole messages."""
+        """The number of bytes of `data` that are complete messages."""
         position = 0
         try:
             while (end := self.end(data, position)) <= len(data):
@@ -94,7 +94,7 @@ class ArrowReader:
         return position
 
     def end(self, data: bytes, position: int) -> int:
-        """Where the message ends. Raises struct.error if that cannot be said yet, 22P04, 54000."""
+        """The position of the message's end. Raises struct.error if more data is needed, 22P04, 54000."""
         found = self.metadata(data, position)
         length = 8 if found is None else 8 + _I32.unpack_from(data, position + 4)[0] + found.body_length
         if not 0 <= length <= MESSAGE_LIMIT:
@@ -102,7 +102,7 @@ class ArrowReader:
         return position + length
 
     def metadata(self, data: bytes, position: int) -> _Metadata | None:
-        """What the message says of itself; None for the end of a stream."""
+        """The message's metadata, or None at the end of a stream."""
         if data[position : position + 4] != _CONTINUATION and len(data) >= position + 4:
             _bad("a message does not begin with 0xFFFFFFFF")
         (length,) = _I32.unpack_from(data, position + 4)
@@ -127,7 +127,7 @@ class ArrowParser:
         self._number = 0  # of the last row
 
     def parse(self, data: bytes) -> Piece:
-        """The rows of a piece of whole messages; the last piece may be cut short, which is an error."""
+        """The rows of a piece of complete messages. The last piece may be cut short, which is an error."""
         first, error = self._number, None
         batches: list[Any] = []
         try:
@@ -149,7 +149,7 @@ class ArrowParser:
         return Piece(RowSet(self.table, count, columns), lambda place: Line(first + place + 1, b""), error)
 
     def context(self, line: Line) -> str:
-        """Where in the data an error of a whole row is."""
+        """The position in the data for an error of a whole row."""
         return f"COPY {self.table.name}, line {line.number}"
 
     def _read(self, data: bytes, batches: list[Any]) -> None:
@@ -182,7 +182,7 @@ class ArrowParser:
             _bad(str(error).partition("\n")[0])
 
     def _begin(self, schema: Any) -> None:
-        """Takes a stream's schema. Raises 22P04, 42804."""
+        """Reads a stream's schema. Raises 22P04, 42804."""
         if self._schema is not None:
             if not schema.equals(self._schema):
                 _bad("streams of different schemas in one COPY")
@@ -229,7 +229,7 @@ _MICROSECONDS = (oids.TIME, oids.TIMESTAMP, oids.TIMESTAMPTZ)
 
 
 def converter(type_: TypeRef, kind: Any, settings: FormatSettings) -> Convert | None:
-    """Makes the function from columns of an Arrow type to those that storage takes; None if the types do not fit."""
+    """Makes the function that converts columns of an Arrow type for storage, or None if the types do not fit."""
     oid = type_.oid
     if pa.types.is_null(kind):
         return lambda column: pa.nulls(len(column), column_form(oid).arrow_type)
@@ -251,7 +251,7 @@ def converter(type_: TypeRef, kind: Any, settings: FormatSettings) -> Convert | 
 
 
 def _expected_type(oid: int) -> str:
-    """The Arrow type that a user may cast to."""
+    """The Arrow type that a user may cast to, for the message."""
     if oid == oids.NUMERIC:
         return "decimal128"
     return str(column_form(oid).arrow_type) if oid in (*_INTEGERS, *_NATIVE, *oids.FLOATS) else "string"
@@ -322,7 +322,7 @@ def _list(element: TypeRef, kind: Any, settings: FormatSettings) -> Convert | No
 
 
 def _text(type_: TypeRef, settings: FormatSettings) -> Convert | None:
-    """utf8: text types, and those that have no Arrow type of their own."""
+    """utf8: for text types, and types without a corresponding Arrow type."""
     oid, fast = type_.oid, converter_of(type_, settings)
     if oid in _NATIVE:
         return None

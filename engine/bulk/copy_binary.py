@@ -1,12 +1,11 @@
 """COPY's binary format (PostgreSQL 16 manual, COPY, Binary Format): a header, tuples, a trailer.
 
-    header    PGCOPY\\n 0xFF \\r \\n 0x00, flags (i32), length of an extension (i32) and the extension
+    header    PGCOPY\n 0xFF \r \n 0x00, flags (i32), length of an extension (i32) and the extension
     tuple     number of fields (i16), then each: length (i32; -1 is NULL) and the type's binary form
     trailer   i16 -1
 
-A tuple is what a DataRow message holds, so COPY TO changes nothing but the message's type. `TupleReader` and
-`BinaryParser` are to COPY FROM what LineReader and CopyParser are for text (engine/bulk/load.py); a row's number stands
-where a line's does.
+A tuple has the form of a DataRow message, so COPY TO changes only the message's type. `TupleReader` and `BinaryParser`
+correspond to LineReader and CopyParser for text (engine/bulk/load.py), with row numbers in place of line numbers.
 """
 
 from __future__ import annotations
@@ -42,7 +41,7 @@ def _bad(message: str) -> NoReturn:
 
 
 class TupleReader:
-    """Where the tuples of one COPY begin and end. `number` counts rows from 1; `ended`: the trailer has come."""
+    """Finds the tuples of one COPY. `number` counts rows from 1; `ended`: the trailer was read."""
 
     def __init__(self, columns: int) -> None:
         self._columns = columns
@@ -51,11 +50,11 @@ class TupleReader:
         self.ended = False
 
     def count(self, data: bytes) -> int:
-        """About how many rows the data has."""
+        """The approximate number of rows in the data."""
         return len(data) // (2 + _TYPICAL_FIELD * self._columns)
 
     def cut(self, data: bytes) -> int:
-        """How many bytes of `data` are whole tuples, with the header before the first."""
+        """The number of bytes of `data` that are complete tuples, with the header before the first one."""
         position = 0
         try:
             if not self._headed:
@@ -69,7 +68,7 @@ class TupleReader:
             return position  # not whole, or not right: the parser says so when there is no more
 
     def header(self, data: bytes) -> int:
-        """Where the header ends, if it is to come still. Raises 22P04."""
+        """The end of the header, if it was not read yet. Raises 22P04."""
         if self._headed:
             return 0
         self._headed = True
@@ -112,7 +111,7 @@ class BinaryParser:
         self._decoders = [_decoder(column, encoding) for column in columns]
 
     def parse(self, data: bytes) -> Piece:
-        """The rows of a piece of whole tuples; the last piece may have the trailer, or be cut short."""
+        """The rows of a piece of complete tuples. The last piece may contain the trailer, or be cut short."""
         reader = self.reader
         first = reader.number
         rows: list[list[Any]] = []
@@ -132,11 +131,11 @@ class BinaryParser:
         return Piece(made, lambda place: Line(first + place + 1, b""), error)
 
     def context(self, line: Line) -> str:
-        """Where in the data an error of a whole row is."""
+        """The position in the data for an error of a whole row."""
         return f"COPY {self.table.name}, line {line.number}"
 
     def _row(self, data: bytes, position: int) -> tuple[list[Any] | None, int]:
-        """A tuple's values and where it ends; None for the trailer, or for what cannot be the number of fields."""
+        """A tuple's values and its end. None for the trailer, and for an impossible number of fields."""
         self.reader.number += 1
         try:
             return self._values(data, position)
@@ -171,7 +170,7 @@ class BinaryParser:
 
 
 def _decoder(column: Column, encoding: Encoding) -> Callable[[bytes], Any]:
-    """What reads the binary form of a column's values, whose texts are in the client's encoding."""
+    """The function that reads the binary form of a column's values. Texts are in the client's encoding."""
     decode = lookup(column.type.oid).binary_decoder(column.type.typmod)
     if encoding.is_utf8:
         return decode
@@ -180,7 +179,7 @@ def _decoder(column: Column, encoding: Encoding) -> Callable[[bytes], Any]:
 
 
 def _field(data: bytes, position: int) -> tuple[bytes | None, int]:
-    """A field's bytes, and where the next one begins. Raises 22P04."""
+    """A field's bytes, and the position of the next field. Raises 22P04."""
     if position + 4 > len(data):
         _bad("unexpected EOF in COPY data")
     (length,) = _I32(data, position)
@@ -195,7 +194,8 @@ def _field(data: bytes, position: int) -> tuple[bytes | None, int]:
 
 
 class Framing:
-    """COPY TO: the header goes with the first row, the trailer stands alone (or with the header, where no row does)."""
+    """COPY TO: the header precedes the first row, and the trailer is a message of its own (with the header if there is
+    no row)."""
 
     def __init__(self) -> None:
         self._headed = False
@@ -224,7 +224,7 @@ def data_rows_to_tuples(data: bytes) -> bytes:
 
 
 def turns_of(oids: Sequence[int], encoding: Encoding) -> list[Turn | None]:
-    """What makes columns of these types ones of a client's encoding; [] where no column has to be turned."""
+    """The functions that convert columns of these types to a client's encoding, or [] if no column needs one."""
     if encoding.is_utf8:
         return []
     turns = [binary_turn(oid, lambda value: encoding.encode(value.decode())) for oid in oids]
@@ -232,7 +232,7 @@ def turns_of(oids: Sequence[int], encoding: Encoding) -> list[Turn | None]:
 
 
 def turned_tuples(data: bytes, turns: Sequence[Turn | None]) -> bytes:
-    """CopyData messages of one tuple each with their texts in another encoding. Raises 22P05 for a character that the
+    """CopyData messages of one tuple each, with texts in another encoding. Raises 22P05 for a character that the
     encoding does not have."""
     made: list[bytes] = []
     place = 0

@@ -1,11 +1,11 @@
-"""COPY data into lines, and lines into fields: PostgreSQL's rules character by character, done by regular expressions.
+"""Splits COPY data into lines, and lines into fields, by PostgreSQL's rules, with regular expressions.
 
-    cut           how much of a buffer are whole lines, so that pieces can be parsed on their own
-    LineReader    the lines of one COPY, piece after piece: their numbers, kinds of line end, the end-of-data mark
+    cut           the length of the complete lines in a buffer, so that pieces can be parsed on their own
+    LineReader    the lines of one COPY, piece after piece: their numbers, line ends, the end-of-data mark
     text_fields   a line of the text format;   csv_fields  one of CSV
 
-A line of the text format may hold a newline behind a backslash; one of CSV may hold newlines between quotes. What ends
-lines (newline, carriage return, or both) is told by the first one and must not change (copyfromparse.c).
+A line of the text format may contain a newline after a backslash, and one of CSV newlines between quotes. The first
+line decides how lines end (newline, carriage return, or both), and this must not change (copyfromparse.c).
 """
 
 from __future__ import annotations
@@ -40,14 +40,14 @@ Fields = list[bytes | None]
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """`number` counts from 1; `text` is the line as it came, without its end."""
+    """`number` counts from 1; `text` is the line without its end."""
 
     number: int
     text: bytes
 
 
 def _line_pattern(options: CopyOptions) -> re.Pattern[bytes]:
-    """The beginning of a line without its end, of as much as one step may take."""
+    """A pattern for a line without its end, up to the length of one step."""
     if not options.csv:
         return re.compile(rb"[^\\\n\r]*(?:\\[\s\S][^\\\n\r]*){0,%d}" % _AT_ONCE)
     quote, escape = re.escape(options.quote.encode()), re.escape(options.escape.encode())
@@ -59,7 +59,7 @@ def _line_pattern(options: CopyOptions) -> re.Pattern[bytes]:
 
 
 class LineReader:
-    """State of one COPY. `ended`: the end-of-data mark was met; whatever follows is ignored."""
+    """The state of one COPY. `ended`: the end-of-data mark was read, and later data is ignored."""
 
     def __init__(self, options: CopyOptions) -> None:
         self.options = options
@@ -70,13 +70,13 @@ class LineReader:
         self._quote = options.quote.encode()
 
     def count(self, data: bytes) -> int:
-        """About how many lines the data has."""
+        """The approximate number of lines in the data."""
         return count_byte(data, NEWLINE)
 
     # --- cutting -------------------------------------------------------------------------------------------------
 
     def cut(self, data: bytes) -> int:
-        """How many bytes of `data`, which begins at a line's start, are whole lines."""
+        """The number of bytes of `data`, which begins at a line's start, that are complete lines."""
         mark = RETURN if self.end_of_line == RETURN or NEWLINE not in data else NEWLINE
         end = len(data)
         if mark == RETURN and self.end_of_line != RETURN:
@@ -104,7 +104,7 @@ class LineReader:
         return done
 
     def _line_end(self, data: bytes, place: int) -> int:
-        """Where the line that begins here ends."""
+        """The end of the line that begins here."""
         match = self._pattern.match
         while (found := match(data, place)) is not None and found.end() > place:
             place = found.end()
@@ -145,7 +145,7 @@ class LineReader:
         self.number += text.count(NEWLINE if self.end_of_line == NEWLINE else RETURN)
 
     def _end_line(self, data: bytes, place: int) -> int:
-        """How many bytes end the line here. Raises 22P04 for another end than the lines before had."""
+        """The length of the line end here. Raises 22P04 if it differs from earlier line ends."""
         stop, known = data[place : place + 1], self.end_of_line
         if stop == RETURN:
             if known == NEWLINE:
@@ -170,7 +170,7 @@ class LineReader:
         return SqlError("22P04", message, hint=hint)
 
     def _up_to_mark(self, text: bytes, after: bytes) -> bytes:
-        """The line up to an end-of-data mark in it, if there is one."""
+        """The line up to an end-of-data mark in it, or None."""
         for pair in _PAIR.finditer(text):
             if pair.group() != b"\\.":
                 continue
@@ -184,13 +184,13 @@ class LineReader:
 
 
 def count_byte(data: bytes, byte: bytes, end: int | None = None) -> int:
-    """How often a single byte is in the data, up to `end`. bytes.count keeps the interpreter meanwhile, for a
-    millisecond where there are many; NumPy lets go of it."""
+    """The number of occurrences of a byte in the data, up to `end`. bytes.count would hold the interpreter lock for up
+    to a millisecond; NumPy releases it."""
     return int(np.count_nonzero(np.frombuffer(data, np.uint8)[:end] == byte[0]))
 
 
 def _is_escaped(data: bytes, place: int, first: int = 0) -> bool:
-    """Whether an odd number of backslashes stands before this place, from `first` on."""
+    """Whether an odd number of backslashes precedes this position, counted from `first`."""
     start = place
     while start > first and data[start - 1] == 0x5C:
         start -= 1
@@ -203,7 +203,7 @@ Splitter = Callable[[bytes], Fields]
 
 
 def splitter(options: CopyOptions) -> Splitter:
-    """Makes the function from a line's text to its fields, NULL as None."""
+    """Makes the function that splits a line's text into fields. NULL is None."""
     return _csv_splitter(options) if options.csv else _text_splitter(options)
 
 
@@ -240,7 +240,8 @@ def unescape(field: bytes) -> bytes:
 
 
 def _replace_each(pattern: re.Pattern[bytes], value: Callable[[re.Match[bytes]], bytes], field: bytes) -> bytes:
-    """As pattern.sub() does it, which has a list of all parts: of a long field they are gigabytes."""
+    """Replaces matches as pattern.sub() does, but without its list of all parts, which takes gigabytes for a long
+    field."""
     if len(field) < _LONG_FIELD:
         return pattern.sub(value, field)
     made = bytearray()
@@ -272,7 +273,7 @@ def _csv_splitter(options: CopyOptions) -> Splitter:
     find = re.compile(rb"[%b%b]" % (re.escape(quote), re.escape(escape))).search
 
     def close(line: bytes, place: int) -> int:
-        """Where the quote stands that closes a field, of which this is the first byte. Raises 22P04."""
+        """The position of the quote that closes a field, from the field's first byte. Raises 22P04."""
         number = 0
         while (found := find(line, place)) is not None:
             number += 1

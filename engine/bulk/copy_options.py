@@ -1,4 +1,4 @@
-"""COPY's options, checked in PostgreSQL's order and with its words (ProcessCopyOptions)."""
+"""COPY's options, checked in PostgreSQL's order, with its messages (ProcessCopyOptions)."""
 
 from __future__ import annotations
 
@@ -15,8 +15,9 @@ _TRUE, _FALSE = frozenset(("true", "on", "1")), frozenset(("false", "off", "0"))
 
 @dataclass(frozen=True, slots=True)
 class CopyOptions:
-    """`arrow` is a format of Shoal's own (engine/bulk/copy_arrow.py). Column lists are names, '*' or ().
-    `header`: '' none, 'line', 'match'. `stage` and `part`: where the data is kept for later."""
+    """The options of one COPY. `arrow` is a format of Shoal's own (engine/bulk/copy_arrow.py). Column lists are names,
+    '*' or (). `header`: '' for none, 'line', 'match'. `stage` and `part`: the place where the data is kept until a
+    later commit."""
 
     csv: bool = False
     binary: bool = False
@@ -36,12 +37,12 @@ class CopyOptions:
 
     @property
     def is_binary(self) -> bool:
-        """Whether the data is no text."""
+        """Whether the data is not text."""
         return self.binary or self.arrow
 
 
 def read_options(given: Sequence[tuple[str, Any]], is_from: bool) -> CopyOptions:
-    """The options of one COPY. Raises 42601, 22023, 0A000."""
+    """Reads the options. Raises 42601, 22023, 0A000."""
     values: dict[str, Any] = {}
     for name, value in given:
         if name in values:

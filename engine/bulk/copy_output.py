@@ -1,5 +1,5 @@
-"""COPY TO for rows that are at hand as DataRow messages, and its header line. Whole results are written by the worker
-(engine/columnar/datarow.py), by the same rules."""
+"""COPY TO for rows in the form of DataRow messages, and its header line. The worker writes whole results
+(engine/columnar/datarow.py) by the same rules."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def copy_data(line: bytes) -> bytes:
 
 
 def header_line(names: Sequence[str], options: CopyOptions) -> bytes:
-    """The message with the column names. FORCE_QUOTE does not concern it."""
+    """The message with the column names. FORCE_QUOTE does not apply to it."""
     alone = len(names) == 1
     fields = [_field(name.encode(), options, False, alone) for name in names]
     return copy_data(options.delimiter.encode().join(fields) + b"\n")

@@ -1,11 +1,12 @@
-"""COPY data into rows: pieces of whole lines, by Arrow where that gives what PostgreSQL gives, else line by line.
+"""Parses COPY data into rows: pieces of complete lines, by Arrow if its result equals PostgreSQL's, else line by line.
 
-    first   Arrow's CSV reader converts every column that it reads by the same rules       (integers, text, dates ...)
-    then    the same with the doubtful columns as text, which the type's own input function reads, distinct values once
-    then    line by line, by PostgreSQL's rules, to its exact error: which row, which column, which text
+    first   Arrow's CSV reader converts all columns whose rules it shares                   (integers, text, dates ...)
+    second  the same, with doubtful columns as text, which the type's input function reads (distinct values once)
+    third   line by line, by PostgreSQL's rules, up to its exact error: row, column, text
 
-What Arrow reads otherwise than PostgreSQL is kept away from it (`_readable`) or found afterwards (the converters raise
-`Doubt`). Whatever fails goes one way down; the last way is the truth. All of this runs in a thread of the statement's.
+Data that Arrow reads differently from PostgreSQL is excluded before (`_readable`) or detected after (the converters
+raise `Doubt`). A failure leads to the next step, and the last one is authoritative. All of this runs in a thread of the
+statement.
 """
 
 from __future__ import annotations
@@ -40,9 +41,9 @@ _MOST_QUOTES = 1 << 22  # in a piece: their places take 100 bytes each while one
 
 @dataclass(slots=True)
 class Piece:
-    """Parsed rows of the given columns. `error` is what is wrong with the line after the last row, if anything.
+    """Parsed rows of the given columns. `error` is the error in the line after the last row, if there is one.
 
-    `line(place)` gives the line of a row, for errors.
+    `line(place)` returns the line of a row, for errors.
     """
 
     rows: RowSet
@@ -84,7 +85,7 @@ class CopyParser:
         self._header = bool(options.header)
 
     def parse(self, data: bytes) -> Piece:
-        """The rows of a piece of whole lines."""
+        """The rows of a piece of complete lines."""
         if not self._header and (piece := self._by_arrow(data)) is not None:
             return piece
         return self._by_lines(data)
@@ -114,7 +115,7 @@ class CopyParser:
         return None
 
     def _number_lines(self, rows: RowSet, data: bytes) -> Piece | None:
-        """The piece with its place among the lines."""
+        """Sets the line numbers of the piece."""
         reader = self.reader
         ends = count_byte(data, NEWLINE) + (not data.endswith(NEWLINE))
         if reader.end_of_line is None:
@@ -134,7 +135,7 @@ class CopyParser:
         raise AssertionError("a row without a line")
 
     def _readable(self, source: Source) -> bool:
-        """Whether Arrow takes the piece apart as PostgreSQL would."""
+        """Whether Arrow splits the piece as PostgreSQL would."""
         data = source.data
         if self._forced or not self._columns or len(data) == 0 or count_byte(data, b"\0"):
             return False
@@ -229,7 +230,7 @@ class CopyParser:
             raise
 
     def _match_header(self, line: Line) -> None:
-        """HEADER MATCH: the names must be the columns'. Raises 22P04."""
+        """HEADER MATCH: the names must be the names of the columns. Raises 22P04."""
         fields = self._split(_check_text(line.text))
         message = None
         if len(fields) != len(self._columns):
@@ -249,7 +250,7 @@ class CopyParser:
             raise SqlError("22P04", message, context=self.context(line))
 
     def _row(self, line: Line) -> list[Any]:
-        """The values of the given columns. Raises with PostgreSQL's context."""
+        """The values of the given columns. Raises errors with PostgreSQL's context."""
         try:
             text = _check_text(line.text)
         except SqlError as error:
@@ -288,7 +289,7 @@ class CopyParser:
             raise
 
     def context(self, line: Line) -> str:
-        """Where in the data an error of a whole row is."""
+        """The position in the data for an error of a whole row."""
         return f'COPY {self.table.name}, line {line.number}: "{shown_text(line.text)}"'
 
 
@@ -300,7 +301,7 @@ def shown_text(text: bytes) -> str:
 
 
 def _check_text(text: bytes) -> bytes:
-    """Raises 22021 for what is not UTF-8, or has a zero byte."""
+    """Raises 22021 for text that is not UTF-8, or has a zero byte."""
     at = -1
     try:
         text.decode()
@@ -318,8 +319,8 @@ def _check_text(text: bytes) -> bytes:
 
 
 def _plainly_quoted(data: bytes, quote: bytes, options: CopyOptions) -> bool:
-    """Whether every quote opens a field at its start, closes one at its end, or is doubled inside one: elsewhere Arrow
-    takes it for a character, and PostgreSQL for a quote."""
+    """Whether every quote opens a field at its start, closes one at its end, or is doubled inside of one. Elsewhere
+    Arrow reads a quote as an ordinary character, and PostgreSQL as a quote."""
     view = np.frombuffer(data, np.uint8)
     marks = view == quote[0]
     count = int(np.count_nonzero(marks))
@@ -336,7 +337,7 @@ def _plainly_quoted(data: bytes, quote: bytes, options: CopyOptions) -> bool:
 
 
 def _unescape(column: Column) -> Column:
-    """Text without its backslashes. NULLs were told apart before."""
+    """Text without its backslashes. NULLs were recognized before."""
     has = pc.match_substring(column, "\\").fill_null(False)
     places = np.flatnonzero(has.to_numpy(zero_copy_only=False))
     if not len(places):
@@ -351,7 +352,7 @@ def _unescape(column: Column) -> Column:
 
 
 def _decode(column: Column, decode: Callable[[str], Any]) -> list[Any]:
-    """Values by the type's input function; where they repeat, each once."""
+    """Values converted by the type's input function. Repeated values are converted once."""
     coded = column.dictionary_encode()
     if len(coded.dictionary) * 2 > len(column):
         return [None if text is None else decode(text) for text in column.to_pylist()]

@@ -1,4 +1,4 @@
-"""What was stored at another moment, or in a backup, copied under storage ids of this node: no row is looked into."""
+"""Copies stored content of another moment, or of a backup, under storage ids of this node, without decoding rows."""
 
 from __future__ import annotations
 
@@ -29,8 +29,8 @@ class _Begun:
 
 
 class _Runs:
-    """The runs of one copy, of each tablespace: as few as may be, because a read looks through all that are not
-    flushed."""
+    """The runs of one copy, for each tablespace. There are as few as possible, because a read searches all runs that
+    are not flushed."""
 
     def __init__(self, transaction: Transaction, thread: BulkThread) -> None:
         self._transaction = transaction
@@ -38,7 +38,7 @@ class _Runs:
         self._writers: dict[Tablespace, _Begun] = {}
 
     async def add(self, new: int, keys: Column, values: Column) -> None:
-        """Keys and values of another storage id."""
+        """Adds keys and values of another storage id."""
         space = self._transaction.tablespace(new)
         begun = self._writers.get(space)
         if begun is not None and begun.bytes >= RUN_BYTES:
@@ -58,13 +58,13 @@ class _Runs:
         del self._writers[space]
 
     def discard(self) -> None:
-        """What has not become a run."""
+        """Discards the unfinished runs."""
         for begun in self._writers.values():
             self._thread.at_end(begun.writer.discard)
 
 
 async def copy_storage(session: BulkSession, job: CopyStorage, thread: BulkThread) -> None:
-    """Raises what reading and writing files raises."""
+    """Copies the storage ids. Raises errors of reading and writing files."""
     assert session.transaction is not None
     runs = _Runs(session.transaction, thread)
     try:

@@ -1,4 +1,4 @@
-"""Whole rows of one table into what storage holds: keys, stored rows, index entries."""
+"""Encodes whole rows of one table for storage: keys, stored rows, index entries."""
 
 from __future__ import annotations
 
@@ -17,7 +17,8 @@ from engine.storage.rows import RowCodec
 
 
 class TableEncoder:
-    """Made once a statement. `writer` is the table's row-at-a-time side, which names constraints in errors."""
+    """Created once for each statement. `writer` is the table's row-at-a-time side, which names constraints in
+    errors."""
 
     def __init__(self, catalog: Catalog, table: Table, settings: FormatSettings = DEFAULT_FORMAT) -> None:
         self.catalog = catalog
@@ -28,7 +29,7 @@ class TableEncoder:
         self.indexes = self.writer.indexes
 
     def keys(self, rows: RowSet, first_number: int = 0) -> Column:
-        """The rows' keys; without a primary key they are numbered from `first_number`."""
+        """The rows' keys. Without a primary key they are numbers from `first_number`."""
         if not self.table.key_columns:
             return encode_row_numbers(self.table.storage_id, first_number, rows.count)
         if rows.in_columns:
@@ -43,7 +44,8 @@ class TableEncoder:
         return binary_array(list(map(self.codec.encode, rows.tuples())))
 
     def entries(self, index: IndexWriter, rows: RowSet, keys: Column) -> tuple[Column, Column, Any]:
-        """(keys, values, places) of the rows' entries in an index; places (None: all) tells which rows have one."""
+        """(keys, values, places) of the rows' entries in an index. `places` (None: all) are the positions of the rows
+        that have one."""
         if rows.in_columns and not index.on_expressions:
             definition = index.index
             columns = [rows.column(column.number) for column in definition.columns]

@@ -1,15 +1,15 @@
-"""New rows of one table into bulk runs: the rows' own run, and one for each index.
+"""Writes new rows of one table into bulk runs: a run of the rows, and one for each index.
 
-Runs are kept apart by storage id because that is how they are ordered: rows that come in key order are written once,
-while their index entries, which come in any order, are sorted when the run is finished.
+Runs are separate for each storage id, because of their order. Rows that come in key order are written once. Their index
+entries come in any order, and are sorted when the run is finished. A duplicate key is found in one of four ways:
 
-    within a batch                sorting the keys shows it
-    against what exists           NewestRows.existing, before anything is written
-    against an earlier batch      finishing the run shows it
-    against others meanwhile      `claim`, when all rows are there (engine/bulk/claims.py)
+    in the same batch             by sorting the keys
+    among existing keys           by NewestRows.existing, before anything is written
+    in an earlier batch           by finishing the run
+    of another transaction        by `claim`, when all rows are there (engine/bulk/claims.py)
 
-`add` and `finish` run in the statement's thread; `claim` and `merge_into` on the engine's, which hand the result to the
-transaction.
+`add` and `finish` run in the statement's thread. `claim` and `merge_into` run on the engine's, and add the result to
+the transaction.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ from engine.storage.newest import NewestRows
 from engine.storage.runs import BulkRun, BulkRunWriter, DuplicateKey
 
 if TYPE_CHECKING:
-    from engine.bulk.session import BulkSession
+    from engine.bulk.session import BulkSession, ColumnMaker
     from engine.bulk.thread import BulkThread
     from engine.storage.tablespace import Tablespace
     from engine.txn.transaction import Transaction
@@ -48,7 +48,8 @@ MakeError = Callable[[IndexWriter | None, Sequence[object]], SqlError]
 class Conflict(Exception):  # noqa: N818 - a finding: the caller knows where in its input the row stood
     """A row of a batch has a key that is taken. `place` is its position in the batch.
 
-    `key` and `target`: where the key existed when the statement began, and nothing of the batch has been written.
+    `key` and `target`: the place of a key that existed when the statement started. Nothing of the batch has been
+    written.
     """
 
     def __init__(self, place: int, error: SqlError, key: bytes | None = None, target: Target | None = None) -> None:
@@ -59,12 +60,13 @@ class Conflict(Exception):  # noqa: N818 - a finding: the caller knows where in 
         self.target = target
 
     def at(self, place: int) -> Conflict:
-        """The same in a batch of which this one was a part."""
+        """The same conflict in a batch that contains this one."""
         return Conflict(place, self.error, self.key, self.target)
 
 
 async def repeat_work(session: BulkSession, work: Callable[[], Awaitable[T]]) -> T:
-    """Does what adds a batch, again where a key that it found taken is free by now. Raises Conflict."""
+    """Runs a function that adds a batch, and repeats it if the key that it found taken has become free. Raises
+    Conflict."""
     while True:
         try:
             return await work()
@@ -80,7 +82,7 @@ async def repeat_work(session: BulkSession, work: Callable[[], Awaitable[T]]) ->
 
 
 class Target:
-    """What goes under one storage id."""
+    """The content under one storage id."""
 
     def __init__(
         self, store: Tablespace, newest: NewestRows | None, own: Column | None, watch: Watch | None = None
@@ -95,7 +97,7 @@ class Target:
         self.overrides: dict[bytes, bytes | None] = {}
 
     def first_taken(self, keys: Column) -> int | None:
-        """The position of the first key that exists already."""
+        """The position of the first existing key."""
         if self._newest is None:
             return None
         taken = self._newest.existing(keys)
@@ -105,7 +107,7 @@ class Target:
         return int(np.argmax(taken)) if taken.any() else None
 
     def add(self, keys: Column, values: Column) -> None:
-        """Writes the pairs. Raises DuplicateKey for a key that occurs twice among them."""
+        """Writes the pairs. Raises DuplicateKey for two equal keys among them."""
         if self._own is not None:
             single = pc.is_in(keys, value_set=self._own)
             if pc.any(single).as_py():
@@ -128,16 +130,23 @@ class Target:
             self.writer.discard()
 
     def close(self) -> None:
-        """Lets go of what it has read."""
+        """Closes its readers."""
         if self._newest is not None:
             self._newest.end()
 
 
 class BulkInsert:
-    """See the module's text. `open` on the engine's thread, under the locks that the package's text names."""
+    """A bulk insert. `open` runs on the engine's thread, under the locks in the package's text."""
 
-    def __init__(self, encoder: TableEncoder, targets: dict[int, Target], duplicate: MakeError | None = None) -> None:
+    def __init__(
+        self,
+        encoder: TableEncoder,
+        targets: dict[int, Target],
+        duplicate: MakeError | None = None,
+        columns: ColumnMaker | None = None,
+    ) -> None:
         self.encoder = encoder
+        self._columns = columns
         self._duplicate = duplicate or encoder.writer.duplicate
         self._targets = targets
         self._runs: list[BulkRun] = []
@@ -152,13 +161,14 @@ class BulkInsert:
         duplicate: MakeError | None = None,
         *,
         alone: bool = False,
+        columns: ColumnMaker | None = None,
     ) -> BulkInsert:
-        """`duplicate` makes the error of a key that is there twice; by default it is that of INSERT. `alone`: nobody
-        else can write to the table, and `claim` has nothing to do."""
+        """`duplicate` makes the error of a duplicate key, by default that of INSERT. `alone`: no other transaction can
+        write to the table, so `claim` does nothing. `columns`: makes columns of the rows while they are written."""
         table = encoder.table
         unique = {table.storage_id: bool(table.key_columns)}
         unique.update({index.index.storage_id: index.unique for index in encoder.indexes})
-        bulk = cls(encoder, {}, duplicate)
+        bulk = cls(encoder, {}, duplicate, columns)
         try:
             for storage_id, looked_up in unique.items():
                 store = transaction.tablespace(storage_id)
@@ -178,21 +188,26 @@ class BulkInsert:
         return self._targets[self.encoder.table.storage_id]
 
     def look(self) -> None:
-        """Takes in what others have written. On the engine's thread, before each batch."""
+        """Collects the writes of others, and passes on the rows written here. Runs on the engine's thread, before each
+        batch."""
         for target in self._targets.values():
             if target.watch is not None:
                 target.watch.look()
+        if self._columns is not None and self._table.writer is not None:
+            self._columns.look(self._table.writer)
 
     def unwatch(self) -> None:
-        """The end of the statement, on the engine's thread."""
+        """Stops collecting. Runs at the end of the statement, on the engine's thread."""
         for target in self._targets.values():
             if target.watch is not None:
                 target.watch.close()
+        if self._columns is not None:
+            self._columns.end()
 
     def add(self, rows: RowSet, first_number: int, stored: Column | None = None) -> None:
         """Writes the rows with their index entries. Raises Conflict (23505).
 
-        `stored`: the rows as they are stored, where that is known; only key columns are looked at then.
+        `stored`: the rows in stored form, if it is known. Then only key columns are read.
         """
         if not rows.count:
             return
@@ -245,7 +260,7 @@ class BulkInsert:
         return run
 
     def _error_of(self, index: IndexWriter | None, value: bytes | None, rows: BulkRun | None) -> SqlError:
-        """The error of a key that is there twice; `value` is what the statement writes under it, `rows` its rows."""
+        """The error of a duplicate key. `value` is the statement's value under it, `rows` its rows."""
         if index is not None and value is not None:
             found = rows.get(storage_prefix(self.encoder.table.storage_id) + value) if rows is not None else None
             value = found.value if found is not None else self._table.overrides.get(value)
@@ -255,7 +270,7 @@ class BulkInsert:
 
     @property
     def claims(self) -> list[Claim]:
-        """The keys that others may want too, after `finish`."""
+        """The keys that others may want too. Called after `finish`."""
         found = []
         for index in (None, *self.encoder.indexes):
             target = self._table if index is None else self._targets[index.index.storage_id]
@@ -268,7 +283,8 @@ class BulkInsert:
         return self._error_of(index, found.value if found is not None else None, self._table.run)
 
     async def claim(self, session: BulkSession, transaction: Transaction, thread: BulkThread) -> None:
-        """See engine/bulk/claims.py; `merge_into` follows in the same turn of the event loop. Raises 23505."""
+        """Claims the keys (engine/bulk/claims.py). `merge_into` must follow in the same turn of the event loop. Raises
+        23505."""
         await claim_keys(session, transaction, thread, self.claims)
 
     @property
@@ -278,11 +294,14 @@ class BulkInsert:
         return [(self.encoder.table, [run for run in self._runs if (run.first_key or b"").startswith(prefix)])]
 
     def merge_into(self, transaction: Transaction, written: Written | None = None) -> None:
-        """Makes the runs the transaction's. On the engine's thread, after `finish`. `written` counts the rows."""
+        """Adds the runs to the transaction. Runs on the engine's thread, after `finish`. `written` counts the rows."""
         if written is not None:
             written.inserted[self.encoder.table.oid] += self.rows
         transaction.runs.extend(self._runs)
         self._closed = True
+        writer, run = self._table.writer, self._table.run
+        if self._columns is not None and writer is not None and run is not None:
+            self._columns.keep(writer, run)
         for target in self._targets.values():
             for key, value in target.overrides.items():
                 if value is None:
@@ -291,8 +310,8 @@ class BulkInsert:
                     transaction.put(key, value)
 
     def discard(self) -> None:
-        """The end, whatever it is: removes what was written, unless it is the transaction's by now. An error may keep
-        all of this for a while, but not the pages that it has read."""
+        """Removes the written files, unless they belong to the transaction by now, and closes the readers, whose pages
+        an error could otherwise hold for long. Called at every end."""
         for target in self._targets.values():
             target.close()
             if not self._closed:
@@ -300,12 +319,12 @@ class BulkInsert:
 
 
 def _in_rows(place: int, places: Any) -> int:
-    """The row of an index entry: not every row need have one."""
+    """The row of an index entry, because not every row has an entry."""
     return place if places is None else int(places[place].as_py())
 
 
 def own_keys(transaction: Transaction, storage_id: int) -> Column | None:
-    """The keys under a storage id that the transaction has written singly, None for none."""
+    """The keys under a storage id that the transaction has written singly, or None."""
     prefix = storage_prefix(storage_id)
     found = [key for key in transaction.writes if key.startswith(prefix)]
     return pa.array(found, pa.binary()) if found else None

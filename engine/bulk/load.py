@@ -1,10 +1,13 @@
 """COPY FROM: from the connection's bytes to the transaction.
 
-    bytes -> pieces of whole lines, or tuples -> [thread] rows -> [thread] complete, check, encode, write -> runs
+    1  pieces of complete lines or tuples are cut from the bytes
+    2  [thread] a piece is parsed into rows
+    3  [thread] the rows are completed, checked, encoded and written to runs
 
-The event loop receives while one thread cuts and parses the next piece and another writes the last; two parsed pieces
-may wait in between, so memory is a few pieces however long the load is. They count as what the connection holds, which
-others have the less for; what is refused is a line that does not end. What is small (SMALL_ROWS) goes row by row.
+The event loop receives data while one thread parses the next piece and another one writes the last piece. Two parsed
+pieces may wait between them, so a load of any length needs memory for a few pieces. They count as memory of the
+connection, which reduces the memory of others. A line without an end is refused. A load of up to SMALL_ROWS is written
+row by row.
 """
 
 from __future__ import annotations
@@ -59,10 +62,10 @@ _MORE = 4  # a piece may be larger by this part of what was asked for, where tha
 
 
 class Pieces:
-    """The data of one COPY in pieces of whole lines. Once there is a `thread`, it joins and cuts them: moving megabytes
-    about takes milliseconds, which nobody else is to wait for.
+    """The data of one COPY in pieces of complete lines. When there is a `thread`, it joins and cuts them, because
+    moving megabytes would block the engine's thread for milliseconds.
 
-    What is received counts in `held`, until whoever has dealt with a piece gives its size back."""
+    Received bytes count in `held`, until the user of a piece returns its size."""
 
     def __init__(self, source: CopySource, reader: LineReader | TupleReader | ArrowReader, held: Holding) -> None:
         self._source = source
@@ -74,8 +77,8 @@ class Pieces:
         self.ended = False
 
     async def gather(self, size: int, lines: int = 0) -> bytes:
-        """About `size` bytes cut at a line's end; less when there are more than `lines` lines, or when the data ends.
-        Raises what the source raises (57014), and 53200 for a line that the connection has no memory for."""
+        """About `size` bytes, cut at a line's end. Less if there are more than `lines` lines, or at the end of the
+        data. Raises errors of the source (57014), and 53200 for a line that exceeds the connection's memory."""
         counted = sum(self._reader.count(part) for part in self._parts) if lines else 0
         while not self.ended or self._size > size:
             while not self.ended and self._size < size and not 0 < lines < counted:
@@ -107,7 +110,7 @@ class Pieces:
         return await self.thread.run(function, *args, **kwargs)
 
     def _cut(self, size: int) -> bytes:
-        """Takes whole lines of about `size` bytes off; b"" if there is not one."""
+        """Takes complete lines of about `size` bytes, or b"" if there is none."""
         count, taken = 0, 0
         while count < len(self._parts) and taken < size + size // _MORE:
             taken += len(self._parts[count])
@@ -138,14 +141,14 @@ class Pieces:
         return not self.ended or self._size > 0
 
     async def skip(self) -> None:
-        """Reads on to the end: what follows an end-of-data mark counts for nothing."""
+        """Reads to the end. Data after an end-of-data mark is ignored."""
         while await self._source.read() is not None:
             pass
 
 
 @dataclass(frozen=True, slots=True)
 class LoadPlan:
-    """What to load: the columns that the data has, in its order."""
+    """The columns to load, in the order of the data."""
 
     table: Table
     columns: tuple[Column, ...]
@@ -189,7 +192,7 @@ class Load:
         self.completer = RowCompleter(session, self.writer, defaults, rules.generated, checks, plan.where)
 
     async def run(self, source: CopySource) -> int:
-        """Loads everything; the number of rows."""
+        """Loads everything, and returns the number of rows."""
         pieces = Pieces(CountedSource(source, self._progress), self.parser.reader, self._held)
         first = await pieces.gather(min(SMALL_BYTES, self._piece_bytes), SMALL_ROWS)
         small = len(first) <= 2 * SMALL_BYTES and self.parser.reader.count(first) <= SMALL_ROWS
@@ -201,7 +204,9 @@ class Load:
             return await self._load_in_bulk(first, pieces, PartitionedInsert(self.session, self.writer))
         if references.concerns_itself(self.encoder.writer):
             return await self._load_singly(first, pieces)
-        return await self._load_in_bulk(first, pieces, await BulkInsert.open(self.transaction, self.encoder))
+        columns = self.session.node.columnar.drafts.of_load(self.plan.table)
+        bulk = await BulkInsert.open(self.transaction, self.encoder, columns=columns)
+        return await self._load_in_bulk(first, pieces, bulk)
 
     # --- row by row ----------------------------------------------------------------------------------------------
 
@@ -236,7 +241,7 @@ class Load:
         return rows.count
 
     def _complete(self, piece: Piece, drawn: Mapping[int, Sequence[object]]) -> tuple[RowSet, Numbers | None]:
-        """`_check`, as tuples."""
+        """`_check` with the rows as tuples."""
         rows, kept = self._check(piece, drawn)
         rows.tuples()
         return rows, kept
@@ -308,7 +313,7 @@ class Load:
             await references.check(self.session, foreign, keys)
 
     def _store(self, bulk: BulkInsert, rows: RowSet, number: int) -> list[tuple[Outgoing, list[Row]]]:
-        """In the thread: writes a piece's rows; gives the keys that they refer to."""
+        """Runs in the thread: writes a piece's rows, and returns the keys that they refer to."""
         bulk.add(rows, number)
         writer = self.encoder.writer
         return [(foreign, references.distinct_keys(writer, foreign, rows)) for foreign in writer.outgoing]
@@ -316,11 +321,11 @@ class Load:
     # --- both ----------------------------------------------------------------------------------------------------
 
     def _parse(self, data: bytes) -> Piece:
-        """In a thread."""
+        """Parses a piece. Runs in a thread."""
         return within(self.session.query_memory, self.parser.parse, data)
 
     def _check(self, piece: Piece, drawn: Mapping[int, Sequence[object]]) -> tuple[RowSet, Numbers | None]:
-        """The piece's rows, complete. Raises the error of the first line that has one."""
+        """The piece's complete rows. Raises the error of the first line that has one."""
         rows, kept = self.completer.complete(piece.rows, drawn)
         self._progress.rows += rows.count
         self._progress.excluded += piece.rows.count - rows.count
@@ -347,6 +352,6 @@ def _line(piece: Piece, kept: Numbers | None, place: int) -> Line:
 
 
 def _piece_bytes(columns: Sequence[Column]) -> int:
-    """How much data to parse at once, so that its rows stay within bounds when char(n) is padded."""
+    """The number of bytes to parse at once, so that rows with padded char(n) do not take too much memory."""
     padding = sum(max(column.type.typmod, 0) for column in columns if column.type.oid == BPCHAR)
     return min(PIECE_BYTES, max(1 << 16, _PADDED_BYTES * 2 * len(columns) // (padding + 1)))

@@ -1,4 +1,4 @@
-"""The table lock that stands for row locks in bulk (see the package's text), taken when a statement proves large."""
+"""The table lock that a large statement takes in place of row locks (see the package's text)."""
 
 from __future__ import annotations
 
@@ -17,12 +17,13 @@ TELL_AFTER = 5.0  # seconds
 
 
 def _tell(session: BulkSession, table: Table) -> None:
-    """PostgreSQL would wait for single rows only: whoever waits for the whole table is to know for whom."""
+    """Sends a NOTICE with the sessions that hold locks. PostgreSQL would wait for single rows only, so the user must
+    learn for whom the statement waits."""
     if session.client.tell_now is None or session.transaction is None:
         return
     blockers = session.functions.blockers(session.process_id)
     detail = " ".join(f"Process {process} holds a lock of it{_since(session, process)}." for process in blockers)
-    hint = "pg_blocking_pids() and pg_stat_activity show who; a change of 2,000 rows or fewer locks rows only."
+    hint = "pg_blocking_pids() shows the blocking sessions; a change of 2,000 rows or fewer locks only rows."
     message = f'waiting for all writers of table "{table.name}" to end their transactions'
     session.client.tell_now(SqlError("00000", message, severity="NOTICE", detail=detail or None, hint=hint))
 
@@ -36,10 +37,10 @@ def _since(session: BulkSession, process: int) -> str:
 
 
 async def lock_for_changes(session: BulkSession, table: Table, held_before: int) -> None:
-    """For changed and deleted rows: nobody else may write, nor lock rows.
+    """The lock for changed and deleted rows: no other transaction may write, or lock rows.
 
-    `held_before`: the modes that the transaction held before the statement. A mode of the statement's own is given
-    back, or two statements that both want the stronger one would wait for each other's weaker one."""
+    `held_before`: the modes that the transaction held before the statement. A mode of the statement itself is released,
+    because two statements that want the stronger mode would otherwise wait for each other's weaker one."""
     transaction = session.transaction
     assert transaction is not None
     if transaction.table_locks.get(table.oid, 0) & EXCLUSIVE:

@@ -1,10 +1,10 @@
-"""New rows of a partitioned table into bulk runs, those of each partition into its own (engine/bulk/insert.py).
+"""Writes new rows of a partitioned table into bulk runs of its partitions (engine/bulk/insert.py).
 
-    in the thread     a batch is cut by the partitions that its rows belong to, by the columns of the keys alone
-    on the loop       partitions that had no row so far are locked and opened
-    in the thread     the rows of each, in the order of its columns, are checked and written
+    in the thread     a batch is divided by partition, which needs the columns of the keys only
+    on the loop       partitions without rows so far are locked and opened
+    in the thread     the rows of each partition, in the order of its columns, are checked and written
 
-Of several rows with errors the first one's is raised, but for keys that exist, which are looked for partition by
+If several rows have errors, the first row's is raised. The exception is existing keys, which are searched partition by
 partition.
 """
 
@@ -46,7 +46,7 @@ def concerns_itself(catalog: Catalog, table: Table) -> bool:
 
 
 class _Part:
-    """One partition that rows have come to."""
+    """One partition with rows of the statement."""
 
     def __init__(self, session: BulkSession, leaf: Leaf, encoder: TableEncoder, bulk: BulkInsert) -> None:
         self.leaf = leaf
@@ -55,7 +55,7 @@ class _Part:
         self.completer = RowCompleter(session, encoder.writer, (), (), leaf.checks)
 
     def rows_of(self, rows: RowSet, places: Numbers) -> RowSet:
-        """The rows at these places as rows of the partition."""
+        """The rows at these positions as rows of the partition."""
         taken = rows.take(places)
         if not taken.in_columns:
             return RowSet(self.leaf.table, taken.count, None, [tuple(self.leaf.row(row)) for row in taken.tuples()])
@@ -65,7 +65,7 @@ class _Part:
 
 
 class PartitionedInsert:
-    """One statement's rows. `write` as often as there are batches, then `finish` and `merge_into`."""
+    """One statement's rows. Call `write` for each batch, then `finish` and `merge_into`."""
 
     def __init__(self, session: BulkSession, writer: PartitionedWriter) -> None:
         assert session.transaction is not None
@@ -77,7 +77,7 @@ class PartitionedInsert:
         self.rows = 0
 
     async def write(self, thread: BulkThread, rows: RowSet) -> None:
-        """Writes a batch. Raises Conflict with the place of a row that cannot be written, 23503."""
+        """Writes a batch. Raises Conflict with the position of the row, 23503."""
         if not rows.count:
             return
         found, error = await thread.run(self._split, rows)
@@ -98,7 +98,8 @@ class PartitionedInsert:
         self.rows += rows.count
 
     def _split(self, rows: RowSet) -> tuple[list[tuple[Leaf, Numbers]], SqlError | None]:
-        """The places of the rows of each partition, up to the first row that none takes, and that one's error."""
+        """The positions of the rows of each partition, up to the first row without a partition, and that row's
+        error."""
         columns = self._writer.table.columns
         values = [
             rows.values(column.number) if place in self._needed else repeat(None, rows.count)
@@ -126,7 +127,8 @@ class PartitionedInsert:
         await session.lock_table(transaction, table.oid, ROW_EXCLUSIVE)
         encoder = TableEncoder(session.catalog, table, session.key.format)
         encoder.writer.row_shown = leaf.writer.row_shown
-        bulk = await BulkInsert.open(transaction, encoder)
+        columns = session.node.columnar.drafts.of_load(table)
+        bulk = await BulkInsert.open(transaction, encoder, columns=columns)
         self._parts[table.oid] = _Part(session, leaf, encoder, bulk)
 
     def _add(
@@ -137,8 +139,8 @@ class PartitionedInsert:
         error: SqlError | None,
         done: set[int],
     ) -> list[tuple[Outgoing, list[Row]]]:
-        """Checks and writes the parts of a batch; gives the keys that they refer to. `done`: the partitions whose parts
-        have been written, by OID."""
+        """Checks and writes the parts of a batch, and returns the keys that they refer to. `done`: the OIDs of the
+        partitions whose parts have been written."""
         cut = [(part := self._parts[leaf.table.oid], places, part.rows_of(rows, places)) for leaf, places in found]
         violations = []
         for part, places, own in cut:
@@ -172,28 +174,28 @@ class PartitionedInsert:
         return [found for part in self._parts.values() for found in part.bulk.table_runs]
 
     async def claim(self, session: BulkSession, transaction: Transaction, thread: BulkThread) -> None:
-        """As BulkInsert.claim, of all partitions at once."""
+        """As BulkInsert.claim, for all partitions at once."""
         claims = [claim for part in self._parts.values() for claim in part.bulk.claims]
         await claim_keys(session, transaction, thread, claims)
 
     def unwatch(self) -> None:
-        """The end of the statement, on the engine's thread."""
+        """Stops collecting. Runs at the end of the statement, on the engine's thread."""
         for part in self._parts.values():
             part.bulk.unwatch()
 
     def merge_into(self, transaction: Transaction, written: Written) -> None:
-        """Makes the runs the transaction's. On the engine's thread, after `finish`. `written` counts the rows."""
+        """Adds the runs to the transaction. Runs on the engine's thread, after `finish`. `written` counts the rows."""
         for part in self._parts.values():
             part.bulk.merge_into(transaction, written)
 
     def discard(self) -> None:
-        """Removes what was written, unless it is the transaction's by now."""
+        """Removes the written files, unless they belong to the transaction by now."""
         for part in self._parts.values():
             part.bulk.discard()
 
 
 def key_positions(catalog: Catalog, table: Table) -> frozenset[int]:
-    """The places of the columns that the routes of rows depend on."""
+    """The positions of the columns that decide a row's partition."""
     names = {column.name: place for place, column in enumerate(table.columns)}
     found: set[int] = set()
     for item in [table, *catalog.descendants(table.oid)]:

@@ -1,4 +1,4 @@
-"""How far a COPY is: what pg_stat_progress_copy shows."""
+"""The progress of a COPY, for pg_stat_progress_copy."""
 
 from __future__ import annotations
 
@@ -10,12 +10,13 @@ class CopySource(Protocol):
     """The data of COPY FROM STDIN."""
 
     async def read(self) -> bytes | None:
-        """The next piece (any size, not cut at rows), None at the end. Raises 57014 when the client gave up."""
+        """The next piece, of any size and not cut at rows; None at the end. Raises 57014 when the client has
+        cancelled."""
 
 
 @dataclass(slots=True)
 class CopyProgress:
-    """`relation` is an OID, 0 for a query; `excluded` are rows that WHERE has left out."""
+    """`relation` is an OID, 0 for a query; `excluded` counts rows that WHERE has left out."""
 
     command: str
     relation: int = 0
@@ -25,7 +26,7 @@ class CopyProgress:
 
 
 class CountedSource:
-    """CopySource over another one: counts what is read."""
+    """A CopySource that counts the bytes of another one."""
 
     def __init__(self, source: CopySource, progress: CopyProgress) -> None:
         self._source = source

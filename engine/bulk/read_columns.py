@@ -1,8 +1,8 @@
-"""Columns of COPY data that Arrow may read: from its type, or from text, to the column that storage takes.
+"""Columns of COPY data that Arrow reads: by their type, or as text that is converted for storage.
 
-A converter names the Arrow type that the CSV reader is to give and finishes the column. It raises `Doubt` for what
-Arrow reads otherwise than PostgreSQL's input function (a hexadecimal integer), or where a value needs more than reading
-(text that is too long, digits to be rounded). A type that is not here has none: its own input function reads it.
+A converter has the Arrow type for the CSV reader, and completes the column. It raises `Doubt` if Arrow reads a value
+differently from PostgreSQL's input function (a hexadecimal integer), or if a value needs more than reading (a text that
+is too long, digits to round). Columns of other types are read by the input function.
 """
 
 from __future__ import annotations
@@ -26,12 +26,12 @@ _FIRST_DAY = date(1, 1, 1)
 
 
 class Doubt(Exception):  # noqa: N818 - not an error: the column is to be read by the type's own function
-    """Arrow's reading may differ from PostgreSQL's."""
+    """Arrow may read a value differently from PostgreSQL."""
 
 
 class Source:
-    """A piece of data, and what is found in it once for all columns. Megabytes are searched by NumPy, for single bytes:
-    it is quick, and lets go of the interpreter meanwhile."""
+    """A piece of data, with searches that are done once for all columns. NumPy searches megabytes for single bytes,
+    because it is fast and releases the interpreter lock."""
 
     def __init__(self, data: bytes) -> None:
         self.data = data
@@ -39,28 +39,28 @@ class Source:
 
     @cached_property
     def hexadecimal(self) -> bool:
-        """Whether there is a 0x anywhere."""
+        """Whether the data contains 0x."""
         return any(bool((self._before(places) == ord("0")).any()) for places in map(self._places, b"xX"))
 
     @cached_property
     def small_exponents(self) -> bool:
-        """Whether there is an e- anywhere."""
+        """Whether the data contains e-."""
         before = self._before(self._minuses)
         return bool(((before == ord("e")) | (before == ord("E"))).any())
 
     @cached_property
     def negative_zeros(self) -> bool:
-        """Whether there is a -0 anywhere."""
+        """Whether the data contains -0."""
         return bool((self._after(self._minuses) == ord("0")).any())
 
     @cached_property
     def escaped(self) -> frozenset[int]:
-        """The bytes that follow backslashes; 0 for the end of the data."""
+        """The bytes after backslashes; 0 for the end of the data."""
         return frozenset(np.unique(self._after(self._places(ord("\\")))).tolist())
 
     @property
     def pairs_of_line_ends(self) -> int:
-        """How often there is a carriage return with a newline behind it."""
+        """The number of carriage returns that precede a newline."""
         return int(np.count_nonzero(self._after(self._places(13)) == 10))
 
     @cached_property
@@ -80,14 +80,14 @@ class Source:
 
 @dataclass(frozen=True, slots=True)
 class Converter:
-    """`finish(column, source)`: the column as read, and the piece that it was read from."""
+    """`finish(column, source)` converts the column that Arrow has read from a piece."""
 
     reads: Any
     finish: Callable[[Column, Source], Column]
 
 
 def converter_of(type_: TypeRef, settings: FormatSettings) -> Converter | None:
-    """The converter of a type, None where there is none."""
+    """The converter of a type, or None."""
     oid, typmod = type_.oid, type_.typmod
     if oid in _INTEGERS:
         return Converter(_INTEGERS[oid], _integer)
@@ -173,7 +173,7 @@ def _blanks(count: int, width: int) -> Column:
 
 
 def _numeric(typmod: int) -> Callable[[Column, Source], Column]:
-    """Text that already is what PostgreSQL would print; what is near it goes through Arrow's decimals."""
+    """Text in the form that PostgreSQL prints. Similar texts are converted by Arrow's decimals."""
     digits = "(0|[1-9][0-9]*)"
     pattern = f"^-?{digits}(\\.[0-9]+)?$"
     kind: Any = None

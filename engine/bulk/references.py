@@ -1,4 +1,4 @@
-"""Foreign keys of many rows: every distinct key once, with PostgreSQL's lock on the row that it refers to."""
+"""Foreign keys of many rows: each distinct key is checked once, with PostgreSQL's lock on the referenced row."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ _SLICE = 500  # look-ups in one turn of the event loop
 
 
 def concerns_itself(writer: TableWriter) -> bool:
-    """Whether a row of the table may refer to a row of the same statement, or be compared with it when both are there
-    (exclusions.py): then they are written one by one."""
+    """Whether a row of the table may refer to a row of the same statement, or must be compared with it at the end
+    (exclusions.py). Such rows are written one by one."""
     above = {table.oid for table in writer.catalog.partitioned_above(writer.table)}
     return bool(writer.exclusions) or any(
         foreign.parent is writer or foreign.parent.table.oid in above for foreign in writer.outgoing
@@ -33,8 +33,8 @@ def concerns_itself(writer: TableWriter) -> bool:
 
 
 def distinct_keys(writer: TableWriter, foreign: Outgoing, rows: RowSet) -> list[Row]:
-    """Rows that hold nothing but a foreign key's columns: each distinct key among the given rows once, but for those
-    with a NULL that MATCH SIMPLE lets through."""
+    """The distinct foreign keys of the given rows, as rows with only these columns. Keys with a NULL that MATCH SIMPLE
+    accepts are left out."""
     numbers = foreign.constraint.columns
     found = dict.fromkeys(zip(*(rows.values(number) for number in numbers), strict=True))
     full = foreign.constraint.match == "f"
@@ -50,8 +50,8 @@ def distinct_keys(writer: TableWriter, foreign: Outgoing, rows: RowSet) -> list[
 
 
 async def check(session: BulkSession, foreign: Outgoing, keys: Sequence[Row], now: bool = False) -> None:
-    """Locks every referenced row FOR KEY SHARE, waiting where it must. Raises 23503. `now`: even if the foreign key is
-    deferred."""
+    """Locks every referenced row FOR KEY SHARE, and waits if necessary. Raises 23503. `now`: also for a deferred
+    foreign key."""
     transaction = session.transaction
     assert transaction is not None
     for place, row in enumerate(keys):
@@ -66,7 +66,7 @@ async def check(session: BulkSession, foreign: Outgoing, keys: Sequence[Row], no
 
 
 class ParentKeys:
-    """Looks for many referenced keys at once, in the newest rows of a table that is locked against writers."""
+    """Looks up many referenced keys at once, in the newest rows of a table that is locked against writers."""
 
     def __init__(self, foreign: Outgoing, newest: NewestRows, index: IndexWriter | None) -> None:
         self._foreign = foreign
@@ -96,7 +96,7 @@ class ParentKeys:
         )
 
     def doubtful(self, writer: TableWriter, rows: RowSet) -> list[Row]:
-        """Of the distinct keys among the rows those that were not found here: to be looked at one by one."""
+        """The distinct keys of the rows that were not found here, and must be checked one by one."""
         keys = distinct_keys(writer, self._foreign, rows)
         if not keys:
             return keys

@@ -1,4 +1,4 @@
-"""Rows of one table on their way into storage: whole Arrow columns, or tuples where columns cannot hold a value."""
+"""The rows of one table before they are stored: whole Arrow columns, or tuples for values that columns cannot hold."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ Row = tuple[object, ...]
 
 
 class RowSet:
-    """`count` rows. Columns are in DuckDB's types (catalog/types, 'Values in columns'), by column number; a column
-    that is absent is NULL. Tuples are whole rows in internal form, in the order of `table.columns`."""
+    """`count` rows. Columns have DuckDB's types (catalog/types, 'Values in columns'), by column number. An absent
+    column is NULL. Tuples are whole rows in internal form, in the order of `table.columns`."""
 
     def __init__(
         self, table: Table, count: int, columns: Mapping[int, Any] | None = None, tuples: list[Row] | None = None
@@ -33,7 +33,7 @@ class RowSet:
 
     @classmethod
     def of_values(cls, table: Table, count: int, values: Mapping[int, Sequence[object]]) -> RowSet:
-        """From lists of internal-form values by column number."""
+        """Makes a RowSet from lists of internal-form values by column number."""
         try:
             return cls(table, count, {number: _in_column(table, number, items) for number, items in values.items()})
         except SqlError as error:
@@ -52,7 +52,7 @@ class RowSet:
         return self._columns is not None
 
     def has(self, number: int) -> bool:
-        """Whether the column is there at all; else it is NULL in every row."""
+        """Whether the column is present. Otherwise it is NULL in every row."""
         return self._columns is None or number in self._columns
 
     def column(self, number: int) -> Column:
@@ -77,7 +77,7 @@ class RowSet:
         return [row[place] for row in self._tuples]
 
     def valid(self, number: int) -> Numbers | None:
-        """Booleans, False where the column is NULL; None when it never is."""
+        """Booleans, False where the column is NULL; None if it has no NULL."""
         if self._columns is None:
             valid = np.fromiter((value is not None for value in self.values(number)), np.bool_, self.count)
             return None if valid.all() else valid
@@ -87,7 +87,7 @@ class RowSet:
         return found.is_valid().to_numpy(zero_copy_only=False) if found.null_count else None
 
     def with_columns(self, more: Mapping[int, Sequence[object] | Column]) -> RowSet:
-        """The rows with these columns put in, as Arrow arrays or as lists of internal-form values."""
+        """The rows with additional columns, as Arrow arrays or as lists of internal-form values."""
         if not more:
             return self
         if self._columns is not None:
@@ -121,7 +121,7 @@ class RowSet:
         return self.take(np.array([place])).tuples()[0] if self._columns is not None else self.tuples()[place]
 
     def take(self, places: Numbers) -> RowSet:
-        """The rows at these places."""
+        """The rows at these positions."""
         if self._columns is not None:
             wanted = pa.array(places)
             return RowSet(
@@ -142,8 +142,8 @@ class RowSet:
 
 
 def _in_column(table: Table, number: int, values: Sequence[object]) -> Column:
-    """Internal-form values as a column. Raises 0A000 for what columns cannot hold, or hold only by taking apart what is
-    stored of a long value."""
+    """Internal-form values as a column. Raises 0A000 for values that a column cannot hold, or could hold only by
+    decoding a long stored value."""
     if any(map(is_stored, values)):
         raise ShapedArray
     return from_values(values, table.column_by_number(number).type.oid)

@@ -1,4 +1,4 @@
-"""What bulk work asks of the session that it works for (engine/session/session.py)."""
+"""The interface of bulk work to its session (engine/session/session.py)."""
 
 from __future__ import annotations
 
@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from engine.execute.written import Written
     from engine.sql.analyze import Environment
     from engine.storage.moments import Lsn
+    from engine.storage.runs import BulkRun, BulkRunWriter
     from engine.txn.interface import LockWait
     from engine.txn.sequences import Sequences
     from engine.txn.transaction import Transaction
@@ -33,11 +34,30 @@ class _Other(Protocol):
     def transaction(self) -> Transaction | None: ...
 
 
+class ColumnMaker(Protocol):
+    """What makes columns of a load's rows while it runs (engine/columnar/drafts.py)."""
+
+    def look(self, writer: BulkRunWriter) -> None: ...
+    def keep(self, writer: BulkRunWriter, run: BulkRun) -> None: ...
+    def end(self) -> None: ...
+
+
+class _Drafts(Protocol):
+    def of_load(self, table: Table) -> ColumnMaker | None: ...
+
+
+class _Columnar(Protocol):
+    @property
+    def drafts(self) -> _Drafts: ...
+
+
 class BulkNode(Protocol):
-    """What it asks of the node."""
+    """The part of the node that bulk work uses."""
 
     clock: Callable[[], int]
 
+    @property
+    def columnar(self) -> _Columnar: ...
     @property
     def sequences(self) -> Sequences: ...
     @property

@@ -1,6 +1,7 @@
-"""New rows one by one through `TableWriter`, with a lock on each: small COPYs, and tables that refer to themselves.
+"""Writes new rows one by one through `TableWriter`, with a lock on each: for small COPYs, and tables that refer to
+themselves.
 
-An insertion judges nothing by the statement's snapshot, so after waiting for a lock only the row itself is tried again.
+An insertion does not use the statement's snapshot, so after a lock wait only the row itself is tried again.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ SLICE = 500  # rows written in one turn of the event loop
 
 
 class SingleInsert:
-    """One statement's rows. `finish` runs what is to be checked when all are there."""
+    """One statement's rows. `finish` runs the checks that need all rows."""
 
     def __init__(self, session: BulkSession, writer: TableWriter) -> None:
         assert session.transaction is not None
@@ -32,7 +33,7 @@ class SingleInsert:
         self._checks = Checks()
 
     async def add(self, rows: list[Row], failed: Callable[[int, SqlError], SqlError]) -> None:
-        """Writes complete rows. `failed(place, error)` gives the error to raise for a row."""
+        """Writes complete rows. `failed(place, error)` makes the error to raise for a row."""
         for place, row in enumerate(rows):
             try:
                 await self._add_one(row)
@@ -54,7 +55,7 @@ class SingleInsert:
                 await self._session.wait_for(wait)
 
     async def finish(self) -> None:
-        """Foreign keys. Raises 23503."""
+        """Checks foreign keys. Raises 23503."""
         while True:
             try:
                 self._checks.finish()

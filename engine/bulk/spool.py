@@ -1,4 +1,4 @@
-"""Result rows that wait until the whole statement has been written: in memory while they are few, then in a file."""
+"""Keeps result rows until the statement has written everything: in memory while they are few, then in a file."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ MEMORY_BYTES = 4 << 20
 
 
 class RowSpool:
-    """An engine.columnar.interface.ResultStream over DataRow messages that were `add`ed before."""
+    """An engine.columnar.interface.ResultStream over DataRow messages from `add`."""
 
     def __init__(self) -> None:
         self._file: IO[bytes] = tempfile.SpooledTemporaryFile(MEMORY_BYTES)  # noqa: SIM115 - lives until it is read

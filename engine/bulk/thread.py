@@ -1,4 +1,5 @@
-"""A thread for one statement's heavy work, so that the event loop goes on. It stands back (engine/priority.py)."""
+"""A thread for one statement's heavy work, so that the event loop continues. It has a low priority
+(engine/priority.py)."""
 
 from __future__ import annotations
 
@@ -17,11 +18,12 @@ T = TypeVar("T")
 
 
 class BulkThread:
-    """Runs functions one after the other. What it was given runs to its end even if whoever waited was cancelled, so
-    clean-up that is handed to `at_end` comes after it and needs no waiting for.
+    """Runs functions one after the other. A function runs to its end even if the waiting caller was cancelled.
+    Functions for `at_end` run after it, and need no waiting.
 
-    `gives_way`: it rests four times as long as it works while short statements wait for processors (Foreground.aside).
-    Not for what others wait for: schema changes, and what holds locks of many rows that are there already."""
+    `gives_way`: the thread sleeps four times as long as it works while short statements wait for processors
+    (Foreground.aside). It is not used for work that others wait for: schema changes, and statements that hold locks on
+    many existing rows."""
 
     def __init__(self, name: str, gives_way: bool = False) -> None:
         self._executor = ThreadPoolExecutor(1, name, stand_back)
@@ -29,7 +31,8 @@ class BulkThread:
         self._last: list[Callable[[], object]] = []
 
     async def run(self, function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
-        """Runs the function in the thread and waits for its result; its processes end when that is cancelled."""
+        """Runs the function in the thread and waits for its result. When that is cancelled, the function's processes
+        end."""
         errand = Errand()
         work = partial(self._run, partial(errand.run, partial(function, *args, **kwargs)))
         try:
@@ -42,11 +45,11 @@ class BulkThread:
         return await asyncio.wrap_future(self._executor.submit(time_call, function))
 
     def at_end(self, function: Callable[[], object]) -> None:
-        """Runs the function when everything else is done."""
+        """Runs the function after all others."""
         self._last.append(function)
 
     def close(self) -> None:
-        """Ends the thread once everything is done."""
+        """Ends the thread after all functions."""
         last, self._last = self._last, []
         for function in last:
             self._executor.submit(function)

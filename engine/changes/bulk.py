@@ -1,10 +1,10 @@
 """COPY and large DML in tables of streams: their changes in whole columns, in the statement's thread.
 
-    the statement's runs of the table  ->  of each key, what it has now (NewestRows) and what it will have  ->  one more
-    run, of rows of the table of changes: one change each, under a number that nobody else has (record.BULK and up)
+For each key in the statement's runs of the table, the present value (NewestRows) and the new value are written to
+another run, as rows of the table of changes. Each is one change, under an unused number (record.BULK and up).
 
-The run goes into the transaction like the statement's own; COMMIT refers to it by its number (capture.py), and a
-rollback, or one to a savepoint, throws it away with the others.
+That run belongs to the transaction like the statement's own. COMMIT refers to it by its number (capture.py), and a
+rollback, also to a savepoint, discards it with the others.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ _KEY_TYPES = (TypeRef(oids.INT8), TypeRef(oids.INT4))
 
 @dataclass(frozen=True, slots=True)
 class Recorded:
-    """What COMMIT must know of a run of changes. `prefix`: of the keys of the table; `size`: bytes."""
+    """A run of changes, for COMMIT. `prefix`: of the keys of the table; `size`: bytes."""
 
     prefix: bytes
     number: int
@@ -56,7 +56,7 @@ class Recorded:
 
 
 class Bulk(Protocol):
-    """A bulk statement that has been given all of its rows."""
+    """A bulk statement that has all of its rows."""
 
     def finish(self) -> None: ...
     @property
@@ -66,8 +66,8 @@ class Bulk(Protocol):
 
 
 async def finish_recorded(session: BulkSession, transaction: Transaction, thread: BulkThread, bulk: Bulk) -> None:
-    """Finishes a bulk statement in its thread and makes what it has written the transaction's, together with what
-    change streams are to know of it."""
+    """Finishes a bulk statement in its thread, and adds its runs to the transaction, with the changes for change
+    streams."""
     await thread.run(bulk.finish)
     captured = session.node.changes.captured_tables()
     made: list[BulkRun] = []
@@ -94,7 +94,7 @@ def _discard(runs: list[BulkRun]) -> None:
 
 
 def _record(item: Captured, runs: list[BulkRun], newest: NewestRows) -> BulkRun | None:
-    """In the statement's thread: the run of changes."""
+    """Writes the run of changes. Runs in the statement's thread."""
     log = item.log
     number = record.BULK + secrets.randbits(60)
     writer = log.space.new_run()
@@ -128,7 +128,7 @@ def _record(item: Captured, runs: list[BulkRun], newest: NewestRows) -> BulkRun 
 
 
 def _without(keys: Column, values: Column, later: Sequence[BulkRun]) -> tuple[Column, Column]:
-    """The pairs but those whose keys a later run has: its values count."""
+    """The pairs without keys of a later run, whose values are the valid ones."""
     if not len(keys):
         return keys, values
     first, last = keys[0].as_py(), keys[len(keys) - 1].as_py() + b"\0"
@@ -140,7 +140,7 @@ def _without(keys: Column, values: Column, later: Sequence[BulkRun]) -> tuple[Co
 
 
 def _changes(shape: int, keys: Column, before: Column, after: Column) -> Column:
-    """One change a key, in the form of engine/changes/record.py."""
+    """One change for each key, in the form of engine/changes/record.py."""
     there = pc.or_(before.is_valid(), after.is_valid())
     if not pc.all(there).as_py():
         keys, before, after = keys.filter(there), before.filter(there), after.filter(there)

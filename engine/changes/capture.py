@@ -1,17 +1,17 @@
-"""At COMMIT: what a transaction changes in tables of streams becomes part of its writes.
+"""At COMMIT: adds a transaction's changes of tables in streams to its writes.
 
-`Capture.__call__` is called by the commit queue with every transaction that writes, once there is a stream; it looks at
-the first four bytes of each written key. For a row of a captured table it reads what is there now: nobody else can
-have changed it, the transaction holds its lock. So what is kept is the net effect on each row, in the order in which
-the rows were first written. TRUNCATE comes first, then COPY and large DML in their order (engine/changes/bulk.py), then
-all other rows.
+While there is a stream, the commit queue calls `Capture.__call__` for every transaction that writes. It checks the
+first four bytes of each written key. For a row of a captured table it reads the present version, which nobody else can
+have changed, because the transaction holds the row's lock. So the stream gets the net effect on each row, in the order
+of the first writes. TRUNCATE comes first, then COPY and large DML in their order (engine/changes/bulk.py), then all
+other rows.
 
-**From when on.** Captured is what the committed catalog says and those changes of it that are sequenced and not yet
-published (`_pending`). So CREATE CHANGE STREAM counts from its own LSN on, whoever writes meanwhile, and waits for
-nobody.
+**Start.** The captured tables follow from the committed catalog and its sequenced changes that are not yet published
+(`_pending`). So CREATE CHANGE STREAM takes effect at its own LSN, for all writers, without waiting for any.
 
-**Rewritten tables.** ALTER TABLE that rewrites copies all rows under a new storage id: that is no change of theirs. A
-transaction that also changes rows of that table is refused (0A000): copies and changes cannot be told apart.
+**Rewritten tables.** An ALTER TABLE that rewrites a table copies all rows under a new storage id, which does not change
+them. A transaction that also changes rows of that table is refused (0A000), because copies and changes cannot be
+distinguished.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ _POSITIONS = storage_prefix(system_rows.CHANGE_POSITIONS)
 
 @dataclass(slots=True)
 class Captured:
-    """A table whose changes are wanted. `newest`: what finds the newest sequenced version of a key."""
+    """A captured table. `newest`: returns the newest sequenced version of a key."""
 
     table: Table
     log: Log
@@ -53,7 +53,7 @@ class Captured:
 
 
 class _Found:
-    """The changes of one transaction that go into one log."""
+    """The changes of one transaction for one log."""
 
     __slots__ = ("changes", "log", "referred", "shapes")
 
@@ -64,7 +64,7 @@ class _Found:
         self.referred = 0  # bytes of what is referred to
 
     def add(self, item: Captured, key: bytes, before: bytes | None, after: bytes | None) -> None:
-        """The change of one row; `key` with its storage id."""
+        """Adds the change of one row; `key` with its storage id."""
         if before is None:
             if after is None:
                 return  # it came and went within the transaction
@@ -77,7 +77,7 @@ class _Found:
 
 
 class Capture:
-    """Which tables are captured on a node, and the capture itself. On the engine's thread."""
+    """The captured tables of a node, and the capture itself. Used on the engine's thread."""
 
     def __init__(self, node: NodeServices) -> None:
         self._node = node
@@ -90,21 +90,21 @@ class Capture:
     # ---- what is captured -------------------------------------------------------------------------------------------
 
     def forget(self, everything: bool = False) -> None:
-        """The committed catalog is another, or (`everything`) this node has begun or ceased to lead."""
+        """Called when the committed catalog is replaced, or (`everything`) when this node starts or stops leading."""
         self._tables = self._found = None
         if everything:
             self._pending.clear()
             self._logs.clear()
 
     def on_published(self, changes: Mapping[int, SchemaObject | None]) -> None:
-        """Schema changes are committed."""
+        """Called when schema changes are committed."""
         for oid in changes:
             self._pending.pop(oid, None)
         if any(map(_may_concern, changes.values())):
             self.forget()
 
     def on_abandoned(self, changes: Mapping[int, SchemaObject | None]) -> None:
-        """Schema changes are not committed, and may have counted already."""
+        """Called when schema changes are rolled back after they may have taken effect here."""
         if not self._pending.keys().isdisjoint(changes):
             for oid, item in changes.items():
                 if self._pending.get(oid, item) is item:
@@ -159,7 +159,7 @@ class Capture:
         return log
 
     def logs(self) -> Mapping[tuple[int, int], Log]:
-        """The logs of all streams that this node has, by the OIDs of database and tablespace."""
+        """The logs of all streams on this node, by the OIDs of database and tablespace."""
         if self._found is None:
             objects = self._objects()
             places = {(item.database, item.tablespace) for item in objects.values() if isinstance(item, ChangeStream)}
@@ -170,7 +170,7 @@ class Capture:
     # ---- the capture ------------------------------------------------------------------------------------------------
 
     def __call__(self, transaction: Transaction, now: int) -> None:
-        """Adds to the writes what the streams are to know of the transaction, which is sequenced next, at `now`."""
+        """Adds the changes of the transaction that is sequenced next, at `now`, to the writes."""
         emptied: list[Captured] = []
         skipped: frozenset[bytes] = frozenset()
         if transaction.changed_objects:
@@ -211,7 +211,7 @@ class Capture:
         changes.changes.append(record.encode_change(record.TRUNCATE, item.shape, b"", None, None))
 
     def _others(self, transaction: Transaction, keys: list[bytes]) -> None:
-        """What is written beside rows of captured tables: most often nothing that matters here."""
+        """Checks writes other than rows of captured tables, which usually need no work."""
         for key in keys:
             prefix = key[:PREFIX_BYTES]
             if prefix == _POSITIONS:
@@ -226,8 +226,8 @@ class Capture:
         skipped: frozenset[bytes],
         found: dict[Log, _Found],
     ) -> None:
-        """Bulk runs: what was recorded with them (engine/changes/bulk.py), and what was not, which is read now: a
-        stream that is younger than the statement."""
+        """Adds bulk runs: those that were recorded (engine/changes/bulk.py), and those without a record, which are read
+        now because their stream is younger than the statement."""
         rest: dict[bytes, list[BulkRun]] = {}
         for run in transaction.runs:
             prefix = (run.first_key or b"")[:PREFIX_BYTES]
@@ -268,8 +268,8 @@ class Capture:
     # ---- schema changes ---------------------------------------------------------------------------------------------
 
     def _schema_changes(self, transaction: Transaction) -> tuple[list[Captured], frozenset[bytes]]:
-        """The transaction's own schema changes count from here on. The tables that it has emptied, as they were, and
-        the prefixes of those that it has rewritten."""
+        """Applies the transaction's own schema changes. Returns the truncated tables as they were, and the prefixes of
+        the rewritten ones."""
         before = self.tables()
         for item in list(transaction.changed_objects.values()):
             if isinstance(item, ChangeStream) and item.start < 0:
@@ -293,7 +293,7 @@ class Capture:
         return emptied, frozenset(rewritten)
 
     def _start(self, transaction: Transaction, stream: ChangeStream) -> None:
-        """A new stream learns from where on it has everything: its own commit may have no part in its tablespace."""
+        """Sets the first LSN of a new stream, because its own commit may have no part in its tablespace."""
         changed = {oid: item for oid, item in transaction.changed_objects.items() if item is not None}
         objects = {**self._node.shared_catalog.objects, **changed}
         log = log_of(objects, stream.database, stream.tablespace)
@@ -304,7 +304,7 @@ class Capture:
 
 
 def _may_concern(item: SchemaObject | None) -> bool:
-    """Whether a schema change can change what is captured: sessions make temporary tables all the time."""
+    """Whether a schema change can affect the capture. Temporary tables, which sessions create often, cannot."""
     return not isinstance(item, Index | Sequence | View) and not (isinstance(item, Table) and item.persistence == "t")
 
 
@@ -316,7 +316,7 @@ def _of(found: dict[Log, _Found], item: Captured) -> _Found:
 
 
 def _in_runs(transaction: Transaction, key: bytes, before: bytes | None) -> bytes | None:
-    """The row under a key as the last bulk statement of the transaction has left it; else `before`."""
+    """The row under a key in the transaction's last bulk statement, or `before`."""
     for run in reversed(transaction.runs):
         found = run.get(key)
         if found is not None:

@@ -1,7 +1,7 @@
-"""One table of changes on a node: rows are made for it and read from it (engine/changes/record.py has their form).
+"""One table of changes on a node: makes its rows and reads them (engine/changes/record.py has their form).
 
-What is written is part of somebody's commit, and read is what is durable. `end` counts the bytes of all changes ever
-written there; whoever leads first reads it off the newest row.
+Writes become part of a transaction's commit, and reads return durable rows. `end` counts the bytes of all changes ever
+written there. A new leader first reads it from the newest row.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _GONE = struct.Struct("<qQ")
 
 
 class Kept(Protocol):
-    """A shape, and the streams that have its changes."""
+    """A shape, and the streams with its changes."""
 
     @property
     def encoded(self) -> bytes: ...
@@ -36,7 +36,8 @@ class Kept(Protocol):
 
 
 class Changes(Protocol):
-    """The changes of one transaction: encoded, the shapes that they need, and bytes of what they refer to."""
+    """Changes of one transaction: encoded, with the shapes that they need and the size of the changes that they refer
+    to."""
 
     @property
     def changes(self) -> list[bytes]: ...
@@ -47,7 +48,7 @@ class Changes(Protocol):
 
 
 class Log:
-    """See the module's text. `space` is the table's tablespace."""
+    """A table of changes. `space` is its tablespace."""
 
     def __init__(self, table: Table, space: Tablespace) -> None:
         self.table = table
@@ -66,7 +67,7 @@ class Log:
     # ---- writing ----------------------------------------------------------------------------------------------------
 
     def write(self, writes: dict[bytes, bytes | None], found: Changes, now: int, schema_version: int) -> int:
-        """Adds the changes to the writes of the commit that is sequenced next; how many bytes they are."""
+        """Adds the changes to the writes of the commit that is sequenced next, and returns their size in bytes."""
         lsn = self.space.sequenced_lsn + 1
         streams = self._streams.get(key := tuple(found.shapes))
         if streams is None:
@@ -84,8 +85,8 @@ class Log:
     def _streams_of(
         self, key: tuple[int, ...], shapes: Mapping[int, Kept], writes: dict[bytes, bytes | None]
     ) -> tuple[int, ...]:
-        """The streams that have changes of these shapes. Adds the shapes to the writes until they are in the table for
-        sure: a commit may fail."""
+        """The streams with changes of these shapes. Adds the shapes to the writes until they are surely stored, because
+        a commit may fail."""
         streams = tuple(sorted({stream for kept in shapes.values() for stream in kept.streams}))
         stored = True
         for shape, kept in shapes.items():
@@ -98,7 +99,7 @@ class Log:
         return streams
 
     def end(self) -> int:
-        """How many bytes of changes there ever were."""
+        """The total number of bytes of changes ever written."""
         if self._end is None:
             newest = next(self.space.scan_newest(self.key(1), self.key(record.BULK), reverse=True), None)
             if newest is not None:
@@ -111,24 +112,24 @@ class Log:
     # ---- reading ----------------------------------------------------------------------------------------------------
 
     def body(self, row: bytes) -> bytes:
-        """What a stored row holds."""
+        """The body of a stored row."""
         found: bytes = self._codec.decode(row)[2]
         return found
 
     def parts(self, reader: Reader, after: int) -> Iterator[tuple[int, int, bytes]]:
-        """(LSN, number, body) of the parts of the commits above an LSN, in order."""
+        """(LSN, number, body) of the parts of the commits above an LSN, in ascending order."""
         decode: Any = self._codec.decode
         return (decode(row) for _, row in reader.scan(self.key(after + 1), self.key(record.BULK)))
 
     def parts_back(self, reader: Reader) -> Iterator[tuple[int, bytes]]:
-        """(LSN, body) of all parts, the newest first."""
+        """(LSN, body) of all parts, newest first."""
         decode: Any = self._codec.decode
         for _, row in reader.scan(self.key(1), self.key(record.BULK), reverse=True):
             lsn, _, body = decode(row)
             yield lsn, body
 
     def read_referred(self, reader: Reader, reference: bytes, first: int = 0) -> Iterator[record.Change]:
-        """The changes to which one of a commit refers, from the one with that number (from 0) on."""
+        """The changes that one change of a commit refers to, from number `first` (0 or more)."""
         number, _, _ = record.REFERRED.unpack(reference)
         for _, row in reader.scan(self.key(number, first), self.key(number + 1)):
             yield from record.decode_changes(self.body(row), 0)
@@ -143,17 +144,17 @@ class Log:
         return found
 
     def get_trimmed(self, reader: Reader) -> tuple[int, int]:
-        """The newest LSN whose changes were let go, 0 for none, and the bytes of changes up to there."""
+        """The newest LSN whose changes were removed, or 0, and the bytes of changes up to there."""
         row = reader.get(self.key(0))
         return (0, 0) if row is None else decode_gone(self.body(row))
 
     def gone_row(self, lsn: int, end: int) -> bytes:
-        """The stored row that says so."""
+        """The stored row with this information."""
         return self._codec.encode((0, 0, _GONE.pack(lsn, end)))
 
 
 def decode_gone(body: bytes) -> tuple[int, int]:
-    """What the row with LSN 0 says."""
+    """Decodes the row with LSN 0."""
     lsn, end = _GONE.unpack(body)
     return lsn, end
 

@@ -1,14 +1,14 @@
-"""How far a stream was read, what is kept for it, and what is let go.
+"""The positions of streams, and the retention and removal of changes.
 
-    position   shoal_change_stream_advance(): a row (storage id 41, the stream's OID) in pg_default, written by the
-               caller's transaction. Nothing above it is let go, but for the limit; where no position was set it is
-               the LSN at which the stream began
-    limit      `retain` of the stream: of more bytes than that the oldest go, whoever still wants them. The stream is
-               retired then: reading from its position says so, and from where reading can go on
-    letting go the leader of the tablespace deletes, in commits of its own of up to TRIMMED rows each; each of them says
-               how far they are gone in the row with LSN 0, so that no reader takes a gap for the whole
+  position   shoal_change_stream_advance() writes a row (storage id 41, the stream's OID) in pg_default, in the caller's
+             transaction. Changes above it are kept, up to the limit. Without a row, the position is the LSN at which
+             the stream was created.
+  limit      `retain` of the stream: the oldest changes beyond that number of bytes are removed, even if they were not
+             read. The stream is then retired: a read from its position raises an error with the next possible one.
+  removal    The leader of the tablespace deletes changes in commits of its own, up to TRIMMED rows each. Each commit
+             records the removed LSN in the row with LSN 0, so that no reader misses a gap.
 
-It is looked at when a position has moved, and every CHECK_BYTES of changes.
+The check runs when a position has moved, and after every CHECK_BYTES of changes.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ _FORMAT = 1
 
 
 def position_key(stream: ChangeStream) -> bytes:
-    """Where the stream's position is kept."""
+    """The key of the stream's position."""
     return _KEY.pack(CHANGE_POSITIONS, stream.oid)
 
 
@@ -48,8 +48,8 @@ def position_of(reader: Reader, stream: ChangeStream) -> int:
 
 
 def advance(transaction: Transaction, stream: ChangeStream, lsn: int, durable: int) -> int:
-    """Moves the position on, as part of the transaction; where it is then. Raises 55000 for one that lies back, 22023
-    for an LSN above `durable`, the tablespace's newest; LockWait."""
+    """Moves the position, as part of the transaction, and returns the new position. Raises 55000 for an earlier
+    position, 22023 for an LSN above `durable`, the tablespace's newest; LockWait."""
     transaction.refuse_if_read_only("shoal_change_stream_advance()")
     key = position_key(stream)
     row = transaction.get_locked(key, UPDATE)
@@ -58,7 +58,7 @@ def advance(transaction: Transaction, stream: ChangeStream, lsn: int, durable: i
         raise SqlError(
             "55000",
             f'cannot move change stream "{stream.name}" back to LSN {lsn}',
-            detail=f"It is at LSN {known}; what lies before it may be gone.",
+            detail=f"Its position is LSN {known}; earlier changes may have been deleted.",
         )
     if lsn > durable:
         raise SqlError("22023", f"LSN {lsn} has not been reached", detail=f"The newest commit here is LSN {durable}.")
@@ -68,7 +68,7 @@ def advance(transaction: Transaction, stream: ChangeStream, lsn: int, durable: i
 
 
 class Trimmer:
-    """Lets go of what no stream needs. On the engine's thread, where this node leads the log's tablespace."""
+    """Removes changes that no stream needs. Used on the engine's thread of the node that leads the log's tablespace."""
 
     def __init__(self, node: NodeServices) -> None:
         self._node = node
@@ -76,12 +76,12 @@ class Trimmer:
         self._begun: dict[int, int] = {}  # bulk changes of which the rows below a number are gone
 
     def forget(self) -> None:
-        """This node has begun or ceased to lead."""
+        """Called when this node starts or stops leading."""
         self._oldest.clear()
         self._begun.clear()
 
     def trim(self, log: Log, streams: list[ChangeStream]) -> bool:
-        """One step: whether there is more to do. `streams`: those of the log."""
+        """Does one step, and returns whether there is more to do. `streams`: those of the log."""
         if not self._leads(log) or log.space.failure is not None:
             return False
         reader = log.space.current
@@ -111,7 +111,7 @@ class Trimmer:
         return full
 
     def _delete_references(self, log: Log, part: bytes, place: int, writes: dict[bytes, bytes | None]) -> bool:
-        """Deletes what a part refers to; False if that is more than goes at once."""
+        """Deletes the changes that a part refers to. False if there are more than one step deletes."""
         for operation, _, key, _, _ in record.decode_changes(part, place):
             if operation == record.REFERENCE:
                 number, rows, _ = record.REFERRED.unpack(key)

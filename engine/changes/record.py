@@ -43,7 +43,7 @@ REFERRED = struct.Struct("<qIQ")
 
 @dataclass(frozen=True, slots=True)
 class Head:
-    """What a part begins with; `place` is where its changes do."""
+    """The header of a part. `place` is the position of its changes."""
 
     last: bool
     commit_time: int
@@ -64,13 +64,13 @@ def encode_change(operation: int, shape: int, key: bytes, before: bytes | None, 
 
 
 def encode_head(last: bool, commit_time: int, schema_version: int, end: int, streams: tuple[int, ...]) -> bytes:
-    """What a part begins with."""
+    """The header of a part."""
     head = HEAD.pack(FORMAT, last, commit_time, schema_version, end, len(streams))
     return head + struct.pack(f"<{len(streams)}I", *streams)
 
 
 def decode_head(body: bytes) -> Head:
-    """Raises XX001 for a form that this release cannot read."""
+    """Decodes the header. Raises XX001 for a format that this release cannot read."""
     form, last, commit_time, schema_version, end, count = HEAD.unpack_from(body)
     if form != FORMAT:
         raise SqlError("XX001", f"a row of changes has format {form}, this release reads {FORMAT}")
@@ -83,7 +83,7 @@ Change = tuple[int, int, bytes, bytes | None, bytes | None]
 
 
 def decode_changes(body: bytes, place: int) -> Iterator[Change]:
-    """The changes that stand in a body from a place on."""
+    """The changes in a body from a position on."""
     end, size, unpack = len(body), CHANGE.size, CHANGE.unpack_from
     while place < end:
         operation, shape, key_length, before_length, after_length = unpack(body, place)
@@ -101,7 +101,7 @@ def decode_changes(body: bytes, place: int) -> Iterator[Change]:
 
 
 def size_of(body: bytes) -> int:
-    """By how much a part makes `end` grow: its changes, and what they refer to."""
+    """The number of bytes that a part adds to `end`: its changes, and the changes that they refer to."""
     place = decode_head(body).place
     changes = decode_changes(body, place)
     referred: int = sum(REFERRED.unpack(key)[2] for kind, _, key, _, _ in changes if kind == REFERENCE)

@@ -1,10 +1,12 @@
-"""A table as it was when its rows were changed: what reads them long after it was altered or dropped.
+"""The definition of a table at the time of a change, which is needed to read the rows after the table was altered or
+dropped.
 
-A shape is the table's definition, the names of its schema and the streams it was in, and the types that users had
-defined for its columns. Its id is a hash of that, so that it is written once, by the first commit that needs it, as a
-row of the table of changes: key (-1 - id, 0), body JSON.
+A shape contains the table's definition, the name of its schema, its streams, and the user-defined types of its columns.
+Its id is a hash of the content. The first commit that needs a shape writes it as a row of the table of changes: key (-1
+- id, 0), body JSON.
 
-Types that still exist count as they are now (an enum's labels have been added to, never taken away); others as kept.
+Types that still exist are used as they are now (labels are added to an enum, never removed). Dropped types come from
+the shape.
 """
 
 from __future__ import annotations
@@ -37,7 +39,7 @@ _SETTLED = oids.INTEGERS | oids.COLLATABLE | oids.TIMESTAMPS | {
 
 @dataclass(frozen=True, slots=True)
 class Shape:
-    """`streams`: OIDs. `kept`: the other objects that belong to it. `id` fits 62 bits."""
+    """`streams`: OIDs. `kept`: the other objects in the shape. `id` fits 62 bits."""
 
     table: Table
     schema: str
@@ -45,7 +47,7 @@ class Shape:
     kept: tuple[SchemaObject, ...] = ()
 
     def encode(self) -> bytes:
-        """As it is kept."""
+        """The stored form."""
         rows = [
             [system_rows.object_key(item).hex(), system_rows.encode(item)[1:].decode()]
             for item in (self.table, *self.kept)
@@ -54,7 +56,7 @@ class Shape:
 
 
 def shape_id(encoded: bytes) -> int:
-    """The id of a shape, from its kept form."""
+    """The id of a shape, from its stored form."""
     return int.from_bytes(blake2b(encoded, digest_size=8).digest(), "big") >> 2
 
 
@@ -71,7 +73,7 @@ def shape_of(objects: Mapping[int, SchemaObject], types: Mapping[int, UserEntry]
 def _keep_type(
     oid: int, objects: Mapping[int, SchemaObject], types: Mapping[int, UserEntry], kept: dict[int, SchemaObject]
 ) -> None:
-    """Adds what the type with this OID, or an array of it, is made of."""
+    """Adds the parts of the type with this OID, or of an array of it."""
     entry = types.get(oid)
     if entry is None:
         return
@@ -89,7 +91,7 @@ def _keep_type(
 
 
 def decode_shape(encoded: bytes) -> ReadShape:
-    """A kept shape, ready to read rows with."""
+    """A stored shape, ready to read rows."""
     found = orjson.loads(encoded)
     table, *kept = (
         system_rows.decode(bytes.fromhex(key), system_rows.FORMAT + value.encode()) for key, value in found["objects"]
@@ -108,7 +110,7 @@ def _database_of(kept: Iterable[SchemaObject]) -> int:
 
 
 class ReadShape:
-    """Rows of a table as it was, as JSON."""
+    """Converts rows of a former table definition to JSON."""
 
     def __init__(self, table: Table, schema: str, streams: tuple[int, ...]) -> None:
         self.streams = frozenset(streams)
@@ -118,19 +120,19 @@ class ReadShape:
 
     @cached_property
     def row(self) -> Callable[[bytes], str]:
-        """A stored row -> all its columns as the text of a jsonb object."""
+        """Converts a stored row to all its columns, as the text of a jsonb object."""
         return self._writer(range(len(self._table.columns)))
 
     @cached_property
     def key(self) -> Callable[[bytes], str] | None:
-        """A stored row -> its primary key; None for a table without one."""
+        """Converts a stored row to its primary key; None for a table without one."""
         if not self._table.key_columns:
             return None
         places = {column.number: place for place, column in enumerate(self._table.columns)}
         return self._writer([places[number] for number in self._table.key_columns])
 
     def _writer(self, places: Iterable[int]) -> Callable[[bytes], str]:
-        """A function made for these columns: called once or more for each change."""
+        """Makes a function for these columns, which is called at least once for each change."""
         columns = self._table.columns
         shown = sorted(places, key=lambda place: (len(columns[place].name.encode()), columns[place].name.encode()))
         names: dict[str, Any] = {"decode": self._codec.decode}
@@ -147,8 +149,9 @@ class ReadShape:
 
 
 def json_writer(oid: int) -> Callable[[Any], str]:
-    """What turns a value of the type, never None, into the text of a jsonb value, as to_jsonb() does under default
-    settings. But what a reader of JSON may round is a string: numeric always, integers beyond 2^53."""
+    """Makes a function that converts a value of the type, never None, to the text of a jsonb value, as to_jsonb() does
+    under default settings. Numbers that a JSON reader could round become strings: numeric always, integers beyond
+    2^53."""
     write = writer(oid, DEFAULT_FORMAT)
     if oid == oids.NUMERIC:
         return lambda value: text if (text := write(value)).startswith('"') else f'"{text}"'

@@ -1,13 +1,13 @@
-"""shoal_changes(): what a stream holds after an LSN, as rows.
+"""shoal_changes(): the changes of a stream after an LSN, as rows.
 
     SELECT * FROM shoal_changes('s', after => 120, "limit" => 1000)
 
-Whole transactions in the order of their LSNs, until at least `limit` changes are given; `after` NULL is the stream's
-position. Whoever goes on after the LSN of the last row that he has got misses nothing and gets nothing twice. Within a
-large transaction `ordinal` goes on in pieces; to read behind LSN n in pieces from the start is after n + 1, ordinal 0.
-What is read is durable and was committed; on a node that follows it is what has been applied there.
+It returns whole transactions in the order of their LSNs, until there are at least `limit` changes. `after` NULL is the
+stream's position. A reader that continues after the LSN of its last row gets every change exactly once. `ordinal` reads
+a large transaction in pieces; to read the transaction after LSN n in pieces from its start, use after n + 1, ordinal 0.
+All changes are durable. A follower returns the changes that it has applied.
 
-Privileges are those of now: the reader owns the stream, and may SELECT from all of its tables that there are.
+Privileges are checked now: the reader must own the stream, and have SELECT on all of its existing tables.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ Row = tuple[int, int, int, int, int, str, str, "str | None", "str | None", "str 
 
 
 def find(catalog: Catalog, name: str, role: Role | None) -> ChangeStream:
-    """The stream of that name, which the role may read. Raises 42704, 42501."""
+    """The stream of that name. Raises 42704, and 42501 if the role may not read it."""
     stream = catalog.change_streams.get(name)
     if stream is None:
         raise SqlError("42704", f'change stream "{name}" does not exist')
@@ -48,7 +48,7 @@ def find(catalog: Catalog, name: str, role: Role | None) -> ChangeStream:
 
 
 def tables_of(catalog: Catalog, stream: ChangeStream) -> list[Table]:
-    """The tables that it names, or all whose changes it has."""
+    """The tables that the stream names, or all tables with changes in it."""
     if not stream.all_tables:
         return [item for oid in stream.tables if isinstance(item := catalog.get(oid), Table)]
     return [catalog.table(oid) for oid, streams in find_streamed(catalog.objects).items() if stream in streams]
@@ -56,8 +56,8 @@ def tables_of(catalog: Catalog, stream: ChangeStream) -> list[Table]:
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """What shoal_changes() is asked for. `ordinal`: reading goes on within the transaction `after`, behind that change
-    of it, and ends at the limit exactly."""
+    """The arguments of shoal_changes(). `ordinal`: the read continues within transaction `after`, after that change of
+    it, and ends exactly at the limit."""
 
     after: int | None
     limit: int
@@ -67,8 +67,8 @@ class Wanted:
 def read(
     changes: ChangeStreams, reader: Reader, stream: ChangeStream, wanted: Wanted, cut: Callable[[int], None]
 ) -> Iterator[Row]:
-    """The rows of shoal_changes(). Raises 55000 for a stream of which some of that was let go. `cut` is told the LSN
-    behind which there is more."""
+    """The rows of shoal_changes(). Raises 55000 if some of the changes were removed. `cut` is called with the LSN after
+    which there is more."""
     log = changes.log_of(stream)
     within = wanted.ordinal is not None and wanted.after is not None
     after = wanted.after - 1 if within and wanted.after else wanted.after
@@ -100,7 +100,7 @@ def read(
 
 
 class _Commit:
-    """The changes of one commit that are in a stream, without the first `skipped`; `ordinal` counts them."""
+    """The changes of one commit in a stream, without the first `skipped`. `ordinal` counts them."""
 
     def __init__(self, log: Log, reader: Reader, stream: int, skipped: int) -> None:
         self.ordinal = 0
@@ -110,7 +110,7 @@ class _Commit:
         self._skipped = skipped
 
     def changes(self, part: bytes, place: int) -> Iterator[tuple[ReadShape, int, bytes | None, bytes | None]]:
-        """(shape, operation, row before, row after) of a part, references resolved."""
+        """(shape, operation, row before, row after) of a part, with references resolved."""
         for operation, shape_id, key, before, after in record.decode_changes(part, place):
             shape = self._log.shape(self._reader, shape_id)
             if self._stream not in shape.streams:
@@ -129,7 +129,7 @@ class _Commit:
 
 
 def begin(log: Log, reader: Reader, stream: ChangeStream, after: int | None) -> int:
-    """The LSN behind which reading begins. Raises 55000 for a stream of which some of that was let go."""
+    """The LSN after which the read starts. Raises 55000 if some of the changes were removed."""
     position = position_of(reader, stream)
     start = position if after is None else max(after, stream.start)
     gone, _ = log.get_trimmed(reader)
@@ -139,7 +139,7 @@ def begin(log: Log, reader: Reader, stream: ChangeStream, after: int | None) -> 
 
 
 def reach(log: Log, reader: Reader, stream: ChangeStream, after: int, limit: int | None) -> int:
-    """The LSN up to which `read` would come with this limit, or with none at all, without making rows of it."""
+    """The LSN that `read` would reach with this limit, or without one. It does not make rows."""
     if limit is None:
         back = (lsn for lsn, part in log.parts_back(reader) if stream.oid in record.decode_head(part).streams)
         return max(after, next(back, 0))
@@ -159,7 +159,7 @@ def reach(log: Log, reader: Reader, stream: ChangeStream, after: int, limit: int
 
 
 def retention_error(stream: ChangeStream, after: int, gone: int, position: int) -> SqlError:
-    """55000: what was asked for is gone."""
+    """55000: the requested changes were removed."""
     detail = f"It fell further behind than its limit (retain) of {stream.retain} bytes."
     if gone <= position:
         detail = f"Its position was moved to LSN {position}: older changes have been removed."

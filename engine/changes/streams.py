@@ -1,9 +1,9 @@
-"""The change streams of a node: what its other parts call.
+"""The change streams of a node: the interface for its other parts.
 
 commit queue    `capture`, set while there is a stream
 catalog         `on_published`, `forget`
-durable LSNs    `on_moved`: whoever listens is told, what nobody needs is let go
-functions       shoal_changes() and its kin, the view shoal_change_streams
+durable LSNs    `on_moved`: notifies listeners, removes changes that nobody needs
+functions       shoal_changes() and the related functions, the view shoal_change_streams
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ TOLD_AFTER = 0.005  # seconds in which many commits become one notification
 
 
 class ChangeStreams:
-    """See the module's text. On the engine's thread."""
+    """The change streams of a node. Used on the engine's thread."""
 
     def __init__(self, node: NodeServices) -> None:
         self._node = node
@@ -48,25 +48,25 @@ class ChangeStreams:
     # ---- the catalog ------------------------------------------------------------------------------------------------
 
     def activate(self) -> None:
-        """There is a stream, or is about to be one."""
+        """Called when the first stream exists or will be created."""
         self._node.commits.capture = self._capture
 
     def forget(self) -> None:
-        """The catalog was read anew, or this node has begun or ceased to lead."""
+        """Called when the catalog was read again, or this node starts or stops leading."""
         self._capture.forget(everything=True)
         self._trimmer.forget()
         if any(isinstance(item, ChangeStream) for item in self._objects.values()):
             self.activate()
 
     def on_published(self, changes: Mapping[int, SchemaObject | None]) -> None:
-        """Schema changes are committed."""
+        """Called when schema changes are committed."""
         if any(isinstance(item, ChangeStream) for item in changes.values()):
             self.activate()
         if self._node.commits.capture is not None:
             self._capture.on_published(changes)
 
     def on_abandoned(self, changes: Mapping[int, SchemaObject | None]) -> None:
-        """Schema changes of a transaction that is rolled back, maybe from within its COMMIT."""
+        """Called when schema changes of a transaction are rolled back, possibly within its COMMIT."""
         self._capture.on_abandoned(changes)
 
     @property
@@ -80,7 +80,7 @@ class ChangeStreams:
     # ---- what the functions do --------------------------------------------------------------------------------------
 
     def log_of(self, stream: ChangeStream) -> Log:
-        """Where the changes of a stream lie. Raises 57P03 if that is not on this node."""
+        """The log with the changes of a stream. Raises 57P03 if it is not on this node."""
         log = self._capture.logs().get((stream.database, stream.tablespace))
         if log is None:
             raise not_here()
@@ -95,7 +95,7 @@ class ChangeStreams:
         wanted: stream_reader.Wanted,
         cut: Callable[[int], None],
     ) -> Iterator[stream_reader.Row]:
-        """shoal_changes(). Raises 42704, 42501, 55000, 57P03. `cut`: see reading.read."""
+        """shoal_changes(). Raises 42704, 42501, 55000, 57P03. `cut`: see stream_reader.read."""
         return stream_reader.read(self, reader, stream_reader.find(catalog, name, role), wanted, cut)
 
     def advance(self, catalog: Catalog, role: Role | None, transaction: Transaction, name: str, lsn: int) -> int:
@@ -112,12 +112,12 @@ class ChangeStreams:
         return stream_reader.reach(log, reader, stream, stream_reader.begin(log, reader, stream, after), limit)
 
     def count_seen(self, catalog: Catalog, role: Role | None, name: str, lsn: Lsn) -> int:
-        """shoal_change_stream_snapshot(): of what a statement sees, the LSN in the stream's tablespace. Raises 42704,
+        """shoal_change_stream_snapshot(): the LSN of the statement's snapshot in the stream's tablespace. Raises 42704,
         42501, 57P03."""
         return lsn_in(self.log_of(stream_reader.find(catalog, name, role)).space.slot, lsn)
 
     def show_streams(self, catalog: Catalog, reader: Reader) -> list[dict[str, object]]:
-        """The rows of shoal_change_streams, but for names of roles."""
+        """The rows of shoal_change_streams, without the names of roles."""
         return [self._show(catalog, reader, stream) for stream in catalog.change_streams.values()]
 
     def _show(self, catalog: Catalog, reader: Reader, stream: ChangeStream) -> dict[str, object]:
@@ -152,7 +152,7 @@ class ChangeStreams:
     def _ends(
         self, log: Log, reader: Reader, stream: ChangeStream, after: int
     ) -> tuple[tuple[int, bytes] | None, tuple[int, bytes] | None]:
-        """(LSN, body) of the first and the last part after an LSN that the stream has something in."""
+        """(LSN, body) of the first and the last part of the stream after an LSN."""
         first = next(
             ((lsn, part) for lsn, _, part in log.parts(reader, after) if stream.oid in decode_head(part).streams), None
         )
@@ -164,13 +164,13 @@ class ChangeStreams:
     # ---- telling and letting go -------------------------------------------------------------------------------------
 
     def note_captured(self, size: int) -> None:
-        """A commit has changes of so many bytes."""
+        """Called when a commit has changes of `size` bytes."""
         self._unseen += size
         if self._unseen >= positions.CHECK_BYTES:
             self.look()
 
     def look(self) -> None:
-        """Lets go of what nobody needs, soon after the commit that is sequenced next is durable."""
+        """Removes changes that nobody needs, soon after the commit that is sequenced next is durable."""
         self._unseen = 0
         self._look_at = self._node.store.of(0).sequenced_lsn + 1
         self._trim_soon()
@@ -197,13 +197,13 @@ class ChangeStreams:
             self._trim_soon()
 
     def on_moved(self, _: int) -> None:
-        """A tablespace's durable LSN has moved."""
+        """Called when a tablespace's durable LSN has moved."""
         if self._node.listeners.streams and not self._telling:
             self._telling = True
             asyncio.get_running_loop().call_later(TOLD_AFTER, self._tell)
 
     def _tell(self) -> None:
-        """Notifies whoever listens to a stream that has new changes: LISTEN "shoal.<stream>", payload: the LSN."""
+        """Notifies sessions that listen to a stream with new changes: LISTEN "shoal.<stream>", payload: the LSN."""
         self._telling = False
         for database, channel in list(self._node.listeners.streams):
             catalog = self._node.catalogs.get(database)

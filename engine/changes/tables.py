@@ -1,4 +1,4 @@
-"""Which tables are captured, and where their changes go: from the schema objects alone."""
+"""The captured tables, and the tables of their changes, by the schema objects alone."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ _LOG = "pg_changes_"
 
 
 def log_name(tablespace: int) -> str:
-    """The name of the table with the changes in a tablespace (OID)."""
+    """The name of the table of changes in a tablespace (OID)."""
     return f"{_LOG}{tablespace}"
 
 
 def log_of(objects: Mapping[int, SchemaObject], database: int, tablespace: int) -> Table | None:
-    """That table of a database."""
+    """The table of changes of a database."""
     name = log_name(tablespace)
     for item in objects.values():
         if isinstance(item, Table) and item.name == name and item.tablespace == tablespace:
@@ -27,7 +27,7 @@ def log_of(objects: Mapping[int, SchemaObject], database: int, tablespace: int) 
 
 
 def can_be_in_streams(objects: Mapping[int, SchemaObject], table: Table, hidden: bool = False) -> bool:
-    """Whether a table has rows of its own that outlive a session. `hidden`: asked of a table of changes."""
+    """Whether a table has permanent rows of its own. `hidden`: for a table of changes."""
     schema = objects.get(table.schema)
     if not isinstance(schema, Schema) or (schema.name == HIDDEN_SCHEMA) != hidden:
         return False
@@ -58,7 +58,7 @@ def find_streamed(objects: Mapping[int, SchemaObject]) -> dict[int, tuple[Change
 
 
 def _above(objects: Mapping[int, SchemaObject], table: Table) -> Iterable[int]:
-    """What it is a partition or child of, at any distance."""
+    """All its partitioned tables and parents, direct and indirect."""
     pending = list(table.parents)
     while pending:
         oid = pending.pop()

@@ -1,19 +1,20 @@
-"""Everything in a tablespace as of one LSN, for reading in a thread of its own while writers go on.
+"""The whole content of a tablespace as of one LSN, for a read in a thread of its own while writers continue.
 
-    memtables and committed runs up to the LSN, newest first -> LMDB, by a read transaction of its own
+The content is in memtables and committed runs up to the LSN, newest first, and below them in LMDB, which is read by a
+read transaction of its own.
 
-`Capture.take` costs the engine's thread one copy of the active memtable's dictionary (pointers only); frozen memtables
-and runs never change. `resolve`, in the thread, looks up in each version chain what a reader at the LSN sees, and sorts
-it. Until it has, a snapshot keeps those versions from being cut off; then `release` closes it, so that the tablespace
-need not remember the history of a whole checkpoint. What stays is an open LMDB transaction (pages that are changed
-meanwhile are not reused) and the captured layers.
+`Capture.take` costs the engine's thread one copy of the active memtable's dictionary (pointers only). Frozen memtables
+and runs never change. `resolve`, in the thread, finds the version of each key that is visible at the LSN, and sorts the
+keys. Until then a snapshot keeps those versions. Then `release` closes the snapshot, so that the tablespace does not
+keep the history of a whole checkpoint. The captured layers remain, and an open LMDB transaction, which keeps changed
+pages from being reused.
 
-LMDB may be newer than its flushed LSN says, by parts of a large bulk run that is being flushed, and may already hold
-what the captured layers have. Neither matters: a layer is handed to the flush only when it is durable, so LMDB is never
-ahead of the LSN, and layers are read first.
+LMDB may be newer than its flushed LSN, by parts of a large bulk run that is being flushed, and may already contain the
+content of captured layers. Both are harmless: only durable layers are flushed, so LMDB is never ahead of the LSN, and
+layers are read first.
 
-`batches` merges the levels in key order (engine/storage/merging.py). Those of a storage id that leans on others are its
-own, and below them what it leans on; what is kept for it is not shown by itself.
+`batches` merges the levels in key order (engine/storage/merging.py). A storage id with a base has its own levels, and
+below them those of its base. Values that are saved for it are not visible on their own.
 """
 
 from __future__ import annotations
@@ -106,7 +107,7 @@ _Level = _Edits | _Run
 
 
 class Capture:
-    """See the module's text. `take` and `release` on the engine's thread, everything else in one other thread."""
+    """A captured state. `take` and `release` run on the engine's thread, everything else in one other thread."""
 
     def __init__(
         self,
@@ -131,7 +132,7 @@ class Capture:
 
     @classmethod
     def take(cls, store: Tablespace, lsn: int | None = None) -> Capture:
-        """The durable state of now, or at an LSN that is still kept (72000 if it is not)."""
+        """Captures the present durable state, or the state at an LSN that is still kept (72000 if it is not)."""
         if lsn is not None and lsn < store.flushing_lsn:
             raise SqlError("72000", f"snapshot too old: LMDB may hold changes after LSN {lsn} already")
         snapshot = store.snapshot(lsn)
@@ -151,7 +152,7 @@ class Capture:
         )
 
     def resolve(self, pause: Pause = _go_on) -> None:
-        """Finds what the layers hold at the LSN. Then `release` may be called."""
+        """Finds the content of the layers at the LSN. Afterwards `release` may be called."""
         for layer, versions in self._layers:
             if layer.first_lsn > self.lsn:
                 continue
@@ -165,11 +166,11 @@ class Capture:
         self._layers = ()
 
     def release(self) -> None:
-        """The tablespace may forget old versions again. Calling it twice is the same as once."""
+        """Lets the tablespace drop old versions again. A second call does nothing."""
         self._snapshot.close()
 
     def close(self) -> None:
-        """Lets go of LMDB's pages and the layers."""
+        """Closes LMDB's transaction and the layers."""
         self.release()
         leaves, self._leaves = self._leaves, None
         if leaves is not None:
@@ -183,7 +184,7 @@ class Capture:
     # --- reading -------------------------------------------------------------------------------------------------
 
     def storage_ids(self) -> list[int]:
-        """All storage ids that may have keys, in order, those of dropped tables left out."""
+        """All storage ids that may have keys, in order, without those of dropped tables."""
         found = set(self._levels)
         cursor: Any = self._transaction.cursor()
         more = cursor.first()
@@ -195,12 +196,13 @@ class Capture:
         return sorted(storage_id for storage_id in found - self.dropped if not keeps(storage_id))
 
     def has_changed(self, storage_id: int, low: bytes, high: bytes, after: int) -> bool:
-        """Whether a key in [low, high) was written after an LSN that is not below `known_since`."""
+        """Whether a key in [low, high) was written after an LSN, which is at least `known_since`."""
         return any(level.has_changed(low, high, after) for level in self._levels.get(storage_id, ()))
 
     def batches(self, storage_id: int, low: bytes = b"", high: bytes = b"", pause: Pause = _go_on) -> Iterator[Pair]:
-        """(keys, values) as binary arrays without NULLs, in key order; `low` and `high` (exclusive, b'': no bound) are
-        whole keys. Batches have up to BATCH_ROWS rows and about BATCH_BYTES bytes of one level, and more when merged.
+        """(keys, values) as binary arrays without NULLs, in key order. `low` and `high` (exclusive; b'' for no bound)
+        are whole keys. Batches have up to BATCH_ROWS rows and about BATCH_BYTES bytes of one level, and more when
+        merged.
         """
         prefix = storage_prefix(storage_id)
         first, end = prefix_range(prefix)
@@ -220,7 +222,7 @@ class Capture:
         return merge_batches(sources)
 
     def pairs(self, storage_id: int) -> Iterator[tuple[bytes, bytes]]:
-        """Keys with their values, one by one: for what is small."""
+        """Keys and values one by one, for small amounts."""
         for keys, values in self.batches(storage_id):
             yield from zip(keys.to_pylist(), values.to_pylist(), strict=True)
 
@@ -230,7 +232,7 @@ class Capture:
         return self._generation.transaction
 
     def _read_stored(self, low: bytes, high: bytes, pause: Pause) -> Iterator[Pair]:
-        """What LMDB has in a range: page by page, and by a cursor where that cannot be."""
+        """The content of LMDB in a range: page by page, and by a cursor where that is not possible."""
         if self._leaves is None:
             yield from self._by_cursor(low, high, pause)
             return
@@ -273,8 +275,8 @@ class Capture:
 
 
 def _edits_of(versions: dict[bytes, Version], lsn: int, pause: Pause) -> Iterator[tuple[int, _Edits]]:
-    """What a reader at an LSN sees of a memtable, by storage id. Gathered in slices: none holds the interpreter for
-    long, nor leaves many objects to the garbage collector."""
+    """The versions in a memtable that are visible at an LSN, by storage id. They are collected in slices, so that none
+    holds the interpreter lock for long or leaves many objects to the garbage collector."""
     parts: list[tuple[Column, Column, Column]] = []
     items = iter(versions.items())
     while some := list(islice(items, SLICE_VERSIONS)):

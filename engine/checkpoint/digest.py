@@ -1,7 +1,7 @@
-"""The digest of a tablespace at one LSN: equal on every replica, or one of them is wrong.
+"""The digest of a tablespace at one LSN. It is equal on every replica; a different one shows damage.
 
-It covers every key and value of every storage id in order (those of dropped tables left out, which each replica deletes
-in its own time), so rows, index entries, sequences and the catalog. It reads beside writers, in a thread.
+It covers every key and value of every storage id in order: rows, index entries, sequences and the catalog. Dropped
+tables are left out, because each replica deletes them at another time. A thread computes it while writers continue.
 """
 
 from __future__ import annotations
@@ -27,9 +27,9 @@ Compare = Callable[[Capture, BulkThread, Pause], Awaitable[tuple[int, tuple[tupl
 
 @dataclass(frozen=True, slots=True)
 class Digest:
-    """`parts`: storage id -> (keys, hexadecimal hash); storage ids without keys are not in it. `copies`: how many
-    copies of tables the analytic worker has that were compared with the rows; `wrong_copies`: the names of those that
-    differ, and what is wrong. They are this node's own."""
+    """`parts`: storage id -> (keys, hexadecimal hash). Storage ids without keys are left out. `copies`: the number of
+    tables whose columns in the analytic worker were compared with the rows. `wrong_copies`: the names of the tables
+    whose columns differ, each with the difference. Both are about this node only."""
 
     lsn: int
     total: str
@@ -39,7 +39,7 @@ class Digest:
 
 
 async def digest(store: Tablespace, lsn: int | None = None) -> Digest:
-    """The digest at the durable LSN of now, or at one that is still kept. The state is taken before the first wait.
+    """The digest at the present durable LSN, or at one that is still kept. The state is captured before the first wait.
 
     Raises 72000 for an LSN that is no longer kept.
     """
@@ -47,7 +47,7 @@ async def digest(store: Tablespace, lsn: int | None = None) -> Digest:
 
 
 async def digest_of(capture: Capture, compare: Compare | None = None) -> Digest:
-    """The digest of a captured state, which is closed. `compare` is run before it, with the state."""
+    """The digest of a captured state. Calls `compare` with the state first. Closes the capture."""
     thread = BulkThread("digest")
     pace = Pace(DIGEST_REST)
     try:

@@ -1,6 +1,6 @@
-"""Stored keys and rows of one table as open columns, and back to the very same bytes.
+"""Converts stored keys and rows of one table to open columns, and back to the same bytes.
 
-What is written is turned back at once. Rows that do not come out as they were are *exceptions*, and get a line in the
+The writer converts its columns back at once. Rows that differ from the original are *exceptions*, and get a line in the
 file's companion (`.exact`, an Arrow IPC file, zstd):
 
     place    u32     the row's position in the Parquet file
@@ -8,11 +8,10 @@ file's companion (`.exact`, an Arrow IPC file, zstd):
     row      binary  the row as it is stored; NULL: its columns give it
     key      binary  its key as it is stored; NULL: its columns give it
 
-So a column may show NULL for a value that Parquet has no room for, an older row layout may hold columns that have been
-dropped, and a conversion may even have a bug: what is restored is the same in every bit. Nearly all files have no
-companion.
+So a restore is exact in every bit, even if a column has NULL for a value that Parquet cannot hold, an older row layout
+has columns that were dropped, or a conversion has a bug. Nearly all files have no companion.
 
-Rows of a table without a primary key lie under hidden numbers, which are a column of their own in the Parquet file.
+A table without a primary key has hidden row numbers, which are a column of their own in the Parquet file.
 """
 
 from __future__ import annotations
@@ -47,8 +46,8 @@ READ_ROWS = 65_536
 
 @dataclass(frozen=True, slots=True)
 class Opened:
-    """A batch of rows as a checkpoint stores it. `exact`: its exceptions, places counted from the batch's first row.
-    `nulled`: how many values of a column are shown as NULL and are none, by the column's name."""
+    """A batch of rows in the form of a checkpoint. `exact`: its exceptions, with positions from the batch's first row.
+    `nulled`: by column name, the number of values that are NULL in the column only."""
 
     batch: Any
     exact: Any | None
@@ -56,7 +55,7 @@ class Opened:
 
 
 class OpenTable:
-    """One table definition's conversion. Only for tables whose rows are written in `table.layouts`."""
+    """The conversion of one table definition. Only for tables whose rows are written in `table.layouts`."""
 
     def __init__(self, table: Table) -> None:
         self.table = table
@@ -85,7 +84,7 @@ class OpenTable:
 
     @property
     def columns(self) -> tuple[ColumnEntry, ...]:
-        """For the manifest."""
+        """The columns, for the manifest."""
         return tuple(
             ColumnEntry(
                 column.number,
@@ -98,7 +97,7 @@ class OpenTable:
 
     @property
     def shape(self) -> str:
-        """See manifest.TableEntry."""
+        """The shape, for manifest.TableEntry."""
         table = self.table
         columns = [(c.number, c.name, c.type.oid, c.type.typmod, c.missing) for c in table.columns]
         parts = [FORMAT, table.storage_id, table.key_columns, self.layout, columns]
@@ -107,7 +106,7 @@ class OpenTable:
     # --- stored -> open ------------------------------------------------------------------------------------------
 
     def to_open(self, keys: Column, rows: Column) -> Opened:
-        """Keys and stored rows (binary arrays) as columns, with what the columns do not say."""
+        """Converts keys and stored rows (binary arrays) to columns, with the exceptions."""
         plain = [column.number for column, form in self._forms if form.out is not None]
         decoded = dict(zip(plain, self.codec.batches.decode(rows, plain).columns, strict=True))
         values = rows.to_pylist() if len(plain) < len(self._forms) else []
@@ -163,7 +162,7 @@ class OpenTable:
     # --- open -> stored ------------------------------------------------------------------------------------------
 
     def to_stored(self, batch: Any, exact: Any | None) -> tuple[Column, Column]:
-        """Keys and stored rows (binary arrays) of a batch of the schema and its exceptions (see `Opened`)."""
+        """Converts a batch of columns and its exceptions (see `Opened`) to keys and stored rows (binary arrays)."""
         columns = self._stored_columns(batch)
         rows = self.codec.batches.encode(columns)
         keys = self._keys(batch, columns)
@@ -179,7 +178,7 @@ class OpenTable:
         return keys, rows
 
     def _stored_columns(self, batch: Any) -> Any:
-        """The columns as storage takes them, named c<number>."""
+        """The columns in the form that storage takes, named c<number>."""
         arrays = [form.back(one_array(batch.column(place))) for place, (_, form) in enumerate(self._forms)]
         names = [column_name(column.number) for column, _ in self._forms]
         if not arrays:  # a table without columns has rows all the same
@@ -195,7 +194,7 @@ class OpenTable:
         return codec.batches.encode(columns.take(pa.array(places)))
 
     def _keys(self, batch: Any, columns: Any) -> Column:
-        """The rows' keys, empty where a key column is NULL: those are exceptions."""
+        """The rows' keys, empty where a key column is NULL, because such rows are exceptions."""
         table = self.table
         if self.row_number:
             return row_number_keys(table.storage_id, numbers_of(one_array(batch.column(len(self._forms))), "<i8"))
@@ -215,8 +214,8 @@ class OpenTable:
     # --- files ---------------------------------------------------------------------------------------------------
 
     def read_range(self, path: str, exact_path: str | None, content: str) -> Iterator[tuple[Column, Column]]:
-        """Keys and stored rows of a range's file, batch by batch in key order. Raises XX001 at the end if they are not
-        what was written (`content`), or earlier if the file is none of this table's."""
+        """Keys and stored rows of a range's file, batch by batch in key order. Raises XX001 at the end if their hash is
+        not `content`, or earlier for a file of another table."""
         exact = None
         if exact_path is not None:
             with pa.OSFile(exact_path) as source:
@@ -236,7 +235,7 @@ class OpenTable:
 
 
 class ContentHash:
-    """BLAKE2b over stored keys and rows in key order, however they are cut into batches."""
+    """BLAKE2b over stored keys and rows in key order, independent of the batches."""
 
     def __init__(self) -> None:
         self.rows = 0
@@ -257,13 +256,13 @@ class ContentHash:
 
 
 def with_places_from(exact: Any, first: int) -> Any:
-    """Exceptions whose places count from the file's first row, for a batch that begins at `first`."""
+    """Exceptions with positions from the file's first row, for a batch that begins at `first`."""
     places = pa.array(exact.column(0).to_numpy() + np.uint32(first))
     return exact.set_column(0, EXACT_SCHEMA.field(0), places)
 
 
 def _exact_part(exact: Any | None, first: int, count: int) -> Any | None:
-    """The exceptions of the batch of rows [first, first + count), places counted from its first row."""
+    """The exceptions of the batch of rows [first, first + count), with positions from its first row."""
     if exact is None or not exact.num_rows:
         return None
     places = exact.column("place").to_numpy()
@@ -284,12 +283,12 @@ def _layout_versions(rows: Column) -> Numbers:
 
 
 def _only(column: Column, places: Numbers, wanted: Numbers) -> Column:
-    """The values at these places, NULL for those that are not wanted."""
+    """The values at these positions, NULL for all others."""
     return column.take(pa.array(places, mask=~wanted[places]))
 
 
 def _replace(column: Column, places: Numbers, values: Sequence[bytes] | Column) -> Column:
-    """The array with other values at these places."""
+    """The array with other values at these positions."""
     if not len(places):
         return column
     if len(places) == len(column):

@@ -1,7 +1,6 @@
-"""What a checkpoint needs of others: a place for files, and what the changelog says about an LSN.
+"""The services that a checkpoint needs: a store of files, and the changelog's data on an LSN.
 
-The engine declares; the composition root hands in an implementation. A store of changelog objects satisfies
-`CheckpointFiles` as it is.
+The composition root passes implementations. A store of changelog objects satisfies `CheckpointFiles` without changes.
 """
 
 from __future__ import annotations
@@ -27,32 +26,32 @@ class FileInfo(Protocol):
 class CheckpointFiles(Protocol):
     """Files that are created once and never changed.
 
-    Names are relative paths of [a-zA-Z0-9._-] parts, joined by '/'. Errors are the implementation's own and pass
-    through unchanged; an unknown outcome of the manifest's `put` is resolved by reading it back.
+    Names are relative paths of [a-zA-Z0-9._-] parts, joined by '/'. Errors of the implementation pass through
+    unchanged. After an unknown outcome of the manifest's `put`, the manifest is read back.
     """
 
     async def put(self, name: str, data: bytes) -> None:
-        """Creates the file; durable when this returns. Raises if there is one of that name."""
+        """Creates the file, which is durable when this returns. Raises if a file of that name exists."""
 
     async def put_file(self, name: str, path: str) -> None:
         """As `put`, with the content of a local file."""
 
     async def get(self, name: str) -> bytes:
-        """The content. Raises if there is no such file."""
+        """The content. Raises if the file does not exist."""
 
     async def get_file(self, name: str, path: str) -> None:
-        """As `get`, into a new local file."""
+        """As `get`, but writes to a new local file."""
 
     def list(self, prefix: str, after: str = "") -> AsyncIterator[FileInfo]:
-        """Files whose names start with the prefix (a folder, ending in '/') and sort behind `after`, by name."""
+        """Files whose names start with the prefix (a folder, ending in '/') and are greater than `after`, by name."""
 
     async def delete(self, name: str) -> None:
-        """The file is gone afterwards, whether it was there or not."""
+        """Deletes the file, if it exists."""
 
 
 @dataclass(frozen=True, slots=True)
 class EntryMark:
-    """What the changelog knows of the entry at an LSN."""
+    """The changelog's data on the entry at an LSN."""
 
     hash: str = ""  # of the whole entry, hexadecimal; '' before the first entry
     commit_time: int = 0  # microseconds since 2000-01-01 UTC
@@ -60,7 +59,7 @@ class EntryMark:
 
 @dataclass(frozen=True, slots=True)
 class Described:
-    """What tells what lies in a tablespace (OID) whose catalog lies elsewhere: all schema objects of a moment."""
+    """The description of a tablespace (OID) whose catalog is in another tablespace: all schema objects of a moment."""
 
     tablespace: int
     objects: Collection[SchemaObject]
@@ -68,7 +67,7 @@ class Described:
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """How far a checkpoint has come. `bytes` counts stored rows that were read, not files."""
+    """The progress of a checkpoint. `bytes` counts stored rows that were read, not files."""
 
     tables_done: int
     tables: int

@@ -1,17 +1,19 @@
-"""The manifest: what a checkpoint consists of. It is written last, so a folder without one is no checkpoint.
+"""The manifest: the list of a checkpoint's files. It is written last, so a folder without a manifest is not a
+checkpoint.
 
     <root>/checkpoint-<lsn:020>/manifest.json
-                                catalog-<attempt>.json
-                                <database>.<schema>.<table>-<oid>/<number>-<attempt>.parquet
-                                                                  <number>-<attempt>.exact
-                                other-<attempt>.parquet
-                                partial-<bytes:020>-<attempt>.json      what a broken attempt has written: write.py
+                               catalog-<attempt>.json
+                               <database>.<schema>.<table>-<oid>/<number>-<attempt>.parquet
+                                                                <number>-<attempt>.exact
+                               other-<attempt>.parquet
+                               partial-<bytes:020>-<attempt>.json      files of an interrupted attempt: write.py
 
-`<attempt>` is made up by the writer, so what a broken attempt left behind is never taken for, or in the way of, the
-next one's. Names in the manifest are relative to the root: a checkpoint refers to files in the folders of older ones
-where a range of a table has not changed. So a folder must not be deleted as a whole: `removable` tells what may go.
+The writer chooses `<attempt>`, so the files of an interrupted attempt are never mistaken for those of the next one, and
+do not conflict with them. Names in the manifest are relative to the root. A checkpoint refers to files in folders of
+older checkpoints for ranges of a table that have not changed. So a folder must not be deleted as a whole; `removable`
+lists the files that may be deleted.
 
-The manifest is a JSON object whose first field is the CRC32C (8 hexadecimal digits) of the JSON of the rest.
+The manifest is a JSON object whose first field is the CRC32C (8 hexadecimal digits) of the JSON of the other fields.
 """
 
 from __future__ import annotations
@@ -48,10 +50,10 @@ class StoredFile:
 class RangeFile:
     """The rows of one range of a table's key order.
 
-    `low` is the cut: the range reaches from it to the next range's, the first one's is ''. `first` and `last` are the
-    lowest and highest key in it. All are storage keys without the storage id, hexadecimal. `content` is the hash of the
-    stored keys and rows (engine/checkpoint/exact.py). `exact`: what the columns cannot say about some of the rows.
-    `nulled`: how often a column shows NULL for a value that its Parquet type cannot hold.
+    The range reaches from its cut `low` ('' for the first range) to the cut of the next range. `first` and `last` are
+    the lowest and highest key in it. All are storage keys without the storage id, in hexadecimal. `content` is the hash
+    of the stored keys and rows (engine/checkpoint/exact.py). `exact`: the file of exceptions. `nulled`: the number of
+    NULLs of a column for values that its Parquet type cannot hold.
     """
 
     file: StoredFile
@@ -76,7 +78,8 @@ class ColumnEntry:
 
 @dataclass(frozen=True, slots=True)
 class TableEntry:
-    """`shape` names everything that decides how rows become columns: files are shared between equal shapes only."""
+    """`shape` identifies everything that decides how rows become columns. Files are shared between equal shapes
+    only."""
 
     oid: int
     database: str
@@ -114,7 +117,7 @@ class Manifest:
     tables: tuple[TableEntry, ...]
 
     def files(self) -> Iterable[StoredFile]:
-        """Every file but the manifest, those in older folders included."""
+        """Every file except the manifest, including those in older folders."""
         yield self.catalog
         if self.other is not None:
             yield self.other
@@ -128,7 +131,7 @@ class Manifest:
         return sum(table.rows for table in self.tables)
 
     def total_bytes(self) -> int:
-        """Bytes of all files, those in older folders included."""
+        """The size of all files in bytes, including those in older folders."""
         return sum(file.bytes for file in self.files())
 
     def name(self) -> str:
@@ -136,7 +139,7 @@ class Manifest:
 
 
 def damage_error(what: str) -> SqlError:
-    """XX001: a checkpoint is not what it was when it was written."""
+    """XX001 for a damaged checkpoint."""
     return SqlError("XX001", f"checkpoint is damaged: {what}")
 
 
@@ -149,34 +152,34 @@ def manifest_name(folder: str) -> str:
 
 
 def partial_name(folder: str, written: int, attempt: str) -> str:
-    """Sorts behind those of the same folder that say less."""
+    """The name of a partial manifest. A later one with more content sorts after it."""
     return f"{folder}/partial-{written:020}-{attempt}.json"
 
 
 def is_partial(name: str) -> bool:
-    """Whether a name (relative to the root) is of a partial manifest."""
+    """Whether a name (relative to the root) is a partial manifest's."""
     return folder_lsn(name) is not None and name.partition("/")[2].startswith("partial-")
 
 
 def folder_lsn(name: str) -> int | None:
-    """The LSN of the checkpoint whose folder a file (name relative to the root) lies in; None for any other name."""
+    """The LSN of the checkpoint whose folder contains a file (name relative to the root); None for any other name."""
     match = _FOLDER.match(name.partition("/")[0])
     return int(match[1]) if match else None
 
 
 def table_folder(database: str, schema: str, table: str, oid: int) -> str:
-    """The folder of a table within a checkpoint's: readable, safe, and unique by the OID."""
+    """The folder of a table within a checkpoint's: readable, safe, and unique because it contains the OID."""
     safe = ".".join(_UNSAFE.sub("_", part)[:60] for part in (database, schema, table))
     return f"{safe}-{oid}"
 
 
 def encode(manifest: Manifest) -> bytes:
-    """The manifest as its file holds it."""
+    """The content of the manifest's file."""
     return seal(dataclasses.asdict(manifest))
 
 
 def decode(data: bytes) -> Manifest:
-    """Raises XX001 for a damaged one, or one of a newer format."""
+    """Decodes a manifest. Raises XX001 for a damaged one, or one of a newer format."""
     try:
         version, right, found = unseal(data)
     except ValueError as error:
@@ -195,7 +198,7 @@ def seal(fields: dict[str, Any]) -> bytes:
 
 
 def unseal(data: bytes) -> tuple[int, bool, dict[str, Any]]:
-    """The format of such an object, whether its checksum is right, and its fields. Raises ValueError for anything
+    """The format of such an object, whether its checksum matches, and its fields. Raises ValueError for anything
     else."""
     try:
         found = orjson.loads(data)
@@ -206,10 +209,10 @@ def unseal(data: bytes) -> tuple[int, bool, dict[str, Any]]:
 
 
 def removable(dropped: Sequence[Manifest], kept: Iterable[Manifest]) -> list[str]:
-    """Names of the files that may be deleted once these checkpoints are given up, in the order in which to do it.
+    """The files that may be deleted when these checkpoints are removed, in the order of deletion.
 
-    The manifests come first, so that nobody finds a checkpoint that has lost files. Files that a kept one refers to
-    stay.
+    The manifests come first, so that no reader finds a checkpoint without its files. Files of a kept checkpoint are not
+    included.
     """
     needed = {file.name for manifest in kept for file in manifest.files()}
     gone = dict.fromkeys(file.name for manifest in dropped for file in manifest.files() if file.name not in needed)
@@ -217,8 +220,8 @@ def removable(dropped: Sequence[Manifest], kept: Iterable[Manifest]) -> list[str
 
 
 def leftovers(names: Iterable[str], manifests: Sequence[Manifest], below: int) -> list[str]:
-    """Those of the names (of all files below the root) that broken attempts left behind: files in folders of
-    checkpoints below an LSN that no manifest refers to. At and above `below` somebody may be writing just now."""
+    """The names (of all files below the root) that interrupted attempts have left: files in folders of checkpoints
+    below an LSN that no manifest refers to. At and above `below`, an attempt may be running."""
     needed = {file.name for manifest in manifests for file in manifest.files()}
     needed.update(manifest.name() for manifest in manifests)
     return [name for name in names if name not in needed and (lsn := folder_lsn(name)) is not None and lsn < below]
@@ -238,7 +241,7 @@ def _hints(kind: type) -> dict[str, Any]:
 
 
 def build(kind: Any, value: Any) -> Any:
-    """JSON back into the declared type. Unknown fields of a later release of the same format are passed over."""
+    """Converts JSON to the declared type. Unknown fields, of a later release with the same format, are ignored."""
     if value is None:
         return None
     if dataclasses.is_dataclass(kind):

@@ -1,12 +1,12 @@
-"""How SQL types look in a checkpoint's Parquet files: what any reader understands (docs/checkpoints.md has the table).
+"""The SQL types in a checkpoint's Parquet files, in a form that any reader understands (docs/checkpoints.md has the
+table).
 
 An `OpenForm` converts between the columns of stored rows (engine/storage/columns.py, 'form' columns) and Parquet's. A
-value that the Parquet type does not have (an infinite date, NaN as numeric(10,2), an array of two dimensions) becomes
-NULL on the way out. Nothing depends on this being seen here: engine/checkpoint/exact.py turns what was written back
-into stored rows, and keeps every row that does not come out as it was.
+value that the Parquet type cannot hold (an infinite date, NaN as numeric(10,2), an array of two dimensions) becomes
+NULL. This module does not detect such values: engine/checkpoint/exact.py converts everything back, and keeps every row
+that differs.
 
-Intervals and arrays are converted from values, because the columns that the engine computes with cannot hold all of
-them.
+Intervals and arrays are converted value by value, because the engine's columns cannot hold all of them.
 """
 
 from __future__ import annotations
@@ -44,10 +44,10 @@ _MONTH_DAY_NANO = np.dtype([("months", "<i4"), ("days", "<i4"), ("nanoseconds", 
 
 @dataclass(frozen=True, slots=True)
 class OpenForm:
-    """One type. `arrow_type` is what Parquet stores.
+    """The form of one type. `arrow_type` is the type in Parquet.
 
-    `out` makes such a column from a form column, or `values_out` from a list of values in internal form (exactly one is
-    set); `back` makes the form column from it.
+    Exactly one of `out` (from a form column) and `values_out` (from a list of values in internal form) is set. `back`
+    makes the form column from a Parquet column.
     """
 
     arrow_type: Any
@@ -93,12 +93,12 @@ def _storage_of(column: Column) -> Column:
 
 
 def _retype(column: Column, arrow_type: Any) -> Column:
-    """The same numbers under another type."""
+    """The same numbers with another type."""
     return pa.Array.from_buffers(arrow_type, len(column), column.buffers(), column.null_count, column.offset)
 
 
 def _without(column: Column, unfit: Numbers) -> Column:
-    """NULL where `unfit` is True."""
+    """The column with NULL where `unfit` is True."""
     if not unfit.any():
         return column
     valid = valid_mask(column)
@@ -127,7 +127,7 @@ def _decimal_form(typmod: int) -> OpenForm | None:
 
 
 def _decimal(text: str | None, kind: Any) -> Any:
-    """None for what the type does not have: NaN, and digits that it has no room for."""
+    """A decimal, or None for NaN and for values with too many digits."""
     if text is None:
         return None
     try:
@@ -151,8 +151,8 @@ def _times_out(column: Column) -> Column:
 
 
 def _moments_out(column: Column) -> Column:
-    """What lies before the first moment is minus infinity, or has passed the end of 64 bits when it was counted from
-    1970 instead of 2000."""
+    """Timestamps before the first moment become minus infinity. They include those that overflow 64 bits when counted
+    from 1970 in place of 2000."""
     moments = numbers_of(column, "<i8")
     return _without(column, (moments == np.iinfo(np.int64).max) | (moments < _FIRST_MOMENT))
 
@@ -169,7 +169,7 @@ def _intervals_out(values: Sequence[Interval | None]) -> Column:
 
 
 def _intervals_back(column: Column) -> Column:
-    """NULL also for what has no room in nanoseconds."""
+    """Intervals from Parquet. NULL also for those that do not fit into nanoseconds."""
     count = len(column)
     months, days, microseconds = (one_array(item) for item in column.flatten())
     valid = column.is_valid().to_numpy(zero_copy_only=False)
@@ -189,7 +189,8 @@ def _intervals_back(column: Column) -> Column:
 
 
 def _element_form(type_: TypeRef) -> OpenForm:
-    """As `open_form`, but UUIDs and JSON are text: pandas does not read lists of Parquet's own types for them."""
+    """The form of an array's elements. UUIDs and JSON are text, because pandas cannot read lists of Parquet's own
+    types."""
     if type_.oid in oids.JSON_TYPES:
         return OpenForm(pa.string(), _same, _same)
     if type_.oid == oids.UUID:
@@ -210,7 +211,7 @@ def _uuids_of_text(column: Column) -> Column:
 
 
 def _list_form(element: TypeRef, first: int) -> OpenForm:
-    """A LIST, for arrays of one dimension that start at `first`; NULL for others."""
+    """A LIST for arrays with one dimension that start at `first`; NULL for others."""
     form = _element_form(element)
     kind = pa.list_(pa.field("element", form.arrow_type))
 

@@ -1,4 +1,4 @@
-"""The files of a table's ranges: written from a capture, in a thread."""
+"""Writes the files of a table's ranges from a capture, in a thread."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def file_crc(path: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Made:
-    """Files that were written locally, and what the manifest says about them once they have a name."""
+    """Files that were written locally, and their entries in the manifest once they have a name."""
 
     path: str
     exact_path: str | None
@@ -47,7 +47,7 @@ def key_bound(storage_id: int, cut: str | None) -> bytes:
 
 
 class _RangeWriter:
-    """One file, and its companion if there are exceptions."""
+    """Writes one file, and its companion if there are exceptions."""
 
     def __init__(self, table: OpenTable, path: str, low: str | None) -> None:
         self.rows = self.size = 0
@@ -119,7 +119,7 @@ class _RangeWriter:
         return Made(self._path, self._exact_path if exact else None, entry)
 
     def discard(self) -> None:
-        """Lets go of open files; whoever owns the directory removes them."""
+        """Closes the open files. The owner of the directory removes them."""
         self._file.close()
         if self._exact is not None:
             self._exact.close()
@@ -132,7 +132,8 @@ def _describe_file(path: str) -> StoredFile:
 def write_range(
     capture: Capture, table: OpenTable, step: Rewrite, directory: str, prefix: str, pause: Pause
 ) -> Iterator[Made]:
-    """Writes the rows of a range into files `<prefix>-<number>` of a local directory; none for a range without rows."""
+    """Writes the rows of a range to files `<prefix>-<number>` of a local directory. A range without rows has no
+    file."""
     storage_id = table.table.storage_id
     low: str | None = step.low
     number = 0
@@ -164,10 +165,10 @@ def write_range(
 def look_at(
     capture: Capture, storage_id: int, files: tuple[RangeFile, ...], after: int, pause: Pause
 ) -> Iterator[Found]:
-    """Which ranges of the checkpoint at LSN `after` have changed since.
+    """Finds the ranges of the checkpoint at LSN `after` that have changed since.
 
-    By the changes since then, where the capture still knows them all; else every row is read, and compared by the hash
-    of the range.
+    It uses the list of changes, if the capture still has all of them. Otherwise it reads every row, and compares the
+    hash of the range.
     """
     for place, old in enumerate(files):
         low = key_bound(storage_id, old.low)

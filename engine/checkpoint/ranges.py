@@ -1,9 +1,9 @@
-"""Which ranges of a table are written anew, and where files are cut.
+"""Decides which ranges of a table are written again, and where files are cut.
 
-A table is cut into ranges of its key order, about TARGET_ROWS rows each. The cuts of the previous checkpoint are kept,
-so that a range without a change is the old file. A range that has grown past twice the target is written as several; a
-range that has shrunk below a quarter is written together with a neighbour, if the two are no more than one and a half
-targets. A range that has become empty goes to the one before it.
+A table is divided into ranges of its key order, about TARGET_ROWS rows each. The cuts of the previous checkpoint are
+kept, so that a range without a change reuses the old file. A range that has grown past twice the target is divided. A
+range that has shrunk below a quarter is merged with a neighbour, if both together have at most one and a half targets.
+An empty range is merged with the one before it.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ TARGET_BYTES = 128 << 20  # of stored rows
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """A range of the previous checkpoint as it is now. `rows` and `size` (stored bytes) may be those of then, where
-    they have not been counted."""
+    """The present state of a range of the previous checkpoint. `rows` and `size` (stored bytes) may be those of the
+    previous checkpoint, if they have not been counted."""
 
     old: RangeFile
     changed: bool
@@ -30,7 +30,7 @@ class Found:
 
 @dataclass(frozen=True, slots=True)
 class Rewrite:
-    """Keys in [low, high) are written anew; cuts as in manifest.RangeFile, None as `high` for the end of the table.
+    """A range [low, high) to write. Cuts are as in manifest.RangeFile; None as `high` is the end of the table.
 
     A file is closed at `rows` rows or `size` stored bytes, whichever comes first.
     """
@@ -42,12 +42,12 @@ class Rewrite:
 
 
 def whole_table(target_rows: int, target_bytes: int) -> list[Rewrite | RangeFile]:
-    """The plan for a table of which nothing can be taken over."""
+    """The plan for a table of which nothing can be reused."""
     return [Rewrite("", None, target_rows, target_bytes)]
 
 
 def plan(found: Sequence[Found], target_rows: int, target_bytes: int) -> list[Rewrite | RangeFile]:
-    """What becomes of a table's ranges, in key order: old files that stay, and ranges to be written."""
+    """The plan for a table's ranges, in key order: old files to reuse, and ranges to write."""
     groups: list[list[Found]] = []
     for item in found:
         if groups and _joins(groups[-1], item, target_rows, target_bytes):
@@ -74,7 +74,7 @@ def _pieces(amount: int, target: int) -> int:
 
 
 def _joins(group: Sequence[Found], item: Found, target_rows: int, target_bytes: int) -> bool:
-    """Whether a range is to be written together with those before it."""
+    """Whether a range must be written together with those before it."""
     if not item.changed and not any(member.changed for member in group):
         return False
     rows, size = sum(member.rows for member in group), sum(member.size for member in group)

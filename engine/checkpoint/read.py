@@ -1,12 +1,11 @@
-"""Restoring a checkpoint into an empty tablespace directory, and checking one.
+"""Restores a checkpoint into an empty tablespace directory, and verifies one.
 
-LMDB is filled in `<path>/restoring`, which becomes `<path>/rows` when everything is in it and durable. So a tablespace
-directory never has half of a restore in `rows`; one with a `restoring` is known as half-finished, and the next restore
-wipes it. A tablespace that is opened on the result is at the checkpoint's LSN, under the same id, with an empty
-changelog.
+LMDB is filled in `<path>/restoring`, which is renamed to `<path>/rows` when everything in it is durable. So `rows`
+never contains a partial restore. A directory with `restoring` is recognized as incomplete, and the next restore wipes
+it. A tablespace that is opened on the result is at the checkpoint's LSN, with the same id and an empty changelog.
 
-Rows go in by appending, in the order of storage ids. Index entries are made from the rows of each table, sorted in bulk
-runs, and appended when their storage id's turn has come. The next file is fetched while one is loaded.
+Rows are appended in the order of storage ids. Index entries are made from the rows of each table, sorted in bulk runs,
+and appended in the order of their storage ids. The next file is fetched while one is loaded.
 """
 
 from __future__ import annotations
@@ -47,7 +46,7 @@ PUT_ROWS = 2048
 
 
 async def checkpoint_lsns(files: CheckpointFiles, root: str) -> list[int]:
-    """The LSNs of the checkpoints below a root, in order: of the folders that have a manifest."""
+    """The LSNs of the complete checkpoints (folders with a manifest) below a root, in order."""
     prefix = root + "/" if root else ""
     found = []
     async for info in files.list(prefix):
@@ -59,23 +58,23 @@ async def checkpoint_lsns(files: CheckpointFiles, root: str) -> list[int]:
 
 
 async def read_manifest(files: CheckpointFiles, root: str, lsn: int) -> Manifest:
-    """The manifest of the checkpoint at an LSN. XX001 if it is damaged; errors of `files` pass through."""
+    """The manifest of the checkpoint at an LSN. Raises XX001 if it is damaged; errors of `files` pass through."""
     prefix = root + "/" if root else ""
     return manifests.decode(await files.get(prefix + manifests.manifest_name(manifests.folder_name(lsn))))
 
 
 def half_restored(path: str) -> bool:
-    """Whether a restore into this tablespace directory has begun and not ended."""
+    """Whether the directory contains an incomplete restore."""
     return os.path.exists(os.path.join(path, RESTORING))
 
 
 async def read_checkpoint(
     files: CheckpointFiles, root: str, manifest: Manifest, path: str, *, progress: OnProgress | None = None
 ) -> None:
-    """Makes `path` the directory of a tablespace in the checkpoint's state: open it with Tablespace.open.
+    """Makes `path` the directory of a tablespace in the checkpoint's state, which Tablespace.open can open.
 
-    The directory may exist if it is empty, or if a restore was broken off in it. Raises 55000 if it holds a tablespace,
-    55006 if somebody has it open, XX001 if the checkpoint is damaged; errors of `files` pass through.
+    The directory may exist if it is empty or contains an incomplete restore. Raises 55000 if it contains a tablespace,
+    55006 if it is open elsewhere, XX001 if the checkpoint is damaged; errors of `files` pass through.
     """
     lock = lock_directory(path)
     locked = True
@@ -111,10 +110,10 @@ async def read_checkpoint(
 async def verify_checkpoint(
     files: CheckpointFiles, root: str, manifest: Manifest, scratch: str, *, progress: OnProgress | None = None
 ) -> list[str]:
-    """Reads all of a checkpoint, turns it back into stored rows, and tells what is wrong with it; nothing: [].
+    """Reads all of a checkpoint, converts it back to stored rows, and returns a list of the problems.
 
-    `scratch`: a local directory that does not exist yet. Errors of `files` pass through, but a file that is missing or
-    damaged is a finding.
+    `scratch`: a local directory that does not exist yet. Errors of `files` pass through, but a missing or damaged file
+    is a problem in the list.
     """
     thread = BulkThread("verify")
     thread.at_end(lambda: shutil.rmtree(scratch, ignore_errors=True))
@@ -208,7 +207,7 @@ class _Reader:
         os.makedirs(directory, 0o700, exist_ok=True)
 
     async def fetch(self, file: StoredFile) -> str:
-        """The local copy. XX001 if it is not what the manifest says."""
+        """The local copy of a file. Raises XX001 if it differs from the manifest."""
         self._number += 1
         path = os.path.join(self._directory, str(self._number))
         try:
@@ -232,7 +231,7 @@ class _Reader:
         return _Local(path, None if item.exact is None else await self.fetch(item.exact), item)
 
     async def catalog(self) -> system.Pairs:
-        """What lies under the system's storage ids in this tablespace; from here on `system` is known."""
+        """The content of the catalog's file: the keys of the system's storage ids in this tablespace. Sets `system`."""
         path = await self.fetch(self._manifest.catalog)
         with open(path, "rb") as file:
             data = file.read()
@@ -302,7 +301,7 @@ def _rows_of(table: OpenTable, local: _Local) -> Iterator[tuple[Column, Column]]
 
 
 def _fresh(directory: str) -> None:
-    """An empty directory whose name is durable: from now on the restore is known as half-finished."""
+    """An empty directory whose name is durable. From now on the restore counts as incomplete."""
     if os.path.exists(directory):
         shutil.rmtree(directory)
     os.makedirs(directory, 0o700)
@@ -315,7 +314,7 @@ def _publish(directory: str, target: str) -> None:
 
 
 class _Loader:
-    """Fills an LMDB environment. Everything in one thread."""
+    """Fills an LMDB environment. Used in one thread."""
 
     def __init__(self, directory: str) -> None:
         self._directory = directory
@@ -333,7 +332,7 @@ class _Loader:
     # --- tables and their indexes --------------------------------------------------------------------------------
 
     def begin(self, table: Table, opened: OpenTable, objects: system.System) -> None:
-        """The next table; the entries of indexes with lower storage ids go in before it."""
+        """Starts the next table, after the entries of indexes with lower storage ids."""
         self._load_runs(table.storage_id)
         self._loading = table
         self._codec = opened.codec
@@ -344,7 +343,7 @@ class _Loader:
         ]
 
     def load(self, parts: Iterator[tuple[Column, Column]]) -> None:
-        """Puts a range's rows, and makes their index entries. Raises XX001."""
+        """Adds a range's rows, and makes their index entries. Raises XX001."""
         for keys, rows in parts:
             self._put(keys, rows)
             if not self._writers:
@@ -358,7 +357,7 @@ class _Loader:
                     raise self._twice(index.index.name) from error
 
     def _row_set(self, rows: Column) -> RowSet:
-        """What index entries are made from: columns, or values where columns cannot hold them."""
+        """The rows for index entries: columns, or values that columns cannot hold."""
         table, indexes = self._loading, self._encoder.indexes
         numbers = sorted(set[int]().union(*(index.columns for index in indexes)))
         if any(index.on_expressions for index in indexes):
@@ -370,7 +369,7 @@ class _Loader:
         return RowSet(table, len(rows), dict(zip(numbers, batch.columns, strict=True)))
 
     def end(self) -> None:
-        """The table is complete."""
+        """Ends the table."""
         for index, writer in zip(self._encoder.indexes, self._writers, strict=True):
             try:
                 self._runs[index.index.storage_id] = writer.finish()
@@ -385,7 +384,7 @@ class _Loader:
         self._load_runs(2**32)
 
     def _load_runs(self, below: int) -> None:
-        """Puts the entries of indexes with storage ids below one."""
+        """Adds the entries of indexes with storage ids below one."""
         for storage_id in sorted(self._runs):
             if storage_id < below:
                 run = self._runs.pop(storage_id)
@@ -399,7 +398,7 @@ class _Loader:
         self._put_items(sorted(pairs))
 
     def put_file(self, path: str) -> None:
-        """The keys that the catalog does not know."""
+        """Adds the keys that the catalog does not have."""
         with pq.ParquetFile(path) as file:
             for batch in file.iter_batches():
                 self._put(batch.column(0), batch.column(1))
@@ -411,7 +410,7 @@ class _Loader:
             self._put_items(list(zip(keys.slice(start, PUT_ROWS).to_pylist(), part.to_pylist(), strict=True)))
 
     def _put_items(self, items: list[tuple[bytes, bytes]]) -> None:
-        """Pairs in key order."""
+        """Adds pairs in key order."""
         if not items:
             return
         assert self._checkpoint is not None
@@ -438,7 +437,7 @@ class _Loader:
             self._size = 0
 
     def adopt(self, tablespace: bytes, lsn: int) -> None:
-        """Everything is in: makes it durable, as the state of a tablespace at an LSN."""
+        """Makes everything durable, as the state of a tablespace at an LSN."""
         assert self._checkpoint is not None
         self._commit()
         self._checkpoint.adopt(tablespace, lsn, whole=True)
@@ -448,7 +447,7 @@ class _Loader:
                 shutil.rmtree(os.path.join(self._directory, name))
 
     def close(self) -> None:
-        """Lets go of LMDB; what was not committed is gone. Closing twice is the same as once."""
+        """Closes LMDB and drops uncommitted content. A second call does nothing."""
         for writer in self._writers:
             writer.discard()
         self._writers = []

@@ -1,15 +1,16 @@
-"""What a checkpoint keeps beside tables: the catalog's rows, the counters, and where sequences stand, in one JSON file.
+"""The content of a checkpoint other than tables: the catalog's rows, counters, and states of sequences, in one JSON
+file.
 
     {"rows": [{"key": "<hexadecimal>", "kind": "Table", "value": {...}},                    a schema object
               {"key": "...", "sequence": "public.s", "last_value": 33, "is_called": true},  a sequence's state
               {"key": "...", "bytes": "<hexadecimal>"}]}                                    anything else
 
-Whatever does not come back bit by bit from its readable form is kept as bytes. Passwords are in it as the verifiers
-that the catalog holds: guard a checkpoint like the data directory.
+A value that cannot be restored exactly from its readable form is stored as bytes. The file contains the password
+verifiers of the catalog, so protect a checkpoint like the data directory.
 
-That is pg_default's. The catalog is no part of another tablespace's state, but its rows mean nothing without it: there
-the file says what the schema objects were when the state was taken, for whoever reads the tables, and for the entries
-of their indexes. None of it is restored, and roles are not in it.
+This is pg_default's file. Another tablespace has no catalog, but its rows need one. So its file contains the schema
+objects of the moment of the checkpoint, for readers of the tables and for index entries. They are not restored, and
+roles are not included.
 
     {"tablespace": <OID>, "schema": [{"key": "...", "kind": "Table", "value": {...}}, ...], "rows": []}
 """
@@ -46,7 +47,7 @@ class TableName:
 
 
 class System:
-    """The schema objects, and by what their keys lie under those of one tablespace (OID)."""
+    """The schema objects, and the storage ids of one tablespace (OID)."""
 
     def __init__(self, objects: Iterable[SchemaObject], tablespace: int = DEFAULT_TABLESPACE_OID) -> None:
         self.objects: Mapping[int, SchemaObject] = {item.oid: item for item in objects}
@@ -66,12 +67,12 @@ class System:
 
     @classmethod
     def of_rows(cls, pairs: Iterable[tuple[bytes, bytes]], tablespace: int = DEFAULT_TABLESPACE_OID) -> System:
-        """From the rows of the system tables; others among the pairs are passed over."""
+        """Makes a System from rows of the system tables. Other pairs are ignored."""
         found = [system_rows.decode(key, value) for key, value in pairs if key[:4] in system_rows.SYSTEM_PREFIXES]
         return cls(found, tablespace)
 
     def holds(self, storage_id: int) -> bool:
-        """Whether keys of this storage id belong into this file."""
+        """Whether keys of this storage id belong in this file."""
         return storage_id < system_rows.FIRST_USER_STORAGE or storage_id in self.sequences
 
     def name_of(self, table: Table) -> TableName:
@@ -96,14 +97,15 @@ class System:
         return catalog
 
     def open_table(self, table: Table) -> OpenTable:
-        """The table's rows as columns. Making its catalog is what makes the types known that users have defined."""
+        """The conversion of the table's rows to columns. It needs the table's catalog, which defines the user-defined
+        types."""
         self.catalog_of(table)
         return OpenTable(table)
 
     # --- the file ------------------------------------------------------------------------------------------------
 
     def encode(self, pairs: Sequence[tuple[bytes, bytes]]) -> bytes:
-        """The file that keeps these pairs."""
+        """The file for these pairs."""
         content: dict[str, Any] = {"rows": [self._row(key, value) for key, value in pairs]}
         if self.tablespace != DEFAULT_TABLESPACE_OID:
             told = (item for item in self.objects.values() if not isinstance(item, Role))
@@ -128,7 +130,7 @@ class System:
 
 
 def decode(data: bytes) -> tuple[System, Pairs]:
-    """The schema objects that such a file tells of, and the pairs that it keeps. Raises XX001."""
+    """The schema objects and the pairs in such a file. Raises XX001."""
     try:
         content = orjson.loads(data)
         tablespace = content.get("tablespace", DEFAULT_TABLESPACE_OID)

@@ -1,14 +1,15 @@
-"""Writing a checkpoint, without stopping writers.
+"""Writes a checkpoint while writers continue.
 
     engine's thread     Capture.take in one turn; uploads; the manifest, last
-    one other thread    everything that reads rows and makes files (engine/checkpoint/range_files.py)
+    one other thread    reads rows and makes files (engine/checkpoint/range_files.py)
 
-A file is uploaded while the next one is made. Files are local for that long only, in a folder of their own below
-`scratch`. What fails or is cancelled leaves no manifest and removes what it has uploaded as far as the store lets it;
+A file is uploaded while the next one is made. Files are local until then, in a folder of their own below `scratch`. A
+checkpoint that fails or is cancelled leaves no manifest, and removes its uploaded files as far as the store allows.
 `manifest.leftovers` finds the rest.
 
-A *resumable* one leaves what it has uploaded, and every PARTIAL_BYTES a partial manifest of it, which the next one
-takes for a previous checkpoint: ranges that have not changed since are not written again. A whole one removes those.
+A *resumable* checkpoint keeps its uploaded files, and writes a partial manifest of them after every PARTIAL_BYTES. The
+next one treats that as a previous checkpoint, so ranges that have not changed since are not written again. A complete
+checkpoint removes the partial manifests.
 """
 
 from __future__ import annotations
@@ -49,8 +50,7 @@ OTHER_SCHEMA: Any = pa.schema([("key", pa.binary()), ("value", pa.binary())])
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """`rest`: see engine.priority.Pace.
-    `resumable`: see the module's text."""
+    """`rest`: see engine.priority.Pace. `resumable`: see the module's text."""
 
     target_rows: int = TARGET_ROWS
     target_bytes: int = TARGET_BYTES
@@ -59,7 +59,7 @@ class Options:
 
 
 class _Stopped(Exception):  # noqa: N818 - not an error: whoever waited has given up
-    """Ends the work in the thread."""
+    """Stops the work in the thread."""
 
 
 async def write_checkpoint(
@@ -74,16 +74,16 @@ async def write_checkpoint(
     progress: OnProgress | None = None,
     options: Options | None = None,
 ) -> Manifest:
-    """Writes the durable state of now as `<root>/checkpoint-<lsn>/...` and gives its manifest.
+    """Writes the present durable state as `<root>/checkpoint-<lsn>/...`, and returns its manifest.
 
     `root` is '' or a name without '/' at its end. `scratch`: an existing local directory with room for two files.
-    `mark(lsn)` tells what the changelog knows of the entry at the durable LSN; called at once. `described`: for a
-    tablespace whose catalog lies elsewhere, its OID and the schema objects of now. `previous`: the newest
-    checkpoint of the same history, which is kept as long as the new one: its files are referred to where nothing has
-    changed. If there already is a checkpoint at this LSN, that one is returned.
+    `mark(lsn)` returns the changelog's data on the entry at the durable LSN, and is called at once. `described`: for a
+    tablespace whose catalog is in another tablespace, its OID and the present schema objects. `previous`: the newest
+    checkpoint of the same history. It must be kept as long as the new one, which reuses its files for unchanged ranges.
+    If a checkpoint at this LSN exists, it is returned.
 
-    Raises 55000 if there is one of another history. Errors of `files` pass through. Cancelling is safe at any time: it
-    leaves no manifest, or (at the very end) a whole checkpoint.
+    Raises 55000 if one of another history exists. Errors of `files` pass through. The call may be cancelled at any
+    time: then there is no manifest or (at the very end) a complete checkpoint.
     """
     return await _Writer(store, files, root, scratch, described, previous, progress, options or Options()).run(mark)
 
@@ -161,7 +161,7 @@ class _Writer:
             self._thread.close()
 
     async def _existing(self, entry: EntryMark) -> Manifest | None:
-        """The checkpoint at this LSN, if there is one already."""
+        """The checkpoint at this LSN, or None."""
         name = self._root + manifests.manifest_name(self._folder)
         async for info in self._files.list(f"{self._root}{self._folder}/"):
             if info.name == name:
@@ -212,7 +212,7 @@ class _Writer:
     # --- going on from what was broken off -----------------------------------------------------------------------
 
     async def _take_over_partials(self) -> None:
-        """What attempts that were broken off have written, the newest last."""
+        """The manifests of interrupted attempts, newest last."""
         found = []
         async for info in self._files.list(self._root):
             name = info.name.removeprefix(self._root)
@@ -226,7 +226,7 @@ class _Writer:
         self._partials += found
 
     async def _remember(self, entry: TableEntry) -> None:
-        """Now and then, what is written so far; `entry` of the table at work."""
+        """Writes a partial manifest now and then. `entry`: of the table in progress."""
         if not self._options.resumable or self._bytes - self._partial_bytes < PARTIAL_BYTES:
             return
         self._partial_bytes = self._bytes
@@ -237,7 +237,7 @@ class _Writer:
         await self._files.put(self._root + name, manifests.encode(made))
 
     def _read_system(self) -> tuple[System, Pairs, list[int]]:
-        """The schema objects; every pair for the catalog's file; the storage ids that nobody owns."""
+        """The schema objects, every pair for the catalog's file, and the storage ids without an owner."""
         capture = self._capture
         ids = capture.storage_ids()
         reserved = System(())
@@ -279,7 +279,7 @@ class _Writer:
         return _table_entry(opened, name, entries)
 
     async def _plan(self, table: OpenTable) -> list[Rewrite | RangeFile]:
-        """What is to be written, and what is taken over from the previous checkpoint."""
+        """The ranges to write, and those to reuse from the previous checkpoint."""
         options = self._options
         old, lsn = self._previous.get(table.table.oid, (None, 0))
         if old is None or not old.files or old.shape != table.shape or not await self._all_there(old):
@@ -291,7 +291,7 @@ class _Writer:
         return plan(found, options.target_rows, options.target_bytes)
 
     async def _all_there(self, table: TableEntry) -> bool:
-        """Whether the files of the previous checkpoint are in the store, in their sizes."""
+        """Whether all files of the previous checkpoint are in the store, with their sizes."""
         for item in table.files:
             for file in (item.file, item.exact):
                 if file is not None:
@@ -304,7 +304,7 @@ class _Writer:
         return True
 
     async def _write_others(self, local: str, others: list[int]) -> tuple[StoredFile | None, int]:
-        """Keys of storage ids that the catalog does not know, as they are."""
+        """Writes the keys of storage ids that the catalog does not have, unchanged."""
         if not others:
             return None, 0
         path = os.path.join(local, "other")
@@ -339,7 +339,7 @@ class _Writer:
     # --- the store -----------------------------------------------------------------------------------------------
 
     async def _put_range(self, made: Made, name: str) -> RangeFile:
-        """Uploads behind the caller's back; the one before has to be done."""
+        """Uploads a range in the background, after the previous upload has ended."""
         entry = made.entry
         file = replace(entry.file, name=f"{name}.parquet")
         exact = None if entry.exact is None else replace(entry.exact, name=f"{name}.exact")
@@ -367,8 +367,8 @@ class _Writer:
                 upload.cancel()
 
     async def _publish(self, made: Manifest) -> Manifest:
-        """Puts the manifest. When that has begun, nothing is removed any more unless it is sure to have failed: a
-        checkpoint that has lost its files must not be found."""
+        """Puts the manifest. After that has started, nothing is removed unless it has surely failed, because a
+        checkpoint without its files must not be found."""
         name, data = self._root + made.name(), manifests.encode(made)
         uploaded, self._uploaded = self._uploaded, []
         try:
@@ -387,12 +387,12 @@ class _Writer:
         return made
 
     def _check_history(self, found: Manifest, entry_hash: str) -> None:
-        """Raises 55000 if a checkpoint at our LSN is of another tablespace, or of another history of ours."""
+        """Raises 55000 if the checkpoint at this LSN belongs to another tablespace or another history."""
         if found.tablespace != self._capture.tablespace.hex() or found.entry_hash != entry_hash:
             raise SqlError("55000", f"there is a checkpoint of another history at LSN {found.lsn}")
 
     async def _clean_up(self) -> None:
-        """Removes what was uploaded, as far as the store lets us."""
+        """Removes the uploaded files, as far as the store allows."""
         if self._upload is not None:
             self._upload.cancel()
             await asyncio.wait([self._upload])
@@ -409,7 +409,7 @@ def _next(items: Iterator[Any]) -> Any:
 
 
 def _table_entry(opened: OpenTable, name: TableName, entries: Sequence[RangeFile]) -> TableEntry:
-    """A table as the manifest has it, with these ranges."""
+    """A table's entry in the manifest, with these ranges."""
     table = opened.table
     files = tuple(replace(entry, low="") if place == 0 else entry for place, entry in enumerate(entries))
     return TableEntry(

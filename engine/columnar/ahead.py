@@ -4,9 +4,10 @@ the worker has saved.
 The first analytic query of a table waits until the worker has built it, half a second for a million rows, and whoever
 fills a table mostly reads it next. So a table that a commit fills in bulk (COPY and large INSERTs into one that was
 empty) is announced to the worker just before: empty it costs nothing, and the bulk run's file comes to it as any other
-change does, within a second and behind everybody else's back (feed.py). That is half the work of reading it from LMDB.
+change does, within a second and behind everybody else's back (feed.py). That is half the work of reading it from LMDB,
+and of a large run the worker has the columns by then (drafts.py).
 
-Only where the worker runs already, because somebody asks analytic queries.
+Only where the worker runs already, because somebody asks analytic queries, or because a large load has started it.
 
 What the worker finds in its file when it starts is brought up to now at once, and so are tables whose storage parameter
 `columnar` is `on`: a table after another, so that what a query asks for comes between them. A table with `off` is built
@@ -70,6 +71,7 @@ class BackgroundBuild:
         """Tables have changed, or are new."""
         for item in changes.values():
             if isinstance(item, Table):
+                self._worker.has_copy(item)  # columns that have come or gone do so in the worker
                 if columnar_of(item) == "on":
                     self.add((item,))
                 elif columnar_of(item) == "off":
@@ -117,3 +119,4 @@ def announce(worker: WorkerClient, store: AnyStore, catalog: Catalog, runs: Sequ
             low, high = prefix_range(storage_prefix(table.storage_id))
             if next(store.of(table.storage_id).current.scan(low, high), None) is None:
                 worker.build_ahead(table)
+    worker.drafts.expect(runs)

@@ -24,16 +24,10 @@ import contextlib
 import itertools
 import logging
 import os
-import shutil
-import socket
-import subprocess
-import sys
-import time
 from collections import deque
-from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Generator, Iterable, Mapping, Sequence
 from dataclasses import asdict, astuple
 from functools import partial
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from catalog.clock import now
@@ -41,16 +35,16 @@ from catalog.errors import SqlError
 from catalog.functions.duckdb_errors import sql_error_call
 from catalog.memory import UNLIMITED
 from catalog.schema import Table, VirtualTable
-from catalog.stillness import LOOK_SECONDS, Stillness
 from engine.columnar import frames
 from engine.columnar.ahead import BackgroundBuild, columnar_of
 from engine.columnar.descriptions import describe_table
+from engine.columnar.drafts import Drafts
 from engine.columnar.feed import PUSH_LSNS, PUSH_SECONDS, FedTable, Feed
-from engine.columnar.frame_protocol import FrameProtocol
 from engine.columnar.frames import Buffer, Header
 from engine.columnar.interface import ColumnarEngine, ColumnarQuery, RowEncoding, VirtualContent
 from engine.columnar.literals import fill
 from engine.columnar.request import Request
+from engine.columnar.reshape import reshape_commands
 from engine.columnar.result_streams import (
     ALONE_PATIENCE,
     OPENING_PAUSE,
@@ -58,14 +52,13 @@ from engine.columnar.result_streams import (
     RowStream,
     Stream,
     WorkerLoss,
-    WorkerUnavailable,
 )
 from engine.columnar.watch import Watch
 from engine.columnar.worker.calls import LOST
 from engine.columnar.worker.keys import KeyPlan
 from engine.columnar.worker_answers import Hearing
+from engine.columnar.worker_process import WorkerProcess
 from engine.columnar.worker_report import REASONS, WAITING, ColumnsWork, CopyStatus, WorkerReport, WorkerStatus
-from engine.priority import beside
 from engine.storage.columns import ShapedArray
 from engine.storage.stores import Stores, not_here
 
@@ -77,16 +70,9 @@ log = logging.getLogger("shoal.columnar")
 
 UNSENT_LIMIT = 64 << 20  # bytes of deltas that the worker has not yet applied, before unasked ones wait
 LOADING_PATIENCE = 20.0  # seconds for which a table that found no memory waits for queries under way to end
-COLUMNS_FILE = "columns.duckdb"
 SAVE_AT_END_SECONDS = 20.0
 ASKED = 1  # the number of a save that the engine asks for
-BROKEN_SECONDS = 30.0  # for which a worker does not save where the one before it has failed; twice that after two...
-MOST_BROKEN_SECONDS = 600.0
-USELESS = 2  # workers in a row that ended before they had done anything, from which on the file is not used again
 VERSIONS_KEPT = 4  # contents of one virtual table that the worker keeps
-START_SECONDS = 60.0
-STARTS = 2  # how often a worker is started that ends, or does nothing, before it is ready
-_PACKAGES = str(Path(__file__).resolve().parents[2])  # where `engine` and `catalog` are imported from
 
 
 class WorkerClient(ColumnarEngine):
@@ -109,50 +95,46 @@ class WorkerClient(ColumnarEngine):
         keep: bool = True,
     ) -> None:
         self.directory = directory
-        self.spill_directory = os.path.join(directory, "spill")
-        self._keep = keep
+        threads = threads or os.cpu_count() or 1
+        self._process = WorkerProcess(
+            directory,
+            memory_limit,
+            threads,
+            spill,
+            keep,
+            receive=self._receive,
+            on_start=self._take_up,
+            on_loss=self._note_loss,
+            on_exit=self._forget_readers,
+        )
+        self.spill_directory = self._process.spill_directory
         self.in_file: set[int] = set()
         """Storage ids of the tables that the file had when the worker started, and that are not loaded."""
         self.stored_tables: Callable[[], Iterable[Table]] | None = None
         """What tables there are."""
         self.background = BackgroundBuild(self)
         self.report = WorkerReport(self.columns_path, self.spill_directory)
-        self._memory_limit = memory_limit
-        self._threads = threads or os.cpu_count() or 1
-        self._spill = spill
         self.virtual_content = virtual_content
-        self._feed = Feed(store, self._keep_run)
-        self._process: subprocess.Popen[bytes] | None = None
-        self._ended: asyncio.Future[int] | None = None  # the last worker's exit
-        self._frames: FrameProtocol | None = None
-        self._starting: asyncio.Task[None] | None = None
-        self._ready: asyncio.Future[None] | None = None
+        self.drafts = Drafts(self.spill_directory, self._write, lambda: self.running, self.start)
+        self._feed = self.drafts.feed = Feed(store, self.drafts)
+        self._settling: Generator[None, None, None] | None = None  # of the feed: what is left of it
         self._loads: dict[int, asyncio.Future[None]] = {}
         self._streams: dict[int, Stream] = {}
         self._hearing = Hearing(self._ask, partial(self._replace, "does not answer"))
         self._sent: set[int] = set()  # tables that the worker was sent to load, and has not
         self._blocked = 0  # how many wait for it to read
         self._watch = Watch(self._is_under_way, self._is_due, partial(self._replace, "does nothing"))
-        self._watchers: frozenset[int] = frozenset()  # threads of the worker that only read or look after others
         self._identifiers = itertools.count(1)
         self._versions: dict[int, dict[object, str]] = {}
         self._version_names = itertools.count(1)
-        self._run_names = itertools.count(1)
         self._unapplied = 0
         self._push_timer: asyncio.TimerHandle | None = None
         self._saved: asyncio.Future[None] | None = None
-        self._save_after = 0.0  # on the monotonic clock
-        self._broken_seconds = BROKEN_SECONDS
-        self._useless = 0  # workers in a row that have ended before they had answered anything
-        self._reason = ""  # for which the worker has said that it ends
-        self._closed = False
         store.on_durable(self._durable)
-        self._beside = contextlib.ExitStack()
 
     @property
     def status(self) -> WorkerStatus:
-        running = self._process is not None and self._process.poll() is None
-        pid = self._process.pid if self._process is not None and running else 0
+        pid = self._process.pid
         feed = self._feed
         return WorkerStatus(pid, len(feed.tables), len(self._streams), feed.behind, feed.late_since, self._unapplied)
 
@@ -177,7 +159,7 @@ class WorkerClient(ColumnarEngine):
     @property
     def running(self) -> bool:
         """Whether the worker takes requests without being started for them."""
-        return self._frames is not None and self._starting is None
+        return self._process.running
 
     # ---- several tablespaces --------------------------------------------------------------------------------------
 
@@ -281,6 +263,8 @@ class WorkerClient(ColumnarEngine):
         relations: dict[str, str] = {}
         buffers: list[Buffer] = []
         overlays: list[list[object]] = []
+        if len(query.tables) > 1:
+            self._feed.collect(*(self._feed.tables[table.storage_id] for table in query.tables))
         for table in query.tables:
             fed = self._feed.tables[table.storage_id]
             whole = query.whole and table.storage_id in query.arrays
@@ -328,7 +312,7 @@ class WorkerClient(ColumnarEngine):
         if request.encoding is not None:
             header["encoding"] = _encoding_header(query, request.encoding)
         self._write(header, buffers)
-        self._watch.begin(self.process_id or 0, self._watchers)
+        self._watch.begin(self.process_id or 0, self._process.watchers)
 
     def _merge(self, table: Table, name: str) -> str:
         """The plain table without the overlay's keys, and the overlay's rows."""
@@ -386,14 +370,13 @@ class WorkerClient(ColumnarEngine):
 
     def _replace(self, why: str) -> None:
         log.warning("the analytic worker %s: another one is started", why)
-        if self._frames is not None and self._frames.transport is not None:
-            self._frames.transport.abort()
+        self._process.abort()
 
     # ---- tables ---------------------------------------------------------------------------------------------------
 
     async def start_if_wanted(self) -> None:
         """Starts the worker where it has saved tables, or is to have some. Raises 57P02."""
-        saved = self._keep and os.path.exists(self.columns_path)
+        saved = self._process.keep and os.path.exists(self.columns_path)
         if saved or any(columnar_of(table) == "on" for table in (self.stored_tables or tuple)()):
             await self.start()
 
@@ -428,17 +411,19 @@ class WorkerClient(ColumnarEngine):
 
     def _has(self, table: Table) -> bool:
         fed = self._feed.tables.get(table.storage_id)
-        if fed is None or not fed.ready or not fed.serves(table):
+        if fed is None or not fed.ready:
             return False
-        if len(table.layouts) > len(fed.table.layouts):
-            if [c.number for c in table.columns] != [c.number for c in fed.table.columns]:
-                return False
-            fed.table = table
-            self._write({"op": "describe", "table": describe_table(table)})
+        if len(table.layouts) <= len(fed.table.layouts):
+            return fed.serves(table)
+        description = describe_table(table)
+        if reshape_commands(describe_table(fed.table), description) is None:
+            return False
+        fed.table = table
+        self._write({"op": "describe", "table": description})
         return True
 
     def has_copy(self, table: Table) -> bool:
-        """Whether the worker has the table, with all its columns."""
+        """Whether the worker has the table, with all its columns, those included that it is told to add."""
         return self.running and self._has(table)
 
     def build_ahead(self, table: Table) -> None:
@@ -474,14 +459,14 @@ class WorkerClient(ColumnarEngine):
 
     def _is_kept(self, table: Table, bases: Sequence[int]) -> bool:
         """Whether the table is to outlive the worker. One that leans on others changes with them: it is built anew."""
-        return self._keep and not bases and columnar_of(table) != "off"
+        return self._process.keep and not bases and columnar_of(table) != "off"
 
     def _load_flushed(self, future: asyncio.Future[None], load: frames.Header) -> None:
         """The worker may have ended meanwhile: then whoever waits knows."""
-        if not future.done() and self._frames is not None:
+        if not future.done() and self._process.frames is not None:
             self._write(load)
             self._sent.add(load["table"]["storage_id"])
-            self._watch.begin(self.process_id or 0, self._watchers)
+            self._watch.begin(self.process_id or 0, self._process.watchers)
 
     def _load_failed(self, storage_id: int, error: SqlError) -> None:
         self._feed.forget(storage_id)
@@ -496,7 +481,7 @@ class WorkerClient(ColumnarEngine):
         if fed is None:
             with contextlib.suppress(SqlError):  # its tablespace is not here
                 self._feed.store.of(storage_id).forget_keys(storage_id)
-            if storage_id in self.in_file and self._frames is not None:
+            if storage_id in self.in_file and self._process.frames is not None:
                 self.in_file.discard(storage_id)
                 self._write({"op": "drop", "storage_id": storage_id})
             return
@@ -507,34 +492,26 @@ class WorkerClient(ColumnarEngine):
             self._feed.forget(storage_id)
             self._write({"op": "drop", "storage_id": storage_id})
 
-    def _push(self, fed: FedTable) -> None:
-        """Sends what the worker's table lacks; the last message says which LSN it has reached with it."""
-        runs, changes = self._feed.delta(fed)
+    def _push(self, fed: FedTable, whole: bool = True) -> None:
+        """Sends what the worker's table lacks; the last message says which LSN it has reached with it. What nobody
+        waits for need not be sent as a whole."""
+        runs, changes = self._feed.delta(fed, whole)
         storage_id = fed.table.storage_id
         messages: list[tuple[Header, list[Buffer]]] = [
-            ({"op": "run", "storage_id": storage_id, "path": path}, []) for path in runs
+            ({"op": "run", "storage_id": storage_id, "path": kept.path, "draft": kept.draft}, []) for kept in runs
         ]
         for part in frames.portions(changes):
             buffers = frames.encode_pairs(part)
             self._unapplied += sum(memoryview(buffer).nbytes for buffer in buffers)
             messages.append(({"op": "apply", "storage_id": storage_id}, buffers))
-        if messages:
+        if messages and not fed.pending:
             messages[-1][0]["reached"] = fed.reached
         for header, buffers in messages:
             self._write(header, buffers)
 
-    def _keep_run(self, path: str) -> str | None:
-        """A second name for a bulk run's file, in the worker's directory; the worker removes it."""
-        kept = os.path.join(self.spill_directory, f"run-{next(self._run_names)}")
-        try:
-            os.link(path, kept)
-        except OSError:  # merged and removed meanwhile, or another file system: its keys go one by one
-            return None
-        return kept
-
     def _durable(self, lsn: int) -> None:
         """Keeps the feed's hold young without being asked by a query: soon after many commits, a second after few."""
-        if self._frames is None or not self._feed.tables:
+        if self._process.frames is None or not self._feed.tables:
             return
         if self._feed.behind >= PUSH_LSNS:
             self._push_all()
@@ -547,18 +524,34 @@ class WorkerClient(ColumnarEngine):
 
     def _push_late(self) -> None:
         self._push_timer = None
-        if self._frames is not None:
+        if self._process.frames is not None:
             self._push_all()
 
     def _push_all(self) -> None:
-        self._push_next(deque(self._feed.settle()))
+        if self._settling is None:
+            self._settling = self._feed.settle()
+            self._settle_next()
+
+    def _settle_next(self) -> None:
+        """A few thousand changed keys in a turn of the loop; then what is to be sent."""
+        if self._settling is None:
+            return
+        settling, self._settling = self._settling, None
+        if next(settling, self) is None:
+            self._settling = settling
+            asyncio.get_running_loop().call_soon(self._settle_next)
+            return
+        self.drafts.discard_overdue()
+        self._push_next(deque(self._feed.due))
 
     def _push_next(self, due: deque[FedTable]) -> None:
         """One table in a turn of the loop: others get theirs meanwhile."""
-        if due and self._frames is not None and self._unapplied < UNSENT_LIMIT:
+        if due and self._process.frames is not None and self._unapplied < UNSENT_LIMIT:
             fed = due.popleft()
             if self._feed.tables.get(fed.table.storage_id) is fed:
-                self._push(fed)
+                self._push(fed, whole=False)
+                if fed.pending:
+                    due.append(fed)
             if due:
                 asyncio.get_running_loop().call_soon(self._push_next, due)
 
@@ -566,148 +559,38 @@ class WorkerClient(ColumnarEngine):
 
     async def start(self) -> None:
         """Starts the worker if it is not running. Raises 57P02 if it cannot be started."""
-        if self._closed:
-            raise WorkerUnavailable("the analytic worker has been shut down")
-        if self._frames is not None and self._starting is None:
-            if not self._frames.writable.is_set():
-                await self._writable(self._frames.writable)
-            if self._frames is not None:
-                return
-        if self._starting is None:
-            self._starting = asyncio.get_running_loop().create_task(self._start())
-        starting = self._starting
-        try:
-            await asyncio.shield(starting)
-        except asyncio.CancelledError:
-            if self._closed and starting.cancelled():
-                raise WorkerUnavailable("the analytic worker has been shut down") from None
-            raise
+        process = self._process
+        process.check_open()
+        if process.running and process.frames is not None and not process.frames.writable.is_set():
+            await self._writable(process.frames.writable)
+        await process.start()
 
     async def _writable(self, writable: asyncio.Event) -> None:
         """Waits until the worker has read most of what it was sent."""
         self._blocked += 1
-        self._watch.begin(self.process_id or 0, self._watchers)
+        self._watch.begin(self.process_id or 0, self._process.watchers)
         try:
             await writable.wait()
         finally:
             self._blocked -= 1
 
-    async def _start(self) -> None:
-        try:
-            for left in reversed(range(STARTS)):
-                try:
-                    await self._start_once()
-                    return
-                except (OSError, TimeoutError, WorkerLoss) as error:
-                    if not left or isinstance(error, TimeoutError):
-                        raise WorkerUnavailable("the analytic worker process cannot be started", str(error)) from error
-                while self._frames is not None:  # its end is not to be taken for the next one's
-                    await asyncio.sleep(0)
-        finally:
-            self._starting = None
-
-    async def _start_once(self) -> None:
-        try:
-            loop = asyncio.get_running_loop()
-            ours, theirs = socket.socketpair()
-            for end in (ours, theirs):
-                for option in (socket.SO_SNDBUF, socket.SO_RCVBUF):
-                    end.setsockopt(socket.SOL_SOCKET, option, 1 << 20)
-            if self._ended is not None:
-                await self._ended  # the file is that one's for as long as it is there
-            self._clear_directory()
-            if self._useless >= USELESS:
-                log.warning("the columns are built again: %s workers in a row have ended by what was saved", USELESS)
-                self._useless = 0
-                with contextlib.suppress(FileNotFoundError):
-                    os.unlink(self.columns_path)
-            for path in (self.directory, self.spill_directory):
-                os.makedirs(path, mode=0o700, exist_ok=True)
-            self._ready = loop.create_future()
-            with theirs:
-                self._process = process = self._spawn(theirs.fileno())
-            _, self._frames = await loop.create_connection(
-                lambda: FrameProtocol(self._receive, self._note_loss), sock=ours
-            )
-            await self._until_ready(self._ready, process.pid)
-            if self.stored_tables is not None:
-                self.background.take_up(self.stored_tables(), sorted(self.in_file))
-        except BaseException:  # a cancelled start leaves no process either
-            if self._ready is not None:
-                self._ready.cancel()
-            if self._frames is not None and self._frames.transport is not None:
-                self._frames.transport.abort()
-            elif self._process is not None:
-                self._note_loss()
-            raise
-
-    def _clear_directory(self) -> None:
-        """Takes away all but the file with the tables."""
-        with contextlib.suppress(FileNotFoundError), os.scandir(self.directory) as entries:
-            for entry in entries:
-                if entry.is_dir(follow_symlinks=False):
-                    shutil.rmtree(entry.path, ignore_errors=True)
-                elif not (self._keep and entry.name == COLUMNS_FILE):
-                    os.unlink(entry.path)
+    def _take_up(self) -> None:
+        """The worker is there."""
+        if self.stored_tables is not None:
+            self.background.take_up(self.stored_tables(), sorted(self.in_file))
 
     @property
     def columns_path(self) -> str:
         """The file in which tables outlive the worker."""
-        return os.path.join(self.directory, COLUMNS_FILE)
-
-    async def _until_ready(self, ready: asyncio.Future[None], pid: int) -> None:
-        """Raises TimeoutError where it takes too long, WorkerLoss where nothing is done."""
-        watch = Stillness(pid)
-        async with asyncio.timeout(START_SECONDS):
-            while not ready.done():
-                await asyncio.wait((ready,), timeout=LOOK_SECONDS)
-                if not ready.done() and watch.lasts():
-                    raise WorkerLoss
-            await ready
-
-    def _spawn(self, descriptor: int) -> subprocess.Popen[bytes]:
-        environment = {
-            "PATH": os.environ.get("PATH", ""),
-            "LANG": "C.UTF-8",
-            "PYTHONPATH": _PACKAGES,
-            # One allocator and few arenas, so that the limit on memory means what it says.
-            "ARROW_DEFAULT_MEMORY_POOL": "system",
-            "MALLOC_ARENA_MAX": "4",
-            "OPENBLAS_NUM_THREADS": "1",
-            "OMP_NUM_THREADS": "1",
-        }
-        command = [
-            *(sys.executable, "-P", "-m", "engine.columnar.worker"),
-            *("--fd", str(descriptor)),
-            *("--memory-limit", str(self._memory_limit)),
-            *("--threads", str(self._threads)),
-            *("--spill-directory", self.spill_directory),
-            *("--spill", str(self._spill)),
-        ]
-        if self._keep:
-            command += ["--columns", self.columns_path]
-            command += ["--save-after", str(max(self._save_after - time.monotonic(), 0.0))]
-        process = subprocess.Popen(
-            command,
-            stdin=subprocess.PIPE,  # its end ends the worker, whatever that does: engine/columnar/worker/sandbox.py
-            stdout=subprocess.DEVNULL,
-            pass_fds=(descriptor,),
-            env=environment,
-            cwd=self.spill_directory,
-            start_new_session=True,
-        )
-        self._beside.enter_context(beside(process.pid))
-        return process
+        return self._process.columns_path
 
     @property
     def process_id(self) -> int | None:
         """The worker's process id; None while there is none."""
-        return self._process.pid if self._process is not None and self._frames is not None else None
+        return self._process.process_id
 
     def _write(self, header: Header, buffers: Sequence[Buffer] = ()) -> None:
-        if self._frames is None or self._frames.transport is None:
-            raise WorkerLoss
-        self._frames.transport.writelines(frames.encode(header, buffers))
+        self._process.write(header, buffers)
 
     def _receive(self, header: Header, buffers: list[memoryview]) -> None:
         operation: Any = header["op"]
@@ -717,7 +600,7 @@ class WorkerClient(ColumnarEngine):
                 stream.add(buffers[0], header["rows"])
         elif operation in ("end", "error"):
             self._hearing.note_end(header["id"])
-            self._useless = 0
+            self._process.useless = 0
             stream = self._streams.pop(header["id"], None)
             if stream is not None:
                 error: Exception | None = _error_of(header) if operation == "error" else None
@@ -726,15 +609,17 @@ class WorkerClient(ColumnarEngine):
                 crowded, opened, fatal = (
                     bool(header.get(key, key == "opened")) for key in ("crowded", "opened", "fatal")
                 )
-                if fatal and self._frames is not None and self._frames.transport is not None:
-                    self._frames.transport.abort()  # the worker ends: nothing more is sent to it
+                if fatal:
+                    self._process.abort()  # the worker ends: nothing more is sent to it
                 stream.finish(error, crowded, opened, fatal)
         elif operation == "alive":
             self._hearing.note_answer(header["id"], self.process_id or 0)
         elif operation == "applied":
             self._unapplied -= header["bytes"]
+        elif operation in ("draft_grown", "draft_lost"):
+            self.drafts.on_answer(header)
         elif operation in ("loaded", "lost"):
-            self._useless = 0
+            self._process.useless = 0
             self._table_answer(header)
         elif operation == "saved":
             for storage_id, lsn, rows, size in header["tables"]:
@@ -742,7 +627,7 @@ class WorkerClient(ColumnarEngine):
                 if fed is not None and fed.ready:  # else it is about a copy of before
                     fed.saved = lsn, rows, size
                     fed.store.note_saved(storage_id, lsn)
-            self._broken_seconds = BROKEN_SECONDS
+            self._process.note_saved()
             self.report.note_saved(header)
             self._note_save(header["id"])
         elif operation == "unsaved":
@@ -751,11 +636,10 @@ class WorkerClient(ColumnarEngine):
         elif operation == "progress":
             self.report.note_progress(header)
         elif operation in REASONS:
-            self._reason = "grown" if operation == "displaced" else operation  # it has nothing to do either
+            self._process.note_reason(operation)
             self.report.note_leave(operation, header)
-        elif operation == "ready" and self._ready is not None and not self._ready.done():
-            self._watchers, self.in_file = frozenset(header["watchers"]), set(header["tables"])
-            self._ready.set_result(None)
+        elif operation == "ready" and self._process.note_ready(header["watchers"]):
+            self.in_file = set(header["tables"])
 
     def _table_answer(self, header: Mapping[str, object]) -> None:
         storage_id: Any = header["storage_id"]
@@ -777,8 +661,7 @@ class WorkerClient(ColumnarEngine):
             self._feed.tables[storage_id].built = bool(header["built"])
             self._feed.tables[storage_id].loaded = now()
             self.report.note_loaded(header)
-            for path in self._feed.note_loaded(storage_id, lsn):
-                os.unlink(path)
+            self._feed.note_loaded(storage_id, lsn)
             self._push_soon()
             if waiting is not None and not waiting.done():
                 waiting.set_result(None)
@@ -794,45 +677,34 @@ class WorkerClient(ColumnarEngine):
                 error.detail = f'The analytic worker has no memory left for its copy of "{fed.table.name}".'
             waiting.set_exception(error)
 
-    def _note_loss(self) -> None:
-        """The socket has ended: so has the worker, or it will."""
-        self._frames = None
+    def _note_loss(self, reason: str) -> None:
+        """The worker has ended."""
         if self._push_timer is not None:
             self._push_timer.cancel()
             self._push_timer = None
         self.background.clear()
         self.report.clear()
         self.in_file.clear()
-        process, self._process = self._process, None
         self._hearing.clear()
         self._watch.clear()
         self._sent.clear()
-        if process is not None:
-            process.kill()
-            assert process.stdin is not None
-            process.stdin.close()
-            self._beside.close()
-            # It may take the kernel a moment to give its memory back: not on the event loop.
-            self._ended = asyncio.get_running_loop().run_in_executor(None, process.wait)
-            self._ended.add_done_callback(self._forget_readers)
+        if self._settling is not None:
+            self._settling.close()
+            self._settling = None
+        self.drafts.clear()
         self._feed.clear()
         self._versions.clear()
         self._unapplied = 0
-        reason, self._reason = self._reason, ""
-        if reason == "broken":
-            self._save_after = time.monotonic() + self._broken_seconds
-            self._broken_seconds = min(2 * self._broken_seconds, MOST_BROKEN_SECONDS)
-        self._useless += 1
         loads, self._loads = self._loads, {}
-        for waiting in (*loads.values(), self._ready):
-            if waiting is not None and not waiting.done():
+        for waiting in loads.values():
+            if not waiting.done():
                 waiting.set_exception(WorkerLoss(reason))
         streams, self._streams = self._streams, {}
         for stream in streams.values():
             stream.finish(WorkerLoss(reason))
         self._note_save()
 
-    def _forget_readers(self, _: asyncio.Future[int]) -> None:
+    def _forget_readers(self) -> None:
         """The worker may have been reading LMDB when it ended."""
         store = self._feed.store
         for space in store.open_spaces() if isinstance(store, Stores) else (store,):
@@ -856,19 +728,10 @@ class WorkerClient(ColumnarEngine):
 
     async def close(self) -> None:
         """Ends the worker, which saves its tables first. Queries under way end with 57P02."""
-        self._closed = True
-        if self._starting is not None:
-            self._starting.cancel()
-            await asyncio.gather(self._starting, return_exceptions=True)
-        if self._keep and self._frames is not None and self._feed.tables:
+        await self._process.stop_starts()
+        if self._process.keep and self._process.frames is not None and self._feed.tables:
             await self._save()
-        if self._frames is not None and self._frames.transport is not None:
-            self._frames.transport.abort()
-            while self._frames is not None:
-                await asyncio.sleep(0)
-        if self._ended is not None:
-            await self._ended
-        self._clear_directory()
+        await self._process.end()
 
 
 def _guard(sql: str, query: ColumnarQuery) -> str:

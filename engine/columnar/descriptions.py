@@ -1,18 +1,23 @@
-"""A table's description on its way to the worker: what its row codec needs, as JSON."""
+"""The description of a table for the worker, as JSON with everything that its row codec needs."""
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from typing import Any
 
 from catalog.schema import Column, Layout, Table
 from catalog.type_descriptions import describe, learn
+from catalog.types import element_of, lookup
 from catalog.types.base import TypeRef
+from catalog.types.collated_oids import plain
+from catalog.types.enum import EnumType
+from catalog.types.user import FIRST_USER_OID
 from engine.columnar.frames import Header
 
 
 def describe_table(table: Table, bases: Sequence[int] = ()) -> Header:
-    """What the worker must know of a table, as JSON. `bases`: the storage ids that it leans on, nearest first."""
+    """The description of a table, as JSON. `bases`: the storage ids that it is based on, nearest first."""
     return {
         "storage_id": table.storage_id,
         "bases": list(bases),
@@ -44,3 +49,24 @@ def table_of(description: Any) -> Table:
             for version, columns, references in description["layouts"]
         ),
     )
+
+
+def text_of(description: Header) -> str:
+    """A description as text, equal for tables whose stored rows become the same columns. Its types are known."""
+    parts = {name: part for name, part in description.items() if name != "bases"}
+    return json.dumps({**parts, "types": sorted(definitions(description))}, sort_keys=True)
+
+
+def definitions(description: Header) -> set[tuple[str, ...]]:
+    """The definitions of types on which it depends what columns hold. Those of enums are none of them: rows and columns
+    hold the positions of labels, and a position belongs to its label for ever (catalog/types/enum.py)."""
+    if all(_is_plain(oid) for _, oid, _, _ in description["columns"]):
+        return set()
+    return {tuple(definition) for definition in description["types"]}
+
+
+def _is_plain(oid: int) -> bool:
+    """Whether it is an enum, an array of an enum, or no type of a user and not collated."""
+    if oid < FIRST_USER_OID:
+        return plain(oid) == oid
+    return isinstance(lookup(element_of(oid) or oid), EnumType)

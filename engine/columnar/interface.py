@@ -1,15 +1,16 @@
-"""The columnar path as the session sees it, and the words that the parts of it exchange.
+"""The columnar path as the session sees it, and the types that its parts share.
 
-generate/     Query -> `ColumnarQuery`: DuckDB SQL over internal table names, plus what it reads
-feed.py       which changes each loaded table still lacks, collected from every commit
-client.py     the engine's side of the worker: brings tables up to date, sends queries, streams results
-worker/       the process: DuckDB, its tables, the encoder of results. Talks to client.py by frames over a socket pair
+    generate/     Query -> `ColumnarQuery`: DuckDB SQL over internal table names, and the tables that it reads
+    feed.py       the changes that each loaded table lacks, collected from every commit
+    client.py     the engine's side of the worker: updates tables, sends queries, streams results
+    worker/       the process: DuckDB, its tables, the encoder of results. It exchanges frames with client.py over a
+                  socket pair
 
-Names inside DuckDB: a stored table is `t<storage_id>`, its columns `c<attnum>`, its hidden row number `r`; a virtual
-table is `v<oid>`, with columns `c<attnum>` too. A query names both through placeholders, `{t<storage_id>}` and
-`{v<oid>}`, so that the client can put the plain table there or, for a transaction with own writes or an old snapshot, a
-merged view of it, and the version of a virtual table that this query is to see. A placeholder stands where a table name
-may stand, and is followed by an alias (`FROM {t123} AS x`): what takes its place may be a subquery in parentheses.
+Names inside DuckDB: a stored table is `t<storage_id>`, its columns `c<attnum>`, its hidden row number `r`. A virtual
+table is `v<oid>`, with columns `c<attnum>`. A query has placeholders for tables, `{t<storage_id>}` and `{v<oid>}`. The
+client replaces them by the plain table or, for a transaction with own writes or an old snapshot, by a merged view of
+it, and for a virtual table by the version for this query. A placeholder stands where a table name may stand, and is
+followed by an alias (`FROM {t123} AS x`), because its replacement may be a subquery in parentheses.
 """
 
 from __future__ import annotations
@@ -104,7 +105,7 @@ CONTEXT_TYPES: dict[str, tuple[str, ...]] = {
 
 
 def settings_text(settings: FormatSettings) -> str:
-    """The settings as the one text that UDFs with a context get; `settings_of` reads it back."""
+    """The settings as one text, which UDFs with a context receive. `settings_of` reads it."""
     return json.dumps(list(astuple(settings)))
 
 
@@ -153,10 +154,11 @@ class ColumnarQuery:
 
 
 class ResultStream(Protocol):
-    """Rows on their way. `close` before the end (cancel, portal close) stops the query in the worker."""
+    """Encoded rows from the worker. `close` before the end (cancel, portal close) stops the query in the worker."""
 
     def __aiter__(self) -> AsyncIterator[tuple[bytes, int]]:
-        """Chunks of encoded rows, with the number of rows in each. Bounded: the worker waits for the reader."""
+        """Chunks of encoded rows, with the number of rows in each. The worker waits for the reader, so few chunks are
+        in memory."""
 
     async def close(self) -> None: ...
 
@@ -167,11 +169,11 @@ content, which is sent once; a version of None is for what only this query is to
 
 
 class BatchStream(Protocol):
-    """A result as pyarrow record batches. Close it if it is not read to its end."""
+    """A result as pyarrow record batches. Close it if you do not read it to its end."""
 
     @property
     def lsn(self) -> Lsn:
-        """The LSN as of which the query reads: rows that changed later are to be looked at again before a write."""
+        """The LSN of the query's state. Before a write, rows that changed later must be read again."""
 
     def __aiter__(self) -> AsyncIterator[object]: ...
 
@@ -190,8 +192,8 @@ class ColumnarEngine(Protocol):
         virtual: VirtualContent | None = None,
         memory: int = UNLIMITED,
     ) -> ResultStream:
-        """Runs the query as of the reader (a Transaction, or a plain snapshot) and streams encoded rows. `memory`:
-        bytes that a value which one of its functions makes may take."""
+        """Runs the query in the state of the reader (a Transaction, or a plain snapshot), and streams encoded rows.
+        `memory`: the maximum number of bytes of a value that one of its functions makes."""
 
     async def batches(
         self,
@@ -201,7 +203,7 @@ class ColumnarEngine(Protocol):
         virtual: VirtualContent | None = None,
         memory: int = UNLIMITED,
     ) -> BatchStream:
-        """The same as pyarrow record batches in DuckDB's types, for DML through the columnar path."""
+        """The result as pyarrow record batches in DuckDB's types, for DML on the columnar path."""
 
 
 @dataclass(frozen=True, slots=True)

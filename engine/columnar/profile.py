@@ -1,7 +1,7 @@
-"""What DuckDB did for a columnar query: its operators, with rows and times, for EXPLAIN (ANALYZE, VERBOSE).
+"""DuckDB's execution of a columnar query, for EXPLAIN (ANALYZE, VERBOSE): its operators, with rows and times.
 
-The worker runs the query under DuckDB's own EXPLAIN ANALYZE, beside the statement itself and as of the same snapshot,
-so that nothing that is measured here is in the statement's time. Tables and columns have their SQL names in scans.
+The worker runs the query again under DuckDB's own EXPLAIN ANALYZE, in addition to the statement and on the same
+snapshot. So the measurement does not change the statement's time. Scans show the SQL names of tables and columns.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _STORED = re.compile(r"\bt([0-9]+)\Z")
 
 @dataclass(frozen=True, slots=True)
 class Operator:
-    """One operator of DuckDB: what it is, what it says of itself, what it gave, and how long it took by itself."""
+    """One operator of DuckDB: its kind, its description, its rows, and its own time."""
 
     name: str
     details: tuple[tuple[str, str], ...]
@@ -40,7 +40,8 @@ class Operator:
 
 @dataclass(slots=True)
 class Profile:
-    """What EXPLAIN asks a portal for: `operators` are there once it has run in columns. `seconds`: what that took."""
+    """The profile of a portal for EXPLAIN. `operators` are set if it has run on the columnar path. `seconds`: the time
+    of the profile."""
 
     operators: list[Operator] = field(default_factory=list)
     seconds: float = 0.0
@@ -54,7 +55,7 @@ class Profile:
         virtual: VirtualContent,
         memory: int,
     ) -> None:
-        """Runs the query for its profile. What fails here fails in the statement, or is of no interest."""
+        """Runs the query for its profile. Errors are ignored, because the statement itself reports them."""
         began = time.perf_counter()
         asked = replace(
             query,
@@ -80,7 +81,7 @@ def _first_text(batch: Any) -> str:
 
 
 def read_profile(text: str, tables: Sequence[Table] = ()) -> list[Operator]:
-    """The operators at the top of DuckDB's JSON."""
+    """The top operators in DuckDB's JSON."""
     found = orjson.loads(text)
     names = {table.storage_id: table for table in tables}
     return [item for part in found.get("operator", ()) for item in _operators(part, names)]
@@ -113,7 +114,7 @@ def _show_detail(value: Any, table: Table | None) -> str:
 
 
 def operator_lines(operators: Sequence[Operator], depth: int = 1) -> list[str]:
-    """As lines in the style of PostgreSQL's plans."""
+    """The operators as lines in the style of PostgreSQL's plans."""
     lines: list[str] = []
     for item in operators:
         margin = " " * (depth * 6 - 4)
@@ -124,7 +125,7 @@ def operator_lines(operators: Sequence[Operator], depth: int = 1) -> list[str]:
 
 
 def operator_tree(operators: Sequence[Operator]) -> list[dict[str, object]]:
-    """As nested Plans for the other formats."""
+    """The operators as nested Plans for the other formats."""
     found: list[dict[str, object]] = []
     for item in operators:
         node: dict[str, object] = {"Node Type": item.name, **dict(item.details)}

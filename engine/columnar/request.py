@@ -1,4 +1,4 @@
-"""A query as its client has it, so that it can be sent again, in another form too."""
+"""A query in the form that the client needs to send it again, also with other forms of values."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from engine.storage.columns import ShapedArray
 
 @dataclass(slots=True)
 class Request:
-    """What a query is made of, so that it can be made again."""
+    """The parts of a query."""
 
     query: ColumnarQuery
     values: Sequence[object]
@@ -28,14 +28,13 @@ class Request:
     rows: Sequence[Buffer] | None = None  # in place of the table's: pairs as frames.encode_pairs makes them
 
     def write_parameters(self) -> None:
-        """Makes SQL of the values. Raises 0A000 for what the types of the parameters cannot hold."""
+        """Converts the values to SQL. Raises 0A000 for a value that its DuckDB type cannot hold."""
         wanted = self.query.parameters
         self.parameters = tuple(literal(value, kind) for value, (_, kind) in zip(self.values, wanted, strict=True))
 
     def turn(self, error: SqlError) -> bool:
-        """Puts the form of the query in place in which it does not meet this error: that reads arrays of any shape, or
-        has numerics of any number of digits. False if there is none: it is made under settings that nobody knows, or
-        needs values that were not computed."""
+        """Changes the query to a form that avoids this error: a form for arrays of any shape, or for numerics of any
+        number of digits. False if there is none, because the settings are unknown or values were not computed."""
         query = self.query
         make = {ShapedArray.MESSAGE: query.in_whole, TOO_MANY_DIGITS: query.in_digits}.get(error.message)
         if make is None:

@@ -1,7 +1,7 @@
-"""Results of analytic queries on their way from the worker, and which of them are sent again.
+"""Results of analytic queries from the worker, and retries of queries.
 
-A query runs again if nothing of its result had come: where the worker was lost, had no memory left beside other
-queries, met an array that is no LIST, or failed by its own plan.
+A query runs again if none of its result has arrived and one of these happens: the worker was lost, it had no memory
+beside other queries, it met an array that is not a LIST, or its own plan failed.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ CREDIT_BYTES = 256 << 10
 
 
 class StreamSource(Protocol):
-    """Where streams come from: WorkerClient."""
+    """The source of streams: WorkerClient."""
 
     async def send(self, stream: Stream) -> None: ...
 
@@ -38,31 +38,31 @@ class StreamSource(Protocol):
 
 
 class WorkerUnavailable(SqlError):  # noqa: N818 - named for what is the matter
-    """There is no worker to run a query (57P02): it cannot be started, or has died under it."""
+    """No worker can run a query (57P02): it cannot be started, or has ended during the query."""
 
     def __init__(self, message: str, detail: str | None = None) -> None:
         super().__init__("57P02", message, detail=detail)
 
 
 class WorkerLoss(Exception):  # noqa: N818 - not an error of the statement's yet
-    """The worker is gone. `reason`: "full", it had too much in memory; "grown", so it had while it had nothing to do,
-    before it had read the query; "" for any other."""
+    """The worker has ended. `reason`: "full" for too much memory; "grown" for too much memory while it was idle, before
+    it had read the query; "" for any other."""
 
     def __init__(self, reason: str = "") -> None:
         super().__init__()
         self.reason = reason
 
     def error(self, what: str) -> SqlError:
-        """What the client is told where nothing is tried again."""
+        """The error for the client when the query is not retried."""
         if self.reason == "full":
             return memory_error("The analytic worker reached its memory limit and has been restarted.")
         return WorkerUnavailable(f"the analytic worker process has ended while it {what}")
 
 
 class Stream:
-    """One result under way: at most the worker's window of chunks waits here.
+    """One result. At most the worker's window of chunks waits here.
 
-    `lsn` is the LSN as of which the query reads; it is final once the first chunk has come.
+    `lsn` is the LSN of the query's state. It is final when the first chunk has arrived.
     """
 
     def __init__(self, client: StreamSource, request: Request) -> None:
@@ -92,7 +92,7 @@ class Stream:
 
     @property
     def waits(self) -> bool:
-        """Whether somebody waits for the next chunk."""
+        """Whether a reader waits for the next chunk."""
         return self._waiter is not None
 
     def finish(
@@ -108,7 +108,7 @@ class Stream:
             self._waiter.set_result(None)
 
     async def take(self) -> tuple[memoryview, int] | None:
-        """The next chunk, None at the end. Raises the query's error."""
+        """The next chunk, or None at the end. Raises the query's error."""
         while not self._chunks:
             if self._taken:
                 self._client.give_credit(self, self._taken)
@@ -131,8 +131,8 @@ class Stream:
         return chunk
 
     async def _again(self, error: BaseException) -> None:
-        """Runs the query again if the worker was lost, had no memory left beside other queries, met an array that is no
-        LIST, or failed by its own plan, before anything came; raises what has happened otherwise."""
+        """Runs the query again if nothing has arrived and a retry can help (see the module's text). Raises all other
+        errors."""
         if self._fatal and not self._begun and not self.plainly:
             self.plainly = True
             await self._send_again()
@@ -174,7 +174,7 @@ class Stream:
         return now < self._opening_until
 
     async def close(self) -> None:
-        """Stops the query if it still runs. What has not been read is dropped."""
+        """Stops a running query. Chunks that were not read are dropped."""
         if not self._ended:
             self._client.cancel(self)
         self._ended = self._closed = True
@@ -183,18 +183,18 @@ class Stream:
 
 
 class _Result:
-    """What the streams of results share."""
+    """The common part of the result streams."""
 
     def __init__(self, stream: Stream) -> None:
         self._stream = stream
 
     @property
     def lsn(self) -> Lsn:
-        """The LSN as of which the query reads."""
+        """The LSN of the query's state."""
         return self._stream.lsn
 
     async def close(self) -> None:
-        """Stops the query in the worker if it still runs."""
+        """Stops a running query in the worker."""
         await self._stream.close()
 
 

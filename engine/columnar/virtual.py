@@ -1,4 +1,4 @@
-"""The content of virtual tables on its way to the worker."""
+"""The content of virtual tables in the form that the worker reads."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""The engine looks after the worker while something is under way there: catalog/stillness.py.
+"""Watches the worker while it has work (catalog/stillness.py).
 
-One that does nothing for those who wait for it is replaced, and what was under way runs in another one. A worker that
-works, and hears nobody, is another matter: worker_answers.py.
+A worker that makes no progress while sessions wait is replaced, and its queries run in the new one. worker_answers.py
+handles a worker that makes progress but does not read messages.
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ from catalog.stillness import Stillness
 
 
 class Watch:
-    """Over a worker, while anything is `under_way` there. `due`: whether somebody waits for it, and it for nobody.
-    `replace`: puts another worker in its place."""
+    """Watches a worker while work is `under_way`. `due`: whether a session waits for the worker, and the worker for no
+    session. `replace`: replaces the worker."""
 
     def __init__(self, under_way: Callable[[], bool], due: Callable[[], bool], replace: Callable[[], None]) -> None:
         self._under_way = under_way
@@ -24,12 +24,12 @@ class Watch:
         self._timer: asyncio.TimerHandle | None = None
 
     def begin(self, pid: int, watchers: Set[int]) -> None:
-        """Something is under way."""
+        """Called when work starts."""
         if self._timer is None:
             self._later(Stillness(pid, watchers))
 
     def clear(self) -> None:
-        """The worker is gone."""
+        """Called when the worker has ended."""
         timer, self._timer = self._timer, None
         if timer is not None:
             timer.cancel()

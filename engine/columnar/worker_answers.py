@@ -1,13 +1,13 @@
-"""Whether the worker hears.
+"""Replaces a worker that does not answer messages.
 
-Its reading thread answers at once, unless a call of a Python function keeps the interpreter in one step of C: a search
-by a regular expression can for hours. Nobody else's queries are answered there meanwhile, so such a worker is replaced.
-One that only waits for a processor, as on a machine that is full, is not.
+The worker's reading thread answers at once, unless a call of a Python function holds the interpreter lock in one step
+of C. A regular expression can do that for hours, and meanwhile the worker answers no other query. So such a worker is
+replaced. A worker that only waits for a processor on a busy machine is not replaced.
 
-The worker is asked where somebody waits for it no more:
+The engine sends a question in these cases:
 
-    a query is cancelled          and again until it has ended: it may take the interpreter after the worker has heard
-    a statement ends before its query was sent    it waited for the worker to read, or to load a table
+    a query is cancelled: repeatedly, until it has ended, because it may take the interpreter after the worker's answer
+    a statement ends before its query was sent: it waited for the worker to read, or to load a table
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ AGAIN_SECONDS = 0.5  # between an answer and the next question, while a cancelle
 
 
 class Hearing:
-    """`ask`: sends the worker the number of a question, which comes back in the answer. `replace`: puts another worker
-    in the place of the one that does not hear."""
+    """Asks the worker and waits for its answers. `ask` sends the number of a question, which the answer contains.
+    `replace` replaces a worker that does not answer."""
 
     def __init__(self, ask: Callable[[int], None], replace: Callable[[], None]) -> None:
         self._ask = ask
@@ -38,16 +38,16 @@ class Hearing:
         self._timer: asyncio.TimerHandle | None = None
 
     def note_cancel(self, identifier: int, pid: int) -> None:
-        """A query is, as the worker has been told."""
+        """Called when the worker was told to cancel a query."""
         self._cancelled.add(identifier)
         self.ask(pid, CANCEL_SECONDS)
 
     def note_end(self, identifier: int) -> None:
-        """A query has, cancelled or not."""
+        """Called when a query has ended, cancelled or not."""
         self._cancelled.discard(identifier)
 
     def ask(self, pid: int, seconds: float | None = None) -> None:
-        """Asks, if no question is under way."""
+        """Sends a question, if none is unanswered."""
         if self._unanswered:
             return
         self._stop()
@@ -58,7 +58,7 @@ class Hearing:
         self._later(seconds, self._look, pid, seconds, time.monotonic(), _get_wait(pid))
 
     def note_answer(self, number: int, pid: int) -> None:
-        """The worker has answered."""
+        """Called when the worker has answered."""
         if number == self._number:
             self._stop()
             self._unanswered = False
@@ -66,7 +66,7 @@ class Hearing:
                 self._later(AGAIN_SECONDS, self._once_more, pid)
 
     def clear(self) -> None:
-        """The worker is gone."""
+        """Called when the worker has ended."""
         self._stop()
         self._unanswered = False
         self._cancelled.clear()
@@ -96,5 +96,5 @@ class Hearing:
 
 
 def _get_wait(pid: int) -> float:
-    """Seconds for which the main thread of a process, which reads, has waited for processors."""
+    """Seconds for which the main thread of a process, which reads messages, has waited for processors."""
     return thread_has_done(pid, pid)[1]

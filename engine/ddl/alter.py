@@ -1,5 +1,5 @@
-"""ALTER TABLE, and ALTER INDEX, VIEW, SEQUENCE and MATERIALIZED VIEW in the same grammar: what is altered, and under
-which lock. What the commands do to a table: alteration.py; to its children: alter_children.py."""
+"""ALTER TABLE, and ALTER INDEX, VIEW, SEQUENCE and MATERIALIZED VIEW in the same grammar: finds the relation and locks
+it. alteration.py has the effect of the commands on a table, and alter_children.py on its children."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from engine.sql import ast
 
 
 def alter_table(context: DdlContext, statement: ast.AlterTableStmt) -> str:
-    """ALTER TABLE, and ALTER INDEX / VIEW / SEQUENCE in the same grammar. Raises what each command raises."""
+    """ALTER TABLE, and ALTER INDEX / VIEW / SEQUENCE in the same grammar. Raises the errors of each command."""
     word = "MATERIALIZED VIEW" if statement.kind == "matview" else statement.kind.upper()
     found = names.find(context, statement.relation)
     if found is None:
@@ -42,8 +42,8 @@ _SHUT_OUT_CHANGES = (
 
 
 def lock_mode(commands: tuple[ast.AlterTableCmd, ...]) -> str:
-    """What the commands shut out (AlterTableGetLockLevel): what readers and writers need not know of shuts out other
-    schema changes only, and foreign keys let readers go on, and row locks."""
+    """The lock mode of the commands (AlterTableGetLockLevel). A change that readers and writers need not see blocks
+    other schema changes only. Foreign keys allow reads and row locks."""
     modes = {_lock_of(command) for command in commands}
     if "access exclusive" in modes or not modes:
         return "access exclusive"
@@ -80,7 +80,7 @@ def _alter_other(context: DdlContext, item: Index | View | Sequence, statement: 
 
 
 def _alter_materialized(context: DdlContext, item: Table, statement: ast.AlterTableStmt) -> None:
-    """What may be altered of a materialized view: its owner."""
+    """ALTER MATERIALIZED VIEW. Only the owner can be changed."""
     if item.query is None:
         raise SqlError("42809", f'"{item.name}" is not a materialized view')
     ownership.must_own(context, item)
@@ -92,7 +92,7 @@ def _alter_materialized(context: DdlContext, item: Table, statement: ast.AlterTa
 
 
 def _set_owner(context: DdlContext, item: Index | View | Sequence, command: ast.AlterTableCmd) -> SchemaObject:
-    """ATExecChangeOwner: an index has its table's owner, and so has a sequence that a column owns."""
+    """ATExecChangeOwner. An index has its table's owner, and so has a sequence that a column owns."""
     owner = ownership.role_named(context, command.value or "")
     if isinstance(item, Index):
         if owner.oid != item.owner:

@@ -1,8 +1,8 @@
-"""ALTER TABLE of a table that others inherit from, or that inherits: which commands go down, and which may not be given
-where they are (ATPrepCmd and the recursion in tablecmds.c).
+"""ALTER TABLE of a table with parents or children: commands that recurse to children, and commands that are refused
+(ATPrepCmd and the recursion in tablecmds.c).
 
-The table itself is altered first; its children are then brought to what it has become, and theirs after them. So names
-that were generated, and expressions, are the same in all of them.
+The table itself is altered first. Then its children are brought to the same state, and then theirs. So generated names
+and expressions are the same in all of them.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ _REPEATED = ("alter_type", "set_default", "drop_default", "set_not_null", "drop_
 
 
 def alter(context: DdlContext, table: Table, commands: tuple[ast.AlterTableCmd, ...], only: bool, mode: str) -> None:
-    """Carries out the commands on a table, which is locked in the mode, and on what inherits from it, which is locked
-    like it, unless ONLY was said."""
+    """Executes the commands on a table, which is locked in the mode, and, without ONLY, on its children, which it locks
+    in the same mode."""
     ordinary = []
     for command in commands:
         if command.action in _HIERARCHY:
@@ -64,7 +64,7 @@ def _change_hierarchy(context: DdlContext, table: Table, command: ast.AlterTable
 
 
 def _refuse_inherited(context: DdlContext, table: Table, command: ast.AlterTableCmd) -> None:
-    """42P16 for what only the parent may change; 42809 for what a partition may not have."""
+    """42P16 for a change that only the parent allows, 42809 for a command that a partition does not allow."""
     column = table.column(command.name or "")
     if command.action == "add_column" and table.bound is not None:
         raise SqlError("42809", "cannot add column to a partition")
@@ -85,7 +85,7 @@ def _refuse_inherited(context: DdlContext, table: Table, command: ast.AlterTable
 
 
 def _refuse_only(context: DdlContext, table: Table, command: ast.AlterTableCmd) -> None:
-    """42P16 where a parent would no longer fit its children."""
+    """42P16 if the parent would no longer match its children."""
     partitioned = table.partitioning is not None
     definition = command.definition
     if partitioned and isinstance(definition, ast.ConstraintDef) and definition.kind == "foreign":
@@ -153,7 +153,7 @@ def _alter_children(context: DdlContext, above: Alteration, commands: Sequence[a
 
 
 def _give_keys(context: DdlContext, parent: Table, above: Alteration) -> None:
-    """New keys and foreign keys of a partitioned table: their parts in its partitions."""
+    """New keys and foreign keys of a partitioned table: creates their parts in the partitions."""
     if parent.partitioning is None:
         return
     for constraint in above.builder.new_constraints:
@@ -165,7 +165,7 @@ def _give_keys(context: DdlContext, parent: Table, above: Alteration) -> None:
 
 
 class _Child:
-    """What an ALTER of a parent does to one child."""
+    """The effect of a parent's ALTER on one child."""
 
     def __init__(self, context: DdlContext, child: Table, before: Table, parent: Table) -> None:
         self.context = context
@@ -175,7 +175,7 @@ class _Child:
         self._commands: list[ast.AlterTableCmd] = []
 
     def take(self, command: ast.AlterTableCmd) -> ast.AlterTableCmd | None:
-        """Does what a command of the parent's means here; gives the one that goes further down, None if none does."""
+        """Applies a parent's command to the child. Returns the command for the child's own children, or None."""
         if command.action == "add_column":
             return command if self._add_column(command) else None
         if command.action == "drop_column":

@@ -1,11 +1,11 @@
-"""ALTER TABLE: commands change the definition one after another; what the rows owe to it is collected and done once.
+"""ALTER TABLE. Commands change the definition one after another. The resulting work on rows is collected and done once.
 
-nothing to do on rows   ADD COLUMN without default or with a constant one (older rows get it when they are read),
-                        DROP COLUMN (a new layout without it), defaults, renames, owners, dropped constraints
-a check of every row    SET NOT NULL, ADD CHECK, ADD FOREIGN KEY                       (job ValidateConstraint)
-a new index             ADD UNIQUE                                                     (job BuildIndex)
-every row anew          ADD / DROP PRIMARY KEY (rows are clustered by it), ALTER TYPE, ADD COLUMN with a volatile
-                        default or GENERATED, SET TABLESPACE (with its indexes)        (job RewriteTable)
+no work             ADD COLUMN without default or with a constant one (a read adds it to older rows), DROP COLUMN
+                    (a new layout without it), defaults, renames, owners, dropped constraints
+check of every row  SET NOT NULL, ADD CHECK, ADD FOREIGN KEY                       (job ValidateConstraint)
+new index           ADD UNIQUE                                                     (job BuildIndex)
+rewrite of all rows ADD / DROP PRIMARY KEY (rows are clustered by it), ALTER TYPE, ADD COLUMN with a volatile
+                    default or GENERATED, SET TABLESPACE (with its indexes)        (job RewriteTable)
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ _WITHOUT_EFFECT = (
 
 
 class Alteration:
-    """One ALTER TABLE: the definition as changed so far, and what its rows owe to it."""
+    """One ALTER TABLE: the changed definition, and the work on rows."""
 
     def __init__(self, context: DdlContext, table: Table) -> None:
         self.context = context
@@ -74,7 +74,7 @@ class Alteration:
         self.finish()
 
     def apply(self, command: ast.AlterTableCmd) -> None:
-        """One command; `finish` writes what has become of the table."""
+        """Applies one command. `finish` writes the result."""
         handler = _COMMANDS.get(command.action)
         if handler is not None:
             handler(self, command)
@@ -82,7 +82,7 @@ class Alteration:
             not_supported(f"ALTER TABLE {command.action.upper().replace('_', ' ')}")
 
     def finish(self) -> None:
-        """Writes the changed objects, and leaves jobs for what the rows owe to them."""
+        """Writes the changed objects, and adds the jobs for the rows."""
         table = self.table
         if self.new_layout and not self.rewrite:
             version = table.layouts[-1].version + 1
@@ -119,7 +119,7 @@ class Alteration:
             self.context.add_job(ValidateConstraint(table, constraint))
 
     def _with_new_storage(self, table: Table, made: dict[int, Index]) -> Table:
-        """New storage ids for the table and every index; only the newest layout is left."""
+        """New storage ids for the table and every index. Only the newest layout remains."""
         self.context.drop_storage(self.old.storage_id)
         place = table.tablespace
         table = replace(table, storage_id=self.context.new_storage_id(place), layouts=(layout(0, table.columns),))
@@ -154,7 +154,7 @@ class Alteration:
         self._fill(column)
 
     def add_inherited_column(self, column: Column) -> None:
-        """A column that the table's parent has been given."""
+        """Adds a column that the table's parent has got."""
         table = self.table
         number = table.next_column
         copied = replace(
@@ -166,11 +166,11 @@ class Alteration:
         self._fill(copied)
 
     def drop_inherited(self, constraint: Constraint) -> None:
-        """A constraint that the table's parent has lost."""
+        """Drops a constraint that the table's parent has lost."""
         self._take_constraint(constraint)
 
     def take_key(self, parent: Table, index: Index) -> Index:
-        """The part of a partitioned table's primary key: the rows are put in its order."""
+        """The part of a partitioned table's primary key: the rows are rewritten in its order."""
         nullable = {column.number for column in self.table.columns if not column.not_null}
         part = partitions.new_part(self.builder, parent, index)
         numbers = [item.number for item in part.columns if item.number in nullable]
@@ -180,7 +180,7 @@ class Alteration:
         return part
 
     def _fill(self, column: Column) -> None:
-        """What existing rows have in a new column."""
+        """The value of existing rows in a new column."""
         if column.generated is not None or column.identity or column.sequence:
             self.rewrite = True
             return
@@ -338,7 +338,7 @@ class Alteration:
             self.rewrite = True
 
     def _in_keys(self, column: Column) -> bool:
-        """Whether an index has the column, whose keys then are others."""
+        """Whether an index contains the column, so that its entries change."""
         indexes = map(self._index, self.table.indexes)
         return any(item.number == column.number or item.expression for index in indexes for item in index.columns)
 

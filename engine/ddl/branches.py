@@ -1,22 +1,22 @@
-"""CREATE DATABASE ... FROM another one: a branch, whose tables share what its parent has stored.
+"""CREATE DATABASE ... FROM another database: a branch, whose tables share the stored rows of its parent.
 
-The schema objects are copied under new OIDs; the copies of tables and indexes get storage ids that lean on the parent's
-(engine/storage/branch_storage.py), those of sequences the states. No row is copied. The tables of the parent are locked
-against writers until the commit is sequenced, so that it stands between two of their transactions; from then on whoever
-writes there keeps for the branch what he overwrites.
+The schema objects are copied under new OIDs. The storage ids of copied tables and indexes are based on the parent's
+(engine/storage/branch_storage.py), and sequences get copies of their states. No row is copied. Writers of the parent's
+tables are blocked until the commit is sequenced, so that it lies between two of their transactions. After that, a
+writer in the parent saves the values that it overwrites for the branch.
 
-As of another moment, the objects are those of that moment, and what was written since is put back in the branch: what
-the parent keeps for it begins with the values of then under all keys that were changed: those that memory knows, or,
-of a moment long ago, those that a comparison has found before anything is locked (engine/statements/branches.py). What
-the parent has given up since (TRUNCATE, DROP, a rewrite) is copied: a storage id that could lean and leans on nothing.
+For a branch AS OF an earlier moment, the objects are those of that moment, and later writes are undone in the branch:
+the saved values start with the earlier values of all changed keys. Those keys come from memory, or for an old moment
+from a comparison that ran before anything was locked (engine/statements/branches.py). Storage that the parent has given
+up since (TRUNCATE, DROP, a rewrite) is copied, and its storage ids have no base.
 
-Of a database in a backup everything is copied. Its owners and grantees are the roles here that have the same names.
+From a database in a backup, everything is copied. Its owners and grantees become the roles with the same names here.
 
-Everything lies in the tablespace in which it does in the parent. Where that is another one than then (it has been
-dropped since, or the backup is another server's), it is the one of the same name, or else pg_default.
+Everything is stored in the same tablespace as in the parent. If that tablespace does not exist here (it was dropped, or
+the backup is another server's), it is the one with the same name, or else pg_default.
 
-What a parent gives up while branches lean on it stays, as an *orphan* (a row under ORPHANS), and goes with the last of
-them.
+Storage that a parent gives up while branches are based on it remains as an *orphan* (a row under ORPHANS), until the
+last branch is dropped.
 """
 
 from __future__ import annotations
@@ -66,38 +66,39 @@ class Then(Protocol):
 
     @property
     def catalog(self) -> Catalog:
-        """Its catalog."""
+        """The catalog at that moment."""
 
     @property
     def stored_here(self) -> bool:
-        """Whether it is one of this node's, with which a branch can share what is stored; not if it has been dropped
-        since."""
+        """Whether the database is stored on this node, so that a branch can share its storage. False if it has been
+        dropped since."""
 
     @property
     def prepared(self) -> Mapping[int, int]:
-        """Storage ids that the branch's are to have, by those that they lean on: what has changed up to a moment since
-        is kept for these already."""
+        """Storage ids for the branch, by the storage ids of their bases. For these, changes up to a later moment are
+        already saved."""
 
     def get(self, key: bytes) -> bytes | None:
-        """What was under a key."""
+        """The value under a key at that moment."""
 
     def get_changed(self, storage_id: int) -> Iterable[bytes]:
-        """The keys that were written under a storage id since, as of what is sequenced; or since what is prepared."""
+        """The keys that were written under a storage id since that moment, or since the prepared state. Reads sequenced
+        state."""
 
     def batches(self, storage_id: int) -> AsyncIterator[tuple[Column, Column]]:
-        """What was under a storage id, as columns of keys and values, in no order."""
+        """The content of a storage id, as columns of keys and values, in any order."""
 
 
 def parent_at(context: DdlContext, then: Then | None, name: str) -> Database | None:
-    """The database of this name, or the one of then."""
+    """The database with this name, now or at that moment."""
     catalog = context.catalog if then is None else then.catalog
     found = catalog.get(catalog.databases.get(name, 0) if then is None else catalog.database)
     return found if isinstance(found, Database) else None
 
 
 def create(context: DdlContext, parent: Database, made: Database, then: Then | None) -> None:
-    """Makes `made` a branch of the parent, as of now or `then`, or a copy of one that is not stored here. Raises
-    LockWait, 0A000, 55006, 3D000, 42704."""
+    """Makes `made` a branch of the parent, as of now or of `then`, or a copy of a database that is not stored here.
+    Raises LockWait, 0A000, 55006, 3D000, 42704."""
     here = then is None or then.stored_here
     now = context.catalog_of(parent.oid) if here else Catalog()
     catalog = now if then is None else then.catalog
@@ -129,12 +130,12 @@ def create(context: DdlContext, parent: Database, made: Database, then: Then | N
 
 
 def storage_of(catalog: Catalog, database: int) -> dict[int, int]:
-    """The storage ids of the tables and indexes of a database, each with its tablespace (OID)."""
+    """The storage ids of a database's tables and indexes, each with its tablespace (OID)."""
     return {item.storage_id: item.tablespace for item in _objects(catalog, database) if isinstance(item, Table | Index)}
 
 
 def _objects(catalog: Catalog, database: int) -> list[SchemaObject]:
-    """What is in a database, but temporary objects and what PostgreSQL's own schemas have."""
+    """The objects in a database, without temporary objects and the content of PostgreSQL's own schemas."""
     schemas = {
         item.oid: item
         for item in catalog.objects.values()
@@ -148,7 +149,7 @@ def _objects(catalog: Catalog, database: int) -> list[SchemaObject]:
 
 
 def _same_roles(then: Catalog, now: Catalog, items: Iterable[SchemaObject]) -> dict[int, int]:
-    """The roles here (OIDs) by those of then, for owners. Raises 42704 for owners and grantees that are not here."""
+    """The present roles (OIDs) by the roles of that moment. Raises 42704 for owners and grantees that do not exist."""
     named = {item.name: item.oid for item in now.objects.values() if isinstance(item, Role)}
     found = {item.oid: item.name for item in then.objects.values() if isinstance(item, Role)}
     owners, grantees = set[int](), set[str]()
@@ -166,8 +167,8 @@ def _same_roles(then: Catalog, now: Catalog, items: Iterable[SchemaObject]) -> d
 
 
 def _same_places(context: DdlContext, then: Catalog, items: Iterable[SchemaObject]) -> dict[int, int]:
-    """The tablespaces here (OIDs) by those of then, in which the items lie; from here on they are not dropped. What has
-    none here comes to pg_default, with a notice."""
+    """The present tablespaces (OIDs) of the items, by those of that moment. They cannot be dropped until the
+    transaction ends. An item without a present tablespace goes to pg_default, with a notice."""
     now, found = context.catalog, dict[int, int]()
     for oid in sorted({item.tablespace for item in items if isinstance(item, Table | Index | Sequence)}):
         old, same = then.get(oid), now.get(oid)
@@ -186,7 +187,8 @@ def _same_places(context: DdlContext, then: Catalog, items: Iterable[SchemaObjec
 
 
 def _note_roles(value: Any, owners: set[int], grantees: set[str]) -> None:
-    """The roles that an object, or part of one, refers to: owners by OID, those in access control lists by name."""
+    """Collects the roles that an object, or a part of one, refers to: owners by OID, roles in access control lists by
+    name."""
     if isinstance(value, tuple):
         for part in value:
             _note_roles(part, owners, grantees)
@@ -203,7 +205,7 @@ def _note_roles(value: Any, owners: set[int], grantees: set[str]) -> None:
 
 
 def _share(context: DdlContext, copy: Copy, now: Catalog, then: Then | None) -> None:
-    """Lets the storage ids of the branch lean on the parent's; what is not there is copied."""
+    """Bases the storage ids of the branch on the parent's, and copies storage that does not exist any more."""
     transaction = context.transaction
     here = then is None or then.stored_here
     copied: list[tuple[int, int]] = []
@@ -232,7 +234,7 @@ def _share(context: DdlContext, copy: Copy, now: Catalog, then: Then | None) -> 
 
 
 class Copy:
-    """Schema objects under other OIDs. `number` gives them out; `of` puts them in the place of the old ones."""
+    """Copies schema objects under new OIDs. `number` assigns the OIDs, and `of` replaces the old ones."""
 
     def __init__(
         self,
@@ -241,8 +243,8 @@ class Copy:
         places: Mapping[int, int],
         prepared: Mapping[int, int],
     ) -> None:
-        """`roles` and tablespaces (`places`): by OID, those that are others here; `prepared`: storage ids that have
-        been given out."""
+        """`roles` and tablespaces (`places`): the OIDs that differ here. `prepared`: storage ids that are already
+        assigned."""
         self._context = context
         self._roles = roles
         self._places = places
@@ -251,7 +253,7 @@ class Copy:
         self.storage_ids: dict[int, int] = {}
 
     def number(self, items: Iterable[SchemaObject]) -> None:
-        """New OIDs for everything that the objects define, new storage ids for what they store."""
+        """Assigns new OIDs to everything that the objects define, and new storage ids to everything that they store."""
         for item in items:
             self._number_all(item)
             if isinstance(item, Table | Index) and item.storage_id not in self.storage_ids:
@@ -275,7 +277,7 @@ class Copy:
                     self._number_all(found)
 
     def of(self, value: T) -> T:
-        """The object, or part of one, as the branch has it."""
+        """The object, or the part of one, for the branch."""
         return self._copy(value, "")  # type: ignore[no-any-return]
 
     def _copy(self, value: Any, name: str) -> Any:
@@ -301,13 +303,13 @@ class Copy:
 
 
 def orphan_key(storage_id: int) -> bytes:
-    """The key of the row that says that nobody but branches has the storage id."""
+    """The key of the row that marks a storage id as used by branches only."""
     return _ORPHANS + storage_prefix(storage_id)
 
 
 def give_up(context: DdlContext, storage_id: int) -> list[int]:
-    """Nobody has this storage id any more. Those that are to be dropped now, itself first; none as long as branches
-    lean on it. Raises LockWait."""
+    """Called when the last object with this storage id is dropped. Returns the storage ids to remove now, itself first,
+    or none while branches are based on it. Raises LockWait."""
     transaction = context.transaction
     if not leans(storage_id) and not context.heirs(storage_id):
         return [storage_id]

@@ -1,9 +1,9 @@
-"""CREATE, ALTER and DROP CHANGE STREAM, and the tables in which changes are kept (engine/changes).
+"""CREATE, ALTER and DROP CHANGE STREAM, and the tables that hold changes (engine/changes).
 
-A stream is of one tablespace: the order of changes is that of one changelog. The changes of all streams of a database
-in a tablespace lie in one table of that tablespace, pg_toast.pg_changes_<OID of the tablespace>, which is made for the
-first of them. Nobody but this code writes there. As a table it is replicated, recovered, checkpointed and backed up as
-every other; in the schema pg_toast no client shows it and pg_dump passes it over.
+A stream belongs to one tablespace, because the order of its changes is that of one changelog. All streams of a database
+in a tablespace share one table there, pg_toast.pg_changes_<OID of the tablespace>, which is created with the first
+stream. Only this code writes to it. As a table it is replicated, recovered, checkpointed and backed up like every
+other. In the schema pg_toast, clients do not show it and pg_dump skips it.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ _UNITS = {None: 1 << 10, "B": 1, "kB": 1 << 10, "MB": 1 << 20, "GB": 1 << 30, "T
 
 
 def change_stream(context: DdlContext, statement: ast.ChangeStreamStmt) -> str:
-    """Runs one of the three. Raises 42710, 42704, 42501, 42P01, 42809, 22023, 0A000."""
+    """Runs CREATE, ALTER or DROP CHANGE STREAM. Raises 42710, 42704, 42501, 42P01, 42809, 22023, 0A000."""
     if statement.action == "create":
         _create(context, statement)
         return "CREATE CHANGE STREAM"
@@ -83,7 +83,7 @@ def _create(context: DdlContext, statement: ast.ChangeStreamStmt) -> None:
 
 
 def _readable(context: DdlContext, relation: ast.RangeVar) -> Table:
-    """A table that can be in a stream, and that the user may read. Raises 42P01, 42809, 42501."""
+    """A table that may be in a stream and that the user may read. Raises 42P01, 42809, 42501."""
     table = names.table_named(context, relation, "access share", "r")
     if table.persistence == "t":
         raise SqlError("42809", f'"{table.name}" is a temporary table', detail="A change stream outlives its session.")
@@ -95,7 +95,7 @@ def _numbers(tables: Iterable[Table]) -> tuple[int, ...]:
 
 
 def _place(tables: Iterable[Table]) -> int:
-    """The one tablespace of the tables. Raises 0A000 for several."""
+    """The tablespace of the tables. Raises 0A000 for several."""
     found = {table.tablespace for table in tables}
     if len(found) > 1:
         not_supported(
@@ -165,7 +165,7 @@ def _drop(context: DdlContext, statement: ast.ChangeStreamStmt) -> None:
 
 
 def drop(context: DdlContext, found: Iterable[str]) -> None:
-    """Drops streams by their names, and the tables of changes that no other stream needs."""
+    """Drops streams by name, and the tables of changes that no other stream needs."""
     for name in found:
         stream = context.catalog.change_streams[name]
         context.change({stream.oid: None})
@@ -209,7 +209,7 @@ def _hidden_schema(context: DdlContext) -> Schema:
 
 
 def _without_log(context: DdlContext, stream: ChangeStream) -> dict[int, SchemaObject | None]:
-    """The last stream of a tablespace goes: so that the tablespace can be dropped, its table of changes does too."""
+    """Drops the table of changes with the last stream of a tablespace, so that the tablespace can be dropped."""
     log = log_of(context.catalog.objects, stream.database, stream.tablespace)
     if log is None or not can_be_in_streams(context.catalog.objects, log, hidden=True):
         return {}

@@ -1,7 +1,7 @@
-"""Which objects use a function, an operator or a type of an extension: read off the stored texts.
+"""Finds the objects that use a function, an operator or a type of an extension, by their stored texts.
 
-Stored texts name everything that is not built in with its schema, so a text without the schema's name and a point is
-not looked at; the others are analysed, and what they call is compared.
+Stored texts qualify every name that is not built in. So a text without the schema's name and a dot is skipped. The
+other texts are analysed, and their references compared.
 """
 
 from __future__ import annotations
@@ -29,8 +29,8 @@ from engine.sql.tree_walk import walk
 
 @dataclass(frozen=True, slots=True)
 class Use:
-    """Something that uses it. `part` says which part of the object does: default, check, or '' for the whole; `number`
-    is the column, or the OID of the constraint. `used`: the OID of what it uses."""
+    """An object that uses it. `part` is the part of the object: default, check, or '' for the whole; `number` is the
+    column, or the OID of the constraint. `used`: the OID of the used function, operator or type."""
 
     item: SchemaObject
     used: int
@@ -47,7 +47,7 @@ def own_objects(context: DdlContext) -> list[SchemaObject]:
 
 
 def users_of_code(context: DdlContext, schema: str, wanted: Callable[[int], bool]) -> Iterator[Use]:
-    """What uses functions, operators or types of the schema whose OIDs are wanted."""
+    """The users of functions, operators or types of the schema with these OIDs."""
     mark = quote_identifier(schema) + "."
     environment = context.environment
 
@@ -81,7 +81,7 @@ def users_of_code(context: DdlContext, schema: str, wanted: Callable[[int], bool
 
 
 def _used(node: object, wanted: Callable[[int], bool]) -> int:
-    """The OID of the first wanted thing in an analysed tree, 0 if there is none."""
+    """The first of these OIDs in an analysed tree, or 0."""
     for item in walk(node):
         for name in ("function", "operator"):
             found = getattr(item, name, None)
@@ -94,7 +94,7 @@ def _used(node: object, wanted: Callable[[int], bool]) -> int:
 
 
 def shown_use(context: DdlContext, oid: int) -> str:
-    """What messages call a function, an operator or a type: 'function akeys(hstore)'."""
+    """A function, an operator or a type as messages show it: 'function akeys(hstore)'."""
     routine = context.catalog.get(oid)
     if isinstance(routine, Routine):
         return f"function {shown_signature(routine)}"

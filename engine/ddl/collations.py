@@ -1,7 +1,7 @@
-"""CREATE, ALTER and DROP COLLATION, and how columns, domains and indexes get theirs.
+"""CREATE, ALTER and DROP COLLATION, and the collations of columns, domains and indexes.
 
-Only ICU's collations can be made, and copies of what there is: those of the C library depend on each machine's, and a
-cluster's machines need not agree. What uses a collation is read off the catalog when it is dropped.
+Only ICU collations and copies of existing ones can be created. Collations of the C library differ between machines, and
+the machines of a cluster need not agree. When a collation is dropped, its users are found in the catalog.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ _OPTIONS = ("locale", "lc_collate", "lc_ctype", "provider", "deterministic", "ve
 
 
 def column_collation(context: DdlContext, name: tuple[str, ...], type_: TypeRef, location: int = -1) -> int:
-    """The collation of a new column: what COLLATE says, its domain's, or 0 for its type's. Raises 42704, 42804."""
+    """The collation of a new column: from COLLATE, from its domain, or 0 for its type's. Raises 42704, 42804."""
     typed = collations.of_type(type_.oid)
     if not name:
         domain = context.catalog.objects.get(type_.domain)
@@ -58,7 +58,7 @@ def column_collation(context: DdlContext, name: tuple[str, ...], type_: TypeRef,
 
 
 def index_collation(context: DdlContext, table: Table, name: tuple[str, ...], type_: TypeRef, value: tree.Expr) -> int:
-    """The collation of an index column over `value`: its own if it names none. Raises 42704, 42804, 42P22."""
+    """The collation of an index column over `value`: its own, or that of the value. Raises 42704, 42804, 42P22."""
     typed = collations.of_type(type_.oid)
     if name:
         return column_collation(context, name, type_) or typed
@@ -75,7 +75,7 @@ def index_collation(context: DdlContext, table: Table, name: tuple[str, ...], ty
 
 
 def define(context: DdlContext, statement: ast.CollationStmt) -> str:
-    """CREATE COLLATION. Raises 42710, 42601, 42P17, 0A000, 22023 (a locale that ICU does not know)."""
+    """CREATE COLLATION. Raises 42710, 42601, 42P17, 0A000, 22023 (a locale that ICU does not have)."""
     relation = ast.RangeVar(None, statement.name[-2] if len(statement.name) > 1 else None, statement.name[-1])
     schema, name = context.creation_schema(relation), statement.name[-1]
     context.lock_name(schema.oid, name)
@@ -143,7 +143,7 @@ def _of_libc(given: dict[str, str], deterministic: bool, item: Collation) -> Col
 
 
 def find(context: DdlContext, name: tuple[str, ...], drop: bool = False) -> Collation:
-    """The user's collation of that name. Raises 42704, 42501 for another's, and for a built-in one."""
+    """The user's collation of that name. Raises 42704, and 42501 for a built-in one or another owner's."""
     found = context.environment.find_collation(name)
     if found.oid not in context.catalog.objects:
         raise SqlError("42501", f"must be owner of collation {found.name}")
@@ -155,7 +155,7 @@ def find(context: DdlContext, name: tuple[str, ...], drop: bool = False) -> Coll
 
 
 def to_drop(context: DdlContext, name: tuple[str, ...]) -> Collation:
-    """The same; 2BP01 for a built-in one."""
+    """The collation to drop. Raises 2BP01 for a built-in one."""
     found = context.environment.find_collation(name)
     if found.oid not in context.catalog.objects and context.is_superuser:
         shown = quote_identifier(found.name)
@@ -200,7 +200,7 @@ def alter(context: DdlContext, statement: ast.AlterTypeStmt) -> str:
 
 
 def _in_texts(user: SchemaObject, item: Collation) -> bool:
-    """Whether an expression that is stored as text names the collation."""
+    """Whether an expression that is stored as text uses the collation."""
     name = f"COLLATE {quote_identifier(item.name)}"
     schema_free = f".{quote_identifier(item.name)}"
     return any(name in text or schema_free in text for text in _texts_of(user))
@@ -231,7 +231,8 @@ def comment(context: DdlContext, name: tuple[str, ...], text: str | None) -> str
 
 
 def users(context: DdlContext, item: Collation) -> Iterator[tuple[SchemaObject, int]]:
-    """What depends on a collation: (object, number of the column or 0). Other databases have others of its name."""
+    """The dependents of a collation: (object, number of the column or 0). Other databases have collations of their
+    own."""
     for other in own_objects(context):
         if isinstance(other, Table | Composite | View):
             for column in other.columns:
@@ -242,7 +243,7 @@ def users(context: DdlContext, item: Collation) -> Iterator[tuple[SchemaObject, 
 
 
 def _names(context: DdlContext, other: SchemaObject, item: Collation) -> bool:
-    """Whether an object itself, or an expression in it, names the collation."""
+    """Whether an object, or an expression in it, uses the collation."""
     if isinstance(other, View):
         return "COLLATE" in other.query and _reads(context, other, item)
     if isinstance(other, Index):

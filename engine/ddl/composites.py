@@ -1,4 +1,5 @@
-"""CREATE TYPE ... AS (...), and ALTER TYPE of its attributes, which no stored value may be in the way of."""
+"""CREATE TYPE ... AS (...), and ALTER TYPE of its attributes, which is refused while a column stores values of the
+type."""
 
 from __future__ import annotations
 
@@ -57,7 +58,7 @@ def _with_attribute(
 
 
 def alter_composite(context: DdlContext, statement: ast.AlterCompositeStmt) -> str:
-    """ADD, DROP, ALTER, RENAME ATTRIBUTE. Raises 0A000 where a column has the type, 42703, 42701, 42809."""
+    """ADD, DROP, ALTER, RENAME ATTRIBUTE. Raises 0A000 if a column has the type, 42703, 42701, 42809."""
     item = type_named(context, statement.name)
     if not isinstance(item, Composite):
         raise SqlError("42809", f"{types.format_type(item.oid)} is not a composite type")

@@ -1,4 +1,4 @@
-"""What a schema change needs of the session that runs it. engine/statements/ddl_context.py implements the Protocol."""
+"""The interface of a schema change to its session. engine/statements/ddl_context.py implements the Protocol."""
 
 from __future__ import annotations
 
@@ -21,8 +21,9 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class RewriteTable:
-    """Every row of `old` goes to `new`'s storage id and key, through `conversions` (column number -> expression over
-    the old row, range entry 0) where a column's type changed; then every index of `new` is built. 23502, 23505."""
+    """Rewrites every row of `old` under `new`'s storage id and key. A column whose type changed goes through
+    `conversions` (column number -> expression over the old row, range entry 0). Then every index of `new` is built.
+    Raises 23502, 23505."""
 
     old: Table
     new: Table
@@ -31,7 +32,7 @@ class RewriteTable:
 
 @dataclass(frozen=True, slots=True)
 class BuildIndex:
-    """Entries for every row. Raises 23505 (could not create unique index) with PostgreSQL's detail."""
+    """Builds the entries of all rows. Raises 23505 (could not create unique index) with PostgreSQL's detail."""
 
     table: Table
     index: Index
@@ -39,11 +40,10 @@ class BuildIndex:
 
 @dataclass(frozen=True, slots=True)
 class ValidateConstraint:
-    """A new check, not-null or foreign key constraint against every row. Raises 23514, 23502, 23503.
+    """Checks every row against a new check, not-null or foreign key constraint. Raises 23514, 23502, 23503.
 
-    `of_domain`: the condition of a domain over a column of it, which is no constraint of the table. `violated`: the
-    message for a condition that is none either, but a partition's bounds, and for a foreign key when a partition to
-    which it refers is detached.
+    `of_domain`: a domain's condition over a column of it, which is not a constraint of the table. `violated`: the
+    message for a partition's bounds, and for a foreign key to a partition that is detached.
     """
 
     table: Table
@@ -54,7 +54,7 @@ class ValidateConstraint:
 
 @dataclass(frozen=True, slots=True)
 class CopyStorage:
-    """Everything that was under storage ids at a moment goes under others: (old, new), the new ones ascending."""
+    """Copies everything under storage ids at a moment to others: (old, new), in ascending order of the new ones."""
 
     then: Then
     storage_ids: tuple[tuple[int, int], ...]
@@ -64,9 +64,9 @@ Job = RewriteTable | BuildIndex | ValidateConstraint | CopyStorage
 
 
 def merge_jobs(jobs: Items[Job], catalog: Catalog) -> list[Job]:
-    """The jobs of one schema change, for tables as the whole of it leaves them: a later part of the change may have
-    given a table more indexes, or put its rows elsewhere. A table is written anew once, with all of its indexes, before
-    anything looks at its rows."""
+    """The merged jobs of one schema change, for the final state of the tables, because a later part of the change may
+    have added indexes or moved rows. A table is rewritten once, with all of its indexes, before any other job reads its
+    rows."""
     rewrites: dict[int, RewriteTable] = {}
     others: list[Job] = []
     for job in jobs:
@@ -89,7 +89,8 @@ def _final(catalog: Catalog, table: Table) -> Table:
 
 
 class DdlContext(Protocol):
-    """One schema change. Runs on the engine's thread in a transaction and may raise LockWait (then it runs again)."""
+    """One schema change. It runs on the engine's thread in a transaction, and may raise LockWait (then it runs
+    again)."""
 
     @property
     def transaction(self) -> Transaction: ...
@@ -101,58 +102,58 @@ class DdlContext(Protocol):
 
     @property
     def catalog(self) -> Catalog:
-        """With this transaction's own changes so far."""
+        """The catalog with this transaction's own changes so far."""
 
     @property
     def environment(self) -> Environment:
-        """For analyse_expression, resolve_type, analyse."""
+        """The environment for analyse_expression, resolve_type and analyse."""
 
     def run(self, statement: ast.Node) -> str:
-        """Another schema change within this one: its command tag."""
+        """Runs another schema change within this one, and returns its command tag."""
 
     def creation_schema(self, relation: ast.RangeVar | None, persistence: str = "p") -> Schema:
-        """The schema that a new relation goes to: named, or the first of search_path; the session's temporary schema
-        for 't'. Raises 3F000 (schema does not exist / no schema has been selected to create in)."""
+        """The schema of a new relation: the named one, or the first of search_path; the session's temporary schema for
+        't'. Raises 3F000 (schema does not exist / no schema has been selected to create in)."""
 
     def change(self, changes: Mapping[int, SchemaObject | None], granted: bool = True) -> None:
-        """Writes objects (None drops) as rows of system tables in the transaction; `catalog` shows them at once.
-        `granted`: new ones begin with what ALTER DEFAULT PRIVILEGES says."""
+        """Writes objects (None drops) as rows of system tables in the transaction. `catalog` shows them at once.
+        `granted`: new objects get the privileges of ALTER DEFAULT PRIVILEGES."""
 
     def catalog_of(self, database: int) -> Catalog:
         """The committed catalog of another database (OID)."""
 
     def then(self) -> Then | None:
-        """The moment of CREATE DATABASE ... FROM ... AS OF; None for now."""
+        """The moment of CREATE DATABASE ... FROM ... AS OF, or None for now."""
 
     def check_stored_setting(self, setting: ast.SetStmt) -> None:
-        """Of ALTER ROLE and ALTER DATABASE ... SET. Raises 42501 for what is for superusers, 22023, 0A000."""
+        """Checks ALTER ROLE and ALTER DATABASE ... SET. Raises 42501 for a superuser's setting, 22023, 0A000."""
 
     def large_objects_of(self, owner: int) -> list[int]:
         """The large objects (OIDs) of this database that a role owns."""
 
     def large_objects_elsewhere(self, owner: int) -> dict[str, int]:
-        """How many large objects it owns in other databases, by their names."""
+        """The number of large objects that a role owns in other databases, by name."""
 
     def give_large_object(self, oid: int, owner: int) -> None: ...
 
     def drop_large_object(self, oid: int) -> None: ...
 
     def heirs(self, storage_id: int) -> list[int]:
-        """The storage ids of branches that lean on one, as of the last commit that is sequenced."""
+        """The storage ids of branches that are based on a storage id, as of the last sequenced commit."""
 
     def base(self, storage_id: int) -> int | None:
-        """What a storage id leans on, as of this transaction."""
+        """The base of a storage id in this transaction."""
 
     def sequence_state(self, sequence: Sequence) -> bytes:
-        """Where it stands, as storage has it."""
+        """The state of a sequence in storage."""
 
     def new_oid(self) -> int: ...
 
     def new_storage_id(self, tablespace: int = DEFAULT_TABLESPACE_OID) -> int:
-        """For what is to lie in a tablespace (OID)."""
+        """A new storage id in a tablespace (OID)."""
 
     def new_leaning_id(self, tablespace: int) -> int:
-        """For what is to lean on what lies in a tablespace (OID)."""
+        """A new storage id that is based on one in a tablespace (OID)."""
 
     @property
     def checks_bodies(self) -> bool:
@@ -160,50 +161,51 @@ class DdlContext(Protocol):
 
     @property
     def default_tablespace(self) -> str:
-        """The setting; '' is the database's."""
+        """The setting default_tablespace; '' is the database's tablespace."""
 
     def check_tablespace_options(self, options: Mapping[str, str], item: Tablespace | None) -> None:
-        """Of CREATE or ALTER TABLESPACE; `default`: of pg_default. Raises 0A000 for what this node cannot do."""
+        """Checks the options of CREATE or ALTER TABLESPACE; `default`: of pg_default. Raises 0A000 for options that
+        this node does not support."""
 
     def is_parameter(self, name: str) -> bool:
-        """Whether there is, or could be, a setting of that name, which is in lower case."""
+        """Whether a setting of that name, in lower case, exists or could exist."""
 
     def check_temporary_place(self) -> None:
-        """Raises 0A000 where temporary tables cannot lie beside pg_default."""
+        """Raises 0A000 if temporary tables cannot be in another tablespace than pg_default."""
 
     def create_tablespace(self, item: Tablespace) -> None:
-        """Makes its storage, which goes away again if the transaction does not commit. Raises 58030."""
+        """Creates its storage, which is removed if the transaction does not commit. Raises 58030."""
 
     def drop_tablespace(self, item: Tablespace) -> None:
-        """Its storage goes away when the transaction is durable."""
+        """Removes its storage when the transaction is durable."""
 
     def lock_relation(self, oid: int, mode: str) -> None:
-        """mode as in LOCK TABLE ('access exclusive', 'share', ...)."""
+        """Locks a relation. The mode is a mode of LOCK TABLE ('access exclusive', 'share', ...)."""
 
     def lock_name(self, schema: int, name: str) -> None:
-        """Serialises creators of one name in one schema until the transaction ends."""
+        """Blocks other creators of a name in a schema until the transaction ends."""
 
     def drop_storage(self, storage_id: int) -> None:
-        """At commit, everything under this storage id is removed in the background."""
+        """At commit, removes everything under this storage id, in the background."""
 
     def table_is_empty(self, table: Table) -> bool:
-        """Whether this transaction sees no row in it (then no job is needed)."""
+        """Whether this transaction sees no row in the table, so that it needs no job."""
 
     def add_job(self, job: Job) -> None:
-        """Work on the table's rows that the change needs. The session runs the jobs after the catalog change, in the
-        same transaction and under the locks taken, off the engine's thread and in whole columns (engine/bulk)."""
+        """Adds work on the table's rows. The session runs the jobs after the catalog change, in the same transaction
+        and under its locks, off the engine's thread and in whole columns (engine/bulk)."""
 
     def exec_context(self) -> ExecContext:
-        """For compiled defaults and checks."""
+        """The execution context for compiled defaults and checks."""
 
     def database_in_use(self, oid: int) -> bool:
-        """Whether any session is connected to it, or a prepared transaction is of it."""
+        """Whether a session is connected to the database, or a prepared transaction belongs to it."""
 
     def sequence_value(self, sequence: Sequence) -> int:
-        """The last value that was drawn or set, or the start."""
+        """The last value that was drawn or set, or the start value."""
 
     def set_sequence_start(self, sequence: Sequence, value: int) -> None:
-        """The state of a sequence with a new storage id: the next value is `value`. Part of the transaction."""
+        """Sets the state of a sequence with a new storage id: its next value is `value`. Part of the transaction."""
 
     def notice(self, notice: SqlError) -> None:
-        """Sends a NOTICE (severity set in it) before the statement's answer."""
+        """Sends a NOTICE (with its severity) before the statement's result."""

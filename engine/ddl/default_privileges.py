@@ -1,7 +1,7 @@
-"""ALTER DEFAULT PRIVILEGES: what is granted on objects when a role creates them (aclchk.c, get_user_default_acl).
+"""ALTER DEFAULT PRIVILEGES: the privileges on objects that a role creates later (aclchk.c, get_user_default_acl).
 
-They belong to a database. An entry for all schemas starts from the kind's own default, and takes its place; one for a
-schema holds only what is granted on top.
+They belong to a database. An entry for all schemas starts from the default of the object's kind, and replaces it. An
+entry for one schema contains only additional privileges.
 """
 
 from __future__ import annotations
@@ -101,7 +101,7 @@ def _change(
 
 
 def default_grants(role: Role, kind: str) -> tuple[Grant, ...]:
-    """What a new object of a role has without any entry."""
+    """The privileges of a role's new object without any entry."""
     everything, public = DEFAULTS[kind]
     own = Grant(role.name, role.name, frozenset(everything))
     return (Grant("", role.name, frozenset(public)), own) if public else (own,)
@@ -124,7 +124,7 @@ def without_schemas(catalog: Catalog, gone: list[int]) -> dict[int, SchemaObject
 
 
 def descriptions(context: DdlContext, role: Role) -> list[str]:
-    """What the default privileges of this database have to do with a role, as DROP ROLE tells it."""
+    """The dependencies of a role in this database's default privileges, as DROP ROLE reports them."""
     found = []
     words = {"table": "relations", "sequence": "sequences", "function": "functions", "schema": "schemas"}
     for item in _own(context).default_acls:
@@ -140,7 +140,7 @@ def descriptions(context: DdlContext, role: Role) -> list[str]:
 
 
 def forget(context: DdlContext, role: Role) -> None:
-    """DROP OWNED: without the role's entries, and without it in those of others."""
+    """DROP OWNED: removes the role's entries, and the role from the entries of others."""
     kept = []
     for item in _own(context).default_acls:
         grants = [one for one in map(privileges.parse, item.acl) if role.name not in (one.grantee, one.grantor)]
@@ -168,7 +168,7 @@ def _keep(context: DdlContext, acls: tuple[DefaultAcl, ...]) -> None:
 
 
 def acl_of_new(catalog: Catalog, item: Table | View | Sequence | Schema | Routine) -> tuple[str, ...] | None:
-    """The privileges that an object begins with, None for its kind's default."""
+    """The privileges of a new object, or None for the default of its kind."""
     database = catalog.get(catalog.database)
     if not isinstance(database, Database) or not database.default_acls:
         return None

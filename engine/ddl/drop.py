@@ -1,7 +1,7 @@
-"""DROP and TRUNCATE, and what depends on what.
+"""DROP and TRUNCATE, and dependencies.
 
-Dependencies are not kept; they are read off the catalog when something is dropped: indexes and sequences that belong to
-a table, foreign keys that refer to it, views whose queries name it, schemas that contain it.
+Dependencies are not stored. When an object is dropped, its dependents are found in the catalog: indexes and sequences
+of a table, foreign keys to it, views that use it, the content of a schema.
 """
 
 from __future__ import annotations
@@ -53,12 +53,12 @@ WORD: dict[type, str] = {
 
 
 def word_of(item: object) -> str:
-    """What messages call an object."""
+    """The kind of an object, as messages show it."""
     return "materialized view" if isinstance(item, Table) and item.query is not None else WORD[type(item)]
 
 
 def name_object(item: SchemaObject) -> str:
-    """An object as messages name it: 'table t', 'function f(integer)'."""
+    """An object as messages show it: 'table t', 'function f(integer)'."""
     if isinstance(item, Routine):
         return f"{'function' if item.kind == 'f' else 'procedure'} {shown_signature(item)}"
     return f"{word_of(item)} {item.name}"
@@ -72,7 +72,7 @@ UNKNOWN_KINDS = {
 
 
 class Removal:
-    """What a DROP takes with it: objects to remove, foreign keys to take off other tables, storage to free."""
+    """The effects of a DROP: objects to remove, foreign keys to remove from other tables, storage to free."""
 
     def __init__(self, context: DdlContext, cascade: bool) -> None:
         self.context = context
@@ -86,7 +86,7 @@ class Removal:
         """What CASCADE would have to take: (what, on what, OID of the table that it is a part of, or 0)."""
 
     def add(self, item: SchemaObject) -> None:
-        """Takes an object, and what belongs to it or depends on it."""
+        """Adds an object, its parts and its dependents."""
         if item.oid in self.gone:
             return
         self.gone[item.oid] = item
@@ -116,7 +116,7 @@ class Removal:
             self._take_views(item)
 
     def take(self, views: Iterable[View | Table], table: Table) -> None:
-        """Takes views that use a column of a table."""
+        """Adds the views that use a column of a table."""
         for view in views:
             self._depend(view, table)
 
@@ -140,7 +140,7 @@ class Removal:
                 self.columns.append((user, column))
 
     def _take_collated(self, item: Collation) -> None:
-        """What uses a collation: columns, indexes, domains, and whatever names it in an expression."""
+        """Adds the users of a collation: columns, indexes, domains, and objects with an expression that uses it."""
         for user, number in collations.users(self.context, item):
             if user.oid in self.gone:
                 continue
@@ -160,7 +160,7 @@ class Removal:
                 )
 
     def _take_members(self, item: Extension) -> None:
-        """What uses the types, functions and operators that an extension has brought."""
+        """Adds the users of an extension's types, functions and operators."""
         self.context.environment.make_current()
         for view in self.context.catalog.by_kind.get(View, ()):
             if isinstance(view, View) and view.extension == item.oid:
@@ -179,7 +179,7 @@ class Removal:
         self._take_callers(users_of_code(self.context, self.context.catalog.schema_name(item.schema), has))
 
     def _take_bodies(self, item: SchemaObject) -> None:
-        """Functions whose bodies in SQL's own form use it, or that take or return it."""
+        """Adds the functions that use the object in a body of SQL statements, or as a parameter or result."""
         routines = [other for others in self.context.catalog.routines.values() for other in others]
         for other in routines:
             if other.relation == item.oid and other.oid not in self.gone:
@@ -194,7 +194,7 @@ class Removal:
                 self._depend(other, item)
 
     def _take_callers(self, users: Iterable[Use]) -> None:
-        """What calls functions or operators that go."""
+        """Adds the objects that call dropped functions or operators."""
         for use in users:
             table = use.item.table if isinstance(use.item, Index) else use.item.oid
             if use.item.oid in self.gone or any(table == other.oid for other, _ in self.columns):
@@ -264,8 +264,8 @@ class Removal:
             self._extra.append((what, f"table {table.name}", other.oid))
 
     def carry_out(self, roots: list[SchemaObject]) -> None:
-        """Writes it. Raises 2BP01 when something else depends on it and CASCADE was not said, and for what an
-        extension has brought."""
+        """Writes the changes. Raises 2BP01 if another object depends on a dropped one and there is no CASCADE, and for
+        a part of an extension."""
         for item in self.gone.values():
             owner = self.context.catalog.get(item.extension) if isinstance(item, View) else None
             if isinstance(owner, Extension) and owner.oid not in self.gone:
@@ -386,7 +386,8 @@ def drop(context: DdlContext, statement: ast.DropStmt) -> str:
 
 
 def _lock_siblings(context: DdlContext, partition: Table) -> None:
-    """What goes with a partition's table: where rows of its parent go (heap_drop_with_catalog)."""
+    """Locks the parent of a dropped partition and its default partition, to which the parent's rows would go
+    (heap_drop_with_catalog)."""
     for oid in partition.parents:
         context.lock_relation(oid, "access exclusive")
         for child in map(context.catalog.table, context.catalog.children.get(oid, ())):
@@ -444,7 +445,7 @@ def _drop_collations(context: DdlContext, statement: ast.DropStmt, tag: str) -> 
 
 
 def _drop_unknown(context: DdlContext, statement: ast.DropStmt, tag: str) -> str:
-    """Kinds of objects that cannot be created here: there never is one, so IF EXISTS has nothing to do."""
+    """Kinds of objects that cannot be created here. None exists, so IF EXISTS does nothing."""
     word = UNKNOWN_KINDS[statement.kind]
     for parts in statement.names:
         message = f'{word} "{".".join(parts)}" does not exist'
@@ -455,8 +456,8 @@ def _drop_unknown(context: DdlContext, statement: ast.DropStmt, tag: str) -> str
 
 
 def drop_from_table(context: DdlContext, statement: ast.DropFromTableStmt) -> str:
-    """DROP TRIGGER, RULE, POLICY: no table has any, so IF EXISTS has nothing to do. Raises 42P01, 42704; a view's own
-    rule is 2BP01."""
+    """DROP TRIGGER, RULE, POLICY. No table has any, so IF EXISTS does nothing. Raises 42P01, 42704, and 2BP01 for the
+    rule of a view."""
     tag = f"DROP {statement.kind.upper()}"
     relation = context.environment.find_relation(statement.relation.schema, statement.relation.name)
     schema = statement.relation.schema
@@ -517,7 +518,7 @@ def _relation(context: DdlContext, kind: str, parts: tuple[str, ...]) -> SchemaO
 
 
 def _refuse_part(context: DdlContext, item: SchemaObject) -> None:
-    """2BP01 for what belongs to something else: an index behind a constraint, an identity column's sequence."""
+    """2BP01 for a part of another object: the index of a constraint, an identity column's sequence."""
     if isinstance(item, Index):
         if item.parent is not None:
             above = context.catalog.index(item.parent)
@@ -546,7 +547,8 @@ def _refuse_part(context: DdlContext, item: SchemaObject) -> None:
 
 
 def truncate(context: DdlContext, statement: ast.TruncateStmt) -> str:
-    """TRUNCATE: new storage ids, so that a rollback brings the rows back. Raises 0A000 for a referenced table."""
+    """TRUNCATE. The tables get new storage ids, so that a rollback restores the rows. Raises 0A000 for a referenced
+    table."""
     tables: dict[int, Table] = {}
     for relation in statement.relations:
         table = names.table_named(context, relation, letter="D")
@@ -586,7 +588,8 @@ def truncate(context: DdlContext, statement: ast.TruncateStmt) -> str:
 
 
 def _referring(context: DdlContext, tables: dict[int, Table]) -> list[tuple[Table, Constraint, Table]]:
-    """Foreign keys that refer to one of the tables, or to one that it is a partition of: (table, key, referenced)."""
+    """The foreign keys that refer to one of the tables, or to a partitioned table that contains it: (table, key,
+    referenced)."""
     referenced = {above.oid: table for table in tables.values() for above in context.catalog.partitioned_above(table)}
     referenced |= tables
     return [
@@ -599,7 +602,7 @@ def _referring(context: DdlContext, tables: dict[int, Table]) -> list[tuple[Tabl
 
 
 def empty_table(context: DdlContext, table: Table) -> dict[int, SchemaObject | None]:
-    """The table and its indexes with new, empty storage."""
+    """Gives the table and its indexes new, empty storage."""
     context.drop_storage(EmptiedStorage(table.storage_id))
     fresh = replace(table, storage_id=context.new_storage_id(table.tablespace))
     changes: dict[int, SchemaObject | None] = {table.oid: fresh}

@@ -1,6 +1,6 @@
-"""EXCLUDE constraints (DefineIndex, ComputeIndexAttrs): the index that they are declared with, and their operators.
+"""EXCLUDE constraints (DefineIndex, ComputeIndexAttrs): their indexes and operators.
 
-Which operators an access method can compare by is PostgreSQL's pg_amop, those alone that are their own commutators.
+The operators of an access method are those in PostgreSQL's pg_amop that are their own commutators.
 """
 
 from __future__ import annotations
@@ -32,8 +32,8 @@ _COMMUTATIVE = {
 
 
 def exclusion(builder: TableBuilder, constraint: ast.ConstraintDef) -> Constraint:
-    """The constraint; its index goes to the builder. Raises 42809 for an operator that does not fit, 42883, 42704, and
-    0A000 for an access method that cannot, and on partitioned tables."""
+    """The constraint. Its index is added to the builder. Raises 42809 for an operator that does not fit, 42883, 42704,
+    and 0A000 for an access method without support, and on partitioned tables."""
     context, table = builder.context, builder.table
     if table.partitioning is not None:
         fail("0A000", "exclusion constraints are not supported on partitioned tables", constraint)

@@ -1,7 +1,7 @@
-"""Expressions that are kept as text: defaults, checks, generated columns, index expressions and predicates.
+"""Expressions that are stored as text: defaults, checks, generated columns, index expressions and predicates.
 
-They are analysed when they are defined, and stored as what the analysis understood (engine/sql/deparse.py): names
-qualified, casts explicit. So they mean the same under every search_path.
+They are analysed when they are defined, and stored as the deparsed result (engine/sql/deparse.py), with qualified names
+and explicit casts. So they mean the same under every search_path.
 """
 
 from __future__ import annotations
@@ -20,7 +20,8 @@ from engine.sql.tree_walk import walk
 
 
 def stored_default(context: DdlContext, constraint: ast.ConstraintDef, target: TypeRef) -> str:
-    """DEFAULT expression, checked to fit the column. Raises 42804, 0A000 (columns, sub-queries, aggregates)."""
+    """A DEFAULT expression, checked against the type of the column. Raises 42804, 0A000 (columns, sub-queries,
+    aggregates)."""
     assert constraint.expression is not None
     return default_text(context, constraint.expression, target)
 
@@ -34,8 +35,8 @@ def default_text(context: DdlContext, expression: ast.Node, target: TypeRef) -> 
 def stored_generated(
     context: DdlContext, table: Table, constraint: ast.ConstraintDef, target: TypeRef, own: int
 ) -> str:
-    """GENERATED ALWAYS AS (...) STORED, of the column `own`. Raises 42P17 for what is not immutable, or is made from
-    another generated column."""
+    """GENERATED ALWAYS AS (...) STORED, of the column `own`. Raises 42P17 if it is not immutable, or uses another
+    generated column."""
     assert constraint.expression is not None
     kind = "column generation expressions"
     plain = TypeRef(target.oid, target.typmod)
@@ -48,7 +49,7 @@ def stored_generated(
 
 
 def from_generated(name: str) -> SqlError:
-    """42P17."""
+    """42P17 for an expression that uses a generated column."""
     return SqlError(
         "42P17",
         f'cannot use generated column "{name}" in column generation expression',
@@ -57,28 +58,28 @@ def from_generated(name: str) -> SqlError:
 
 
 def stored_check(context: DdlContext, table: Table, constraint: ast.ConstraintDef) -> tuple[str, tuple[int, ...]]:
-    """A check's text, and the columns that it uses."""
+    """A check's text, and the columns in it."""
     assert constraint.expression is not None
     found = analyze_expression(constraint.expression, context.environment, table, BOOL_REF, "check constraints")
     return stored_text(context, found, table), columns_used(found)
 
 
 def stored_index_expression(context: DdlContext, table: Table, expression: ast.Node) -> tuple[str, TypeRef]:
-    """An index column's expression and type. Raises 42P17 for what is not immutable."""
+    """An index column's expression and type. Raises 42P17 if it is not immutable."""
     found = analyze_expression(expression, context.environment, table, None, "index expressions")
     check_immutable(context, found, "functions in index expression must be marked IMMUTABLE")
     return stored_text(context, found, table), found.type
 
 
 def stored_predicate(context: DdlContext, table: Table, expression: ast.Node) -> str:
-    """A partial index's condition."""
+    """The condition of a partial index."""
     found = analyze_expression(expression, context.environment, table, BOOL_REF, "index predicates")
     check_immutable(context, found, "functions in index predicate must be marked IMMUTABLE")
     return stored_text(context, found, table)
 
 
 def stored_text(context: DdlContext, expression: tree.Expr, table: Table | None = None) -> str:
-    """An analysed expression as text that parses back; its columns are those of `table`."""
+    """An analysed expression as text that can be parsed again. Its columns are columns of `table`."""
     if table is None:
         return deparse_expression(expression, (), context.catalog)
     columns = tuple(tree.RangeColumn(column.name, column.type) for column in table.columns)
@@ -86,14 +87,15 @@ def stored_text(context: DdlContext, expression: tree.Expr, table: Table | None 
 
 
 def columns_used(expression: tree.Expr) -> tuple[int, ...]:
-    """The attnums of the columns in an expression, each once, in order of appearance."""
+    """The attnums of the columns in an expression, each once, in the order of their first use."""
     found = [item.column for item in walk(expression) if isinstance(item, tree.Var)]
     return tuple(dict.fromkeys(found))
 
 
 def check_immutable(context: DdlContext, expression: tree.Expr, message: str) -> None:
-    """42P17 with this message. A function in SQL is as immutable as what its body calls, for whoever may call it; for
-    others it is what it is declared as. 42501 for an immutable one of these: it would run for rows that are there."""
+    """Raises 42P17 with this message. A function in SQL that the user may call counts as immutable if the functions in
+    its body are; otherwise its declaration counts. Raises 42501 for such a function that is declared immutable, because
+    it would run for existing rows."""
     catalog = context.catalog
     role = role_of(catalog, context.environment.user_name)
     for item in walk(expression):

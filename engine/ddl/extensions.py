@@ -1,4 +1,4 @@
-"""CREATE, ALTER and DROP EXTENSION (PostgreSQL 16 manual; what they bring: catalog/extensions.py)."""
+"""CREATE, ALTER and DROP EXTENSION. catalog/extensions.py has the content of the extensions."""
 
 from __future__ import annotations
 
@@ -19,7 +19,8 @@ from engine.sql.parser import parse_select
 
 
 def extension(context: DdlContext, statement: ast.ExtensionStmt) -> str:
-    """Runs one of the three. Raises 42710, 0A000 (not available), 22023 (no such version), 3F000, 42501, 42704."""
+    """Runs CREATE, ALTER or DROP EXTENSION. Raises 42710, 0A000 (not available), 22023 (no such version), 3F000, 42501,
+    42704."""
     if statement.action == "create":
         return _create(context, statement)
     if statement.action == "drop":
@@ -82,7 +83,7 @@ def _check_version(known: Available, version: str | None) -> None:
 
 
 def _may_create(context: DdlContext, name: str) -> None:
-    """They are all trusted: whoever may create schemas may create them."""
+    """All extensions are trusted: a user who may create schemas may create them."""
     database = context.catalog.get(context.catalog.database)
     if context.is_superuser or not isinstance(database, Database):
         return
@@ -95,7 +96,7 @@ def _may_create(context: DdlContext, name: str) -> None:
 
 
 def _refuse_conflicts(context: DdlContext, known: Available, schema: Schema) -> None:
-    """42710 where the schema has a type of a name that the extension brings."""
+    """42710 if the schema has a type with the name of an extension's type."""
     planned = Extension(0, schema.oid, known.name, known.version)
     catalog = context.catalog.with_object(planned)
     for entry in catalog.user_types.values():
@@ -132,7 +133,7 @@ def _drop(context: DdlContext, statement: ast.ExtensionStmt) -> str:
 
 
 def _alter(context: DdlContext, statement: ast.ExtensionStmt) -> str:
-    """SET SCHEMA, UPDATE: stored definitions name what they use with its schema, so they are written anew."""
+    """SET SCHEMA, UPDATE. Stored definitions contain the schema's name, so they are written again."""
     found = _get_extension(context, statement.names[0])
     if statement.action == "update":
         _check_version(_available(found.name), statement.version)

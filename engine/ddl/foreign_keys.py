@@ -1,4 +1,4 @@
-"""Foreign keys: the referenced key is found and the types are checked."""
+"""Foreign keys: finds the referenced key and checks the types."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""GRANT and REVOKE: of privileges on objects, and of membership in roles (aclchk.c, user.c).
+"""GRANT and REVOKE of privileges on objects, and of membership in roles (aclchk.c, user.c).
 
-Whoever grants does so as the object's owner if it may act as that one, else in its own name, or in that of a role of
-its, as far as there is something that it may grant on. What that does not cover is left out with a warning.
+The grantor is the object's owner if the user may act as the owner. Otherwise it is the user, or a role of the user,
+with grant options. Privileges without a grant option are left out with a warning.
 """
 
 from __future__ import annotations
@@ -99,7 +99,7 @@ def _get_securable(context: DdlContext, kind: type[Schema | Database | Tablespac
 
 
 def _parameter(context: DdlContext, name: str, is_grant: bool) -> Iterator[Parameter]:
-    """A setting is an object once something is granted on it; before there is nothing to revoke."""
+    """A setting has an object after the first GRANT on it. Without an object a REVOKE does nothing."""
     found = context.catalog.parameters.get(name)
     if found is not None:
         yield found
@@ -145,7 +145,7 @@ def _change(context: DdlContext, statement: ast.GrantStmt, item: Securable, gran
 
 
 def without_defaults(context: DdlContext, item: Securable) -> Securable | None:
-    """An object after a change of its privileges: a setting with none but the default ones is an object no more."""
+    """An object after a change of its privileges. A setting with default privileges only needs no object."""
     if isinstance(item, Parameter):
         default = privileges.grants_of(context.catalog, replace(item, acl=None))
         if set(privileges.grants_of(context.catalog, item)) == set(default):
@@ -154,7 +154,7 @@ def without_defaults(context: DdlContext, item: Securable) -> Securable | None:
 
 
 def _letters(context: DdlContext, statement: ast.GrantStmt, item: Securable, kind: str) -> frozenset[str]:
-    """The letters that are meant for the whole object."""
+    """The letters of privileges on the whole object."""
     everything = DEFAULTS[kind][0]
     allowed = DEFAULTS["table"][0] if statement.object_kind in ("table", "all_tables") else everything
     found: set[str] = set()
@@ -190,8 +190,8 @@ def _change_grants(
     grantees: list[str],
     above: tuple[Grant, ...] = (),
 ) -> tuple[Grant, ...]:
-    """The items of an object, or of a column of it, after the statement. `above`: of a column's relation, whose grant
-    options count for the column too."""
+    """The access control list of an object or a column after the statement. `above`: the list of a column's relation,
+    whose grant options count for the column too."""
     owner = privileges.owner_name(context.catalog, item)
     grantor, options = _grantor(context, item, (*grants, *above), owner, DEFAULTS[kind][0])
     done = letters & options
@@ -234,7 +234,7 @@ def _warn(
 def _grantor(
     context: DdlContext, item: Securable, grants: tuple[Grant, ...], owner: str, everything: str
 ) -> tuple[str, frozenset[str]]:
-    """select_best_grantor: in whose name, and what may be granted on."""
+    """select_best_grantor: the grantor, and its grant options."""
     user = ownership.user_role(context)
     if privileges.is_owner(context.catalog, item, user):
         return owner, frozenset(everything)
@@ -280,7 +280,7 @@ def _with_column(item: Table | View, column: Column, grants: tuple[Grant, ...]) 
 def _revoked_of_columns(
     context: DdlContext, statement: ast.GrantStmt, item: Table | View, letters: frozenset[str], grantees: list[str]
 ) -> Table | View:
-    """What is revoked of a whole relation is revoked of its columns too."""
+    """A REVOKE on a whole relation also revokes from its columns."""
     mine = letters & frozenset(DEFAULTS["column"][0])
     for column in item.columns:
         if column.acl is not None and mine:
@@ -292,7 +292,7 @@ def _revoked_of_columns(
 
 
 def mentioning(context: DdlContext, role: str) -> list[Securable]:
-    """The objects whose privileges name a role."""
+    """The objects whose access control lists contain a role."""
     return [
         item
         for item in context.catalog.objects.values()
@@ -308,7 +308,7 @@ def _mentions(item: Securable, role: str) -> bool:
 
 
 def without_role(item: Securable, role: str) -> Securable:
-    """An object without what a role was granted, or has granted, on it."""
+    """An object without the privileges that a role was granted, or has granted, on it."""
 
     def rest(acl: privileges.Acl) -> privileges.Acl:
         kept = [one for one in map(privileges.parse, acl or ()) if role not in (one.grantee, one.grantor)]
@@ -337,8 +337,8 @@ def _membership(context: DdlContext, statement: ast.GrantStmt) -> None:
 
 
 def must_administer(context: DdlContext, group: Role) -> None:
-    """42501 unless the user may give membership in a role away: by CREATEROLE, or the role's ADMIN OPTION, which it or
-    a role that it is a member of has."""
+    """42501 unless the user may grant membership in a role: by CREATEROLE, or by the ADMIN OPTION of the user or of one
+    of the user's roles."""
     user = ownership.user_role(context)
     if group.superuser and not user.superuser:
         raise SqlError("42501", "must be superuser to alter superusers")
@@ -348,7 +348,7 @@ def must_administer(context: DdlContext, group: Role) -> None:
 
 
 def add_member(context: DdlContext, group: Role, member: Role, admin: bool) -> None:
-    """Makes a role a member of another. Raises 0LP01 for a circle, and for the role of the database's owner."""
+    """Makes a role a member of another. Raises 0LP01 for a cycle, and for the role of the database's owner."""
     if DATABASE_OWNER_OID in (group.oid, member.oid):
         word = "have explicit members" if group.oid == DATABASE_OWNER_OID else "be a member of any role"
         raise SqlError("0LP01", f'role "pg_database_owner" cannot {word}')
@@ -364,7 +364,7 @@ def add_member(context: DdlContext, group: Role, member: Role, admin: bool) -> N
 
 
 def remove_member(context: DdlContext, group: Role, member: Role, only_option: bool) -> None:
-    """Ends a membership, or only its ADMIN OPTION."""
+    """Removes a membership, or only its ADMIN OPTION."""
     if group.oid not in member.member_of:
         message = f'role "{member.name}" is not a member of role "{group.name}"'
         context.notice(SqlError("01000", message, severity="WARNING"))

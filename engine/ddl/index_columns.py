@@ -1,4 +1,4 @@
-"""The columns of indexes: what is indexed, by which access method and operator class."""
+"""The columns of indexes: column or expression, access method and operator class."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ MAX_KEYS = 32
 
 
 def must_have_class(method: str, type_: int) -> None:
-    """42704 for a type that the access method has no default operator class for."""
+    """42704 for a type without a default operator class for the access method."""
     if default_class(method, type_) is None:
         raise _without_class(method, type_)
     if method in ("btree", "hash"):
@@ -30,7 +30,7 @@ def must_have_class(method: str, type_: int) -> None:
 
 
 def must_be_a_key(method: str, type_: int) -> None:
-    """42704 for a type whose values are no keys of a tree."""
+    """42704 for a type whose values cannot be keys of a tree."""
     if lookup(type_).key_encoder() is None:
         raise _without_class(method, type_)
 
@@ -44,7 +44,8 @@ def _without_class(method: str, type_: int) -> SqlError:
 
 
 def second_part(statement: ast.IndexStmt) -> str:
-    """The columns' part of a generated name: expressions by what they call, or 'expr', numbered when taken."""
+    """The columns' part of a generated name: expressions by the function that they call, or 'expr', with a number if
+    taken."""
     parts: list[str] = []
     for element in statement.elements:
         base = element.name
@@ -61,7 +62,7 @@ def second_part(statement: ast.IndexStmt) -> str:
 
 
 def with_method(context: DdlContext, statement: ast.IndexStmt) -> ast.IndexStmt:
-    """The statement, if its access method can do what it asks for (DefineIndex)."""
+    """The statement, if its access method supports all of its options (DefineIndex)."""
     name = statement.method
     if name == "rtree":
         message = 'substituting access method "gist" for obsolete method "rtree"'
@@ -112,7 +113,8 @@ def index_column(context: DdlContext, table: Table, element: ast.IndexElement, m
 
 
 def _without_collate(element: ast.IndexElement) -> ast.IndexElement:
-    """COLLATE around a whole expression is the index column's; a column alone in it is that column."""
+    """COLLATE around a whole expression becomes the index column's collation, and a plain column inside of it is an
+    ordinary index column."""
     expression, collation = element.expression, element.collation
     while isinstance(expression, ast.CollateClause):
         collation = collation or expression.collation
@@ -124,7 +126,7 @@ def _without_collate(element: ast.IndexElement) -> ast.IndexElement:
 
 
 def _operator_class(method: str, type_: int, written: tuple[str, ...]) -> int:
-    """ResolveOpClass: the OID of the class, 0 for the default one. Raises 42704, 42804."""
+    """ResolveOpClass: the OID of the operator class, or 0 for the default one. Raises 42704, 42804."""
     if not written:
         must_have_class(method, type_)
         return 0
@@ -139,7 +141,7 @@ def _operator_class(method: str, type_: int, written: tuple[str, ...]) -> int:
 
 
 def class_for(method: str, type_: int, column: IndexColumn) -> int:
-    """The operator class of an index column whose type becomes another: the one that it was given has to take it."""
+    """The operator class of an index column whose type changes. A class that was named must accept the new type."""
     return _operator_class(
         method, type_, (operator_class(column.operator_class).name,) if column.operator_class else ()
     )

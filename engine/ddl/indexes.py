@@ -22,8 +22,8 @@ MAX_KEYS = 32
 
 
 def create_index(context: DdlContext, statement: ast.IndexStmt) -> str:
-    """CREATE [UNIQUE] INDEX. Raises 42P07, 42703, 42704, 42804, 0A000 for what the access method cannot do, 23505
-    (job)."""
+    """CREATE [UNIQUE] INDEX. Raises 42P07, 42703, 42704, 42804, 0A000 for options that the access method does not
+    support, 23505 (job)."""
     statement = with_method(context, statement)
     table = names.table_named(context, statement.relation, "share", materialized=True)
     must_create_in(context, table.schema, user_role(context))
@@ -68,8 +68,8 @@ def create_index(context: DdlContext, statement: ast.IndexStmt) -> str:
 
 
 def rebuild(context: DdlContext, statement: ast.ReindexStmt) -> str:
-    """REINDEX: indexes get new storage, and entries for every row. Raises 42P01 for a name that is gone since a lock
-    was waited for, 23505 (job)."""
+    """REINDEX: gives indexes new storage, and builds the entries of all rows. Raises 42P01 for an index that was
+    dropped during a lock wait, 23505 (job)."""
     if context.environment.find_relation(*statement.name) is None:
         raise SqlError("42P01", f'relation "{".".join(filter(None, statement.name))}" does not exist')
     for index in find_reindexed(context.environment, statement):
@@ -91,8 +91,8 @@ def rebuild(context: DdlContext, statement: ast.ReindexStmt) -> str:
 
 
 def find_reindexed(environment: Environment, statement: ast.ReindexStmt) -> list[Index]:
-    """The indexes that REINDEX INDEX or TABLE names and that have entries: of a partitioned table, those of all its
-    partitions. Rows lie in their primary key, which is nothing beside them."""
+    """The indexes with entries that REINDEX INDEX or TABLE names: of a partitioned table, those of all partitions. A
+    primary key has no entries beside the rows."""
     catalog, (schema, name) = environment.catalog, statement.name
     relation = environment.find_relation(schema, name)
     if isinstance(relation, Index):
@@ -110,6 +110,6 @@ def find_reindexed(environment: Environment, statement: ast.ReindexStmt) -> list
 
 
 def _parts(catalog: Catalog, index: Index) -> list[Index]:
-    """An index and all that are part of it."""
+    """An index and all of its parts."""
     below = catalog.index_children.get(index.oid, ())
     return [index, *(item for oid in below for item in _parts(catalog, catalog.index(oid)))]

@@ -1,8 +1,9 @@
-"""Columns and checks that a table has from its parents (MergeAttributes, MergeConstraintsIntoExisting in tablecmds.c).
+"""Columns and checks that a table inherits from its parents (MergeAttributes, MergeConstraintsIntoExisting in
+tablecmds.c).
 
-A column says from how many parents it comes (`inherited`) and whether it was defined in the table too (`local`). Texts
-of checks, defaults and generated columns are over names, and names are the same in parent and child, so they are taken
-over as they are.
+A column has the number of parents that it comes from (`inherited`), and whether the table also defines it (`local`).
+Texts of checks, defaults and generated columns refer to names, which are the same in parent and child, so the texts are
+copied unchanged.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
 def parents_named(
     context: DdlContext, relations: tuple[ast.RangeVar, ...], persistence: str, *, partition: bool
 ) -> list[Table]:
-    """The tables to inherit from, locked. Raises 42P01, 42809, 42P07 for one named twice."""
+    """The parents, locked. Raises 42P01, 42809, and 42P07 for a duplicate."""
     found: list[Table] = []
     for relation in relations:
         table = names.table_named(context, relation, "share update exclusive")
@@ -43,7 +44,7 @@ def parents_named(
 
 
 def refuse_other_persistence(parent: Table, persistence: str, *, partition: bool) -> None:
-    """42809 where only one of parent and child is temporary."""
+    """42809 if only one of parent and child is temporary."""
     what = "create as partition of" if partition else "inherit from"
     if parent.persistence == "t" and persistence != "t":
         if partition:
@@ -56,7 +57,7 @@ def refuse_other_persistence(parent: Table, persistence: str, *, partition: bool
 
 
 def inherit_columns(builder: TableBuilder, parents: list[Table]) -> None:
-    """The parents' columns as the first ones of a new table. Raises 42804, 42611 for defaults that differ."""
+    """The parents' columns as the first columns of a new table. Raises 42804, 42611 for defaults that differ."""
     conflicting: set[str] = set()
     for parent in parents:
         for column in parent.columns:
@@ -88,7 +89,8 @@ def inherit_columns(builder: TableBuilder, parents: list[Table]) -> None:
 
 
 def merge_column(builder: TableBuilder, definition: ast.ColumnDef) -> bool:
-    """A column written with a table that inherits it: it counts as local too. Whether there was one to merge with."""
+    """Merges a column with an inherited one of the same name, which becomes local too. Returns whether there was
+    one."""
     known = builder.table.column(definition.name)
     if known is None or not known.inherited:
         return False
@@ -104,7 +106,7 @@ def merge_column(builder: TableBuilder, definition: ast.ColumnDef) -> bool:
 
 
 def refuse_conflicting_defaults(builder: TableBuilder) -> None:
-    """42611 where parents give a column different defaults and the table itself gives none."""
+    """42611 if parents give a column different defaults and the table has none of its own."""
     for name in sorted(builder.conflicting_defaults):
         hint = "To resolve the conflict, specify a default explicitly."
         raise SqlError("42611", f'column "{name}" inherits conflicting default values', hint=hint)
@@ -125,7 +127,7 @@ def shown_type(column: Column) -> str:
 
 
 def inherit_checks(builder: TableBuilder, parents: list[Table]) -> None:
-    """The parents' CHECK constraints, those with NO INHERIT apart. Raises 42710 for others of one name."""
+    """The parents' CHECK constraints, except those with NO INHERIT. Raises 42710 for different checks with one name."""
     for parent in parents:
         for constraint in parent.constraints:
             if constraint.kind == "c" and not constraint.no_inherit:
@@ -133,7 +135,7 @@ def inherit_checks(builder: TableBuilder, parents: list[Table]) -> None:
 
 
 def inherit_check(builder: TableBuilder, parent: Table, constraint: Constraint) -> bool:
-    """One CHECK of a parent; whether it is new here."""
+    """Adds one CHECK of a parent. Returns whether it is new."""
     table = builder.table
     known = next((item for item in table.constraints if item.name == constraint.name), None)
     if known is None:
@@ -161,7 +163,7 @@ def inherit_check(builder: TableBuilder, parent: Table, constraint: Constraint) 
 
 
 def refuse_merge(table: Table, known: Constraint, other: Constraint) -> None:
-    """42P17 where a table's own CHECK and an inherited one of its name cannot be one
+    """42P17 if a table's own CHECK cannot be merged with an inherited one of the same name
     (MergeWithExistingConstraint)."""
     where = f'on relation "{table.name}"'
     if known.no_inherit and not other.no_inherit:
@@ -173,7 +175,7 @@ def refuse_merge(table: Table, known: Constraint, other: Constraint) -> None:
 
 
 def merge_own(builder: TableBuilder, known: Constraint, own: Constraint) -> Constraint:
-    """A CHECK that a table has from its parents alone, written for itself too (ALTER TABLE ... ADD CONSTRAINT)."""
+    """Merges a new CHECK (ALTER TABLE ... ADD CONSTRAINT) with an inherited one, which becomes local too."""
     table = builder.table
     refuse_merge(table, known, own)
     message = f'merging constraint "{known.name}" with inherited definition'
@@ -185,7 +187,7 @@ def merge_own(builder: TableBuilder, known: Constraint, own: Constraint) -> Cons
 
 
 def merge_into_child(context: DdlContext, child: Table, parent: Table) -> Table:
-    """A table that comes to inherit: it must have the parent's columns and checks already. Raises 42804."""
+    """Adds a parent to an existing table, which must already have the parent's columns and checks. Raises 42804."""
     columns = {column.name: column for column in child.columns}
     changed = list(child.columns)
     for column in parent.columns:
@@ -235,7 +237,7 @@ def _merged_checks(child: Table, parent: Table) -> tuple[Constraint, ...]:
 
 
 def let_go(child: Table, parent: Table) -> Table:
-    """A table that no longer inherits from the parent: what came from there is its own now (RemoveInheritance)."""
+    """Removes a parent from a table. The inherited columns and checks become the table's own (RemoveInheritance)."""
     names_of = {column.name for column in parent.columns}
     columns = tuple(
         replace(column, inherited=column.inherited - 1, local=column.local or column.inherited == 1)

@@ -1,7 +1,8 @@
-"""Views that need a table's primary key: they group by it and show other columns of the table, which it determines.
+"""Views that need a table's primary key: they group by it and return other columns of the table, which the key
+determines.
 
-PostgreSQL notes the constraint among what such a query depends on (check_functional_grouping). Here the views over the
-table are analysed against a catalog without the key: those that need it are no longer valid.
+PostgreSQL records a dependency on the constraint (check_functional_grouping). Here the views on the table are analysed
+with a catalog without the key. A view that is then invalid needs the key.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ _NOT_GROUPED = "42803"
 
 
 def refuse_views_that_need(context: DdlContext, table: Table, key: Constraint, cascade: bool) -> None:
-    """Raises 2BP01 where a view needs the primary key that is to be dropped, 0A000 with CASCADE."""
+    """Raises 2BP01 if a view needs the primary key that is dropped, 0A000 with CASCADE."""
     kept = tuple(item for item in table.constraints if item.oid != key.oid)
     without = context.catalog.with_object(replace(table, constraints=kept, key_columns=()))
     dependent: dict[int, View | Table] = {}

@@ -1,7 +1,7 @@
-"""CREATE TABLE (LIKE ...): the columns of another table, and what INCLUDING names of the rest.
+"""CREATE TABLE (LIKE ...): copies the columns of another table, and the parts that INCLUDING names.
 
-Indexes are copied as they are, with names of their own, whether a constraint stands on them or not; constraints keep
-their names, and comments are copied where INCLUDING COMMENTS says so: those of columns, of checks and of indexes.
+Indexes are copied with generated names, whether they belong to a constraint or not. Constraints keep their names.
+INCLUDING COMMENTS copies the comments of columns, checks and indexes.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ _LABELS = {"p": "pkey", "u": "key", "x": "excl"}
 
 
 def copy_columns(builder: TableBuilder, like: ast.LikeClause) -> None:
-    """Names, types and NOT NULL; defaults, identities and checks where INCLUDING says so. Raises 42P01, 42809, 42501,
-    42701."""
+    """Copies names, types and NOT NULL; with INCLUDING also defaults, identities and checks. Raises 42P01, 42809,
+    42501, 42701."""
     source = _source(builder, like)
     including = like.including
     for column in source.columns:
@@ -58,8 +58,8 @@ def copy_columns(builder: TableBuilder, like: ast.LikeClause) -> None:
 
 
 def copy_indexes(builder: TableBuilder, like: ast.LikeClause) -> None:
-    """INCLUDING INDEXES. Raises 42P16 for a second primary key, 0A000 where a partitioned table's key has not all
-    columns of its partition key."""
+    """INCLUDING INDEXES. Raises 42P16 for a second primary key, 0A000 if a partitioned table's key lacks a column of
+    its partition key."""
     source = _source(builder, like)
     including = like.including
     if not isinstance(source, Table) or "indexes" not in including:
@@ -124,7 +124,7 @@ def _source(builder: TableBuilder, like: ast.LikeClause) -> Table | View:
 
 
 def _sequence_options(builder: TableBuilder, column: Column) -> tuple[tuple[str, object], ...]:
-    """Those of an identity column's sequence."""
+    """The options of an identity column's sequence."""
     sequence = builder.context.catalog.get(column.sequence or 0)
     assert isinstance(sequence, Sequence)
     words = ("increment", "minvalue", "maxvalue", "start", "cache", "cycle")

@@ -1,4 +1,4 @@
-"""How objects are found, named and refused.
+"""Finds objects by name, generates names, and refuses names that are used.
 
 Generated names follow PostgreSQL's makeObjectName and ChooseRelationName: parts joined by '_', shortened to 63 bytes by
 cutting the longer of the two names, then numbered until the name is free.
@@ -45,7 +45,7 @@ def join_names(first: str, second: str, label: str) -> str:
 def free_relation_name(
     context: DdlContext, schema: int, first: str, second: str, label: str, taken: Iterable[str] = ()
 ) -> str:
-    """A generated name that no relation of the schema has, nor `taken`."""
+    """A generated name that no relation of the schema has, and that is not in `taken`."""
     used = set(taken)
     number = 0
     while True:
@@ -69,7 +69,7 @@ def show_relation(relation: ast.RangeVar) -> str:
 
 
 def find(context: DdlContext, relation: ast.RangeVar) -> Relation | None:
-    """The relation of that name. Raises 3F000 for a schema that does not exist (as a missing relation: None)."""
+    """The relation of that name, or None. A missing schema counts as a missing relation."""
     return context.environment.find_relation(relation.schema, relation.name)
 
 
@@ -80,8 +80,8 @@ def table_named(
     letter: str = "",
     materialized: bool = False,
 ) -> Table:
-    """The table, locked; or a materialized view, where that will do. Raises 42P01, 42809 for what is not a table; 42501
-    unless the user owns it, or holds the privilege `letter` on it."""
+    """The named table, locked; also a materialized view, where the statement allows one. Raises 42P01, 42809 for
+    another kind of relation, and 42501 unless the user owns it or has the privilege `letter` on it."""
     found = find(context, relation)
     if found is None:
         raise SqlError("42P01", f'relation "{show_relation(relation)}" does not exist')
@@ -103,14 +103,15 @@ def table_named(
 
 
 def may_on_table(context: DdlContext, table: Table, letter: str, columns: frozenset[int] = frozenset()) -> bool:
-    """Whether the user holds a privilege on a table, or on these columns of it."""
+    """Whether the user has a privilege on a table, or on these columns of it."""
     return context.is_superuser or may_columns(context.catalog, table, user_role(context), letter, columns)
 
 
 def refuse_if_taken(
     context: DdlContext, schema: int, name: str, if_not_exists: bool, *, has_row_type: bool = False
 ) -> bool:
-    """Locks the name for its creator. True: it exists and IF NOT EXISTS was said (a notice is sent). Raises 42P07."""
+    """Locks the name for its creator. True: the relation exists and the statement has IF NOT EXISTS (it sends a
+    notice). Raises 42P07."""
     context.lock_name(schema, name)
     if context.catalog.relation(schema, name) is None:
         if has_row_type and context.catalog.user_type(schema, name) is not None:

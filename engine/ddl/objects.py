@@ -92,8 +92,8 @@ def create_schema(context: DdlContext, statement: ast.CreateSchemaStmt) -> str:
 
 
 def create_database(context: DdlContext, statement: ast.CreateDatabaseStmt) -> str:
-    """CREATE DATABASE: an empty one, a branch of the one that is named by FROM or TEMPLATE, or a copy of one in a
-    backup. Encodings other than UTF8 are refused. Raises 42501, 42P04, 3D000, 42601, 42809, 22023, 0A000."""
+    """CREATE DATABASE: an empty one, a branch of the database in FROM or TEMPLATE, or a copy of one in a backup.
+    Refuses encodings other than UTF8. Raises 42501, 42P04, 3D000, 42601, 42809, 22023, 0A000."""
     owner = check_new_database(context, statement)
     context.lock_name(0, statement.name)
     parent = parent_of(statement)
@@ -141,7 +141,7 @@ _LOCALES = ("C", "POSIX", "C.UTF-8", "C.utf8")
 def _new_database(
     context: DdlContext, statement: ast.CreateDatabaseStmt, owner: int, parent: Database | None
 ) -> Database:
-    """The database itself. Raises 22023 for a branch that would have another locale than its parent."""
+    """The new database. Raises 22023 for a branch with another locale than its parent."""
     options = {name.lower(): value for name, value in statement.options}
     made = Database(context.new_oid(), statement.name, owner)
     if parent is not None:
@@ -167,7 +167,7 @@ def _is_on(value: object) -> bool:
 
 
 def _check_locales(options: dict[str, Any]) -> None:
-    """42809 for a locale that no database has, 0A000 for ICU's."""
+    """42809 for a locale that no database can have, 0A000 for ICU's."""
     if "icu_locale" in options or str(options.get("locale_provider", "libc")).lower() != "libc":
         not_supported("a database whose locale is ICU's")
     for word in ("locale", "lc_collate", "lc_ctype"):
@@ -177,7 +177,8 @@ def _check_locales(options: dict[str, Any]) -> None:
 
 
 def check_new_database(context: DdlContext, statement: ast.CreateDatabaseStmt) -> int:
-    """What can be said before any work is done; the owner (OID). Raises 42501, 42P04, 42704, 0A000."""
+    """Checks everything that can be checked before work starts. Returns the owner (OID). Raises 42501, 42P04, 42704,
+    0A000."""
     user = ownership.user_role(context)
     if not (user.superuser or user.create_db):
         raise SqlError("42501", "permission denied to create database")
@@ -202,7 +203,7 @@ def check_new_database(context: DdlContext, statement: ast.CreateDatabaseStmt) -
 
 
 def _may_copy(context: DdlContext, statement: ast.CreateDatabaseStmt) -> None:
-    """42501 for a branch of a database that the user does not own, and for one of the past."""
+    """42501 for a branch of another owner's database, and for one AS OF an earlier moment."""
     parent = parent_of(statement)
     if parent is None or context.is_superuser:
         return
@@ -213,7 +214,7 @@ def _may_copy(context: DdlContext, statement: ast.CreateDatabaseStmt) -> None:
 
 
 def parent_of(statement: ast.CreateDatabaseStmt) -> str | None:
-    """The name of the database that a new one is a branch of. Raises 42601 for two."""
+    """The name of the parent of a new branch. Raises 42601 for two."""
     template = next((str(value) for name, value in statement.options if name.lower() == "template"), "default")
     if template.lower() in ("template0", "template1", "default"):
         return statement.parent
@@ -300,7 +301,7 @@ def _relation(
 
 
 def rename(context: DdlContext, statement: ast.RenameStmt) -> str:
-    """ALTER ... RENAME: names are stored once, and stored expressions are deparsed from columns, not from names."""
+    """ALTER ... RENAME. Names are stored once, and stored expressions are deparsed from columns, not from names."""
     word = statement.of if statement.kind in ("column", "constraint") else statement.kind
     word = "materialized view" if word == "matview" else word
     tag = f"ALTER {word.upper()}"
@@ -363,7 +364,7 @@ def _may_rename(context: DdlContext, found: Schema | Database | Role, new: str) 
 
 
 def _refuse_inherited_name(context: DdlContext, item: SchemaObject, statement: ast.RenameStmt) -> None:
-    """42P16 for a column whose name is the parent's business, or that children have too."""
+    """42P16 for an inherited column, or one that children have too."""
     column = item.column(statement.name or "") if isinstance(item, Table) else None
     if column is None or not isinstance(item, Table):
         return
@@ -375,7 +376,7 @@ def _refuse_inherited_name(context: DdlContext, item: SchemaObject, statement: a
 
 
 def _refuse_inherited_constraint(context: DdlContext, item: SchemaObject, name: str, only: bool) -> None:
-    """42P16 for a CHECK whose name is the parent's business, or that children have too."""
+    """42P16 for an inherited CHECK, or one that children have too."""
     for constraint in item.constraints if isinstance(item, Table) else ():
         if constraint.name != name or constraint.kind != "c":
             continue

@@ -1,4 +1,4 @@
-"""REASSIGN OWNED and DROP OWNED: all that a role owns in this database, and the databases and tablespaces it owns."""
+"""REASSIGN OWNED and DROP OWNED: a role's objects in this database, and its databases and tablespaces."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def run_owned(context: DdlContext, statement: ast.OwnedStmt) -> str:
 
 
 def _of_user(context: DdlContext, name: str, what: str) -> Role:
-    """A role whose rights the user has. Raises 42704, 42501."""
+    """A role whose privileges the user has. Raises 42704, 42501."""
     found = ownership.role_named(context, name)
     if not acts_as(context.catalog, ownership.user_role(context), found.oid):
         raise SqlError("42501", f"permission denied to {what} objects")
@@ -83,7 +83,7 @@ def _is_here(context: DdlContext, item: SchemaObject) -> bool:
 
 
 def _drop(context: DdlContext, roles: list[Role], cascade: bool) -> None:
-    """What they own here goes, and what they were granted here and on what all databases share."""
+    """Drops the roles' objects here, and their privileges here and on objects that all databases share."""
     removal = Removal(context, cascade)
     roots = [
         item

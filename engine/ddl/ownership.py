@@ -1,8 +1,9 @@
-"""Who owns what, who may give it to whom, and where it may go (PostgreSQL 15: ATExecChangeOwner, AlterObjectOwner,
-CheckSetNamespace and their kin): one rule for all kinds of objects.
+"""Rules about owners for all kinds of objects: who may change, give away or move an object (PostgreSQL 15:
+ATExecChangeOwner, AlterObjectOwner, CheckSetNamespace and similar functions).
 
-An owner is the role itself, or a member that inherits from it. To give an object away one has to own it and to be a
-member of the new owner, who needs CREATE where the object lies; superusers may give anything to anybody.
+The owner is a role, and its members that inherit from it are owners too. To give an object away, a user must own it and
+be a member of the new owner, which needs CREATE on the object's schema or database. Superusers may give anything to any
+role.
 """
 
 from __future__ import annotations
@@ -58,7 +59,7 @@ def role_named(context: DdlContext, name: str) -> Role:
 
 
 def word_of(item: Owned) -> str:
-    """What messages call its kind."""
+    """The kind of an object, as messages show it."""
     if isinstance(item, Routine):
         return "procedure" if item.kind == "p" else "function"
     if isinstance(item, Table) and item.query is not None:
@@ -77,7 +78,7 @@ def must_own(context: DdlContext, item: Owned) -> None:
 
 
 def must_own_to_drop(context: DdlContext, item: Owned) -> None:
-    """The same; the owner of a schema may drop what lies in it too."""
+    """42501 unless the user owns the object, or the schema that contains it."""
     schema = context.catalog.get(getattr(item, "schema", 0))
     if not (isinstance(schema, Schema) and owns(context, schema)):
         must_own(context, item)
@@ -106,13 +107,13 @@ def must_create_in(context: DdlContext, schema: int, role: Role) -> None:
 
 
 def must_rename(context: DdlContext, item: Owned) -> None:
-    """42501 unless the user owns an object and might create it where it lies."""
+    """42501 unless the user owns an object and could create it in its schema."""
     must_own(context, item)
     must_create_in(context, getattr(item, "schema", 0), user_role(context))
 
 
 def new_owner(context: DdlContext, item: Owned, name: str) -> Role:
-    """The role that an object is to be given to. Raises 42704, 42501."""
+    """The new owner of an object. Raises 42704, 42501."""
     role = role_named(context, name)
     user = user_role(context)
     if role.oid == owner_of(item) or user.superuser:
@@ -138,7 +139,7 @@ def new_owner(context: DdlContext, item: Owned, name: str) -> Role:
 
 
 def target_schema(context: DdlContext, schema: int, name: str, wanted: str) -> Schema:
-    """The schema that an object of a name, now in `schema`, is to be moved to. Raises 3F000, 42501, 0A000."""
+    """The schema to which an object, now in `schema`, is moved. Raises 3F000, 42501, 0A000."""
     found = context.creation_schema(ast.RangeVar(None, wanted, name))
     if found.oid != schema:
         for place in (found.name, context.catalog.schema_name(schema)):
@@ -156,7 +157,7 @@ def refuse_reserved(role: Role, detail: str) -> None:
 
 
 def with_renamed_role(item: Securable, old: str, new: str) -> Securable:
-    """An object whose privileges name a role by its new name."""
+    """An object whose access control list contains a renamed role, under the new name."""
     if isinstance(item, (Table, View)):
         columns = tuple(replace(column, acl=privileges.rename_role(column.acl, old, new)) for column in item.columns)
         item = replace(item, columns=columns)
@@ -164,6 +165,6 @@ def with_renamed_role(item: Securable, old: str, new: str) -> Securable:
 
 
 def with_owner(context: DdlContext, item: Securable, owner: Role) -> Securable:
-    """An object under a new owner, who takes the old one's place in its privileges too."""
+    """An object with a new owner, which replaces the old one in the access control list too."""
     old = privileges.owner_name(context.catalog, item)
     return replace(with_renamed_role(item, old, owner.name), owner=owner.oid)

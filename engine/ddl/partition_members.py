@@ -1,5 +1,4 @@
-"""What partitions have because of the partitioned table that they are of: parts of its indexes and foreign keys; ATTACH
-and DETACH."""
+"""The parts of a partitioned table's indexes and foreign keys in its partitions; ATTACH and DETACH."""
 
 from __future__ import annotations
 
@@ -40,13 +39,13 @@ MAX_KEYS = 32
 
 
 def add_index_parts(context: DdlContext, parent: Table, index: Index) -> None:
-    """A new index of a partitioned table: its parts in all partitions, those that have fitting ones already aside."""
+    """Adds the parts of a partitioned table's new index to all partitions without a matching index."""
     for oid in context.catalog.children.get(parent.oid, ()):
         add_index_part(context, context.catalog.table(oid), parent, index)
 
 
 def add_index_part(context: DdlContext, child: Table, parent: Table, index: Index) -> None:
-    """The part of one partition, and of those below it."""
+    """Adds the part in one partition, and in the partitions below it."""
     context.lock_relation(child.oid, "share" if not index.primary else "access exclusive")
     own = matching_index(context, child, parent, index)
     if own is not None:
@@ -70,7 +69,7 @@ def add_index_part(context: DdlContext, child: Table, parent: Table, index: Inde
 
 
 def link_index(context: DdlContext, own: Index, index: Index) -> None:
-    """Makes an index a part of another one, and its constraint one of that's."""
+    """Makes an index a part of another one, and its constraint a part of the other's constraint."""
     table, parent = context.catalog.table(own.table), context.catalog.table(index.table)
     mine, above = constraint_of(table, own), constraint_of(parent, index)
     changes: dict[int, Index | Table] = {own.oid: replace(own, parent=index.oid)}
@@ -133,7 +132,7 @@ def _refuse_attaching(context: DdlContext, parent: Table, child: Table) -> None:
 
 
 def attach_foreign_keys(context: DdlContext, parent: Table, child: Table) -> None:
-    """The parent's foreign keys: one of the partition's that says the same becomes its part, else a new one is."""
+    """Adds the parent's foreign keys to a partition. An equal one of the partition becomes the part."""
     for constraint in parent.constraints:
         if constraint.kind != "f":
             continue
@@ -212,7 +211,7 @@ def mark_valid(context: DdlContext, oid: int) -> None:
 
 
 def _check_references(context: DdlContext, partition: Table) -> None:
-    """Sees to it that rows of a partition that goes are not referred to by way of the tables that it was part of."""
+    """Checks that no row refers to rows of a detached partition through the tables above it."""
     if all(context.table_is_empty(item) for item in (partition, *context.catalog.descendants(partition.oid))):
         return
     above = {table.oid for table in context.catalog.partitioned_above(partition)}

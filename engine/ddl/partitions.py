@@ -1,7 +1,7 @@
-"""PARTITION BY, bounds, ATTACH and DETACH PARTITION, and the parts that partitions have of their table's indexes.
+"""PARTITION BY, bounds, ATTACH and DETACH PARTITION, and the parts of a table's indexes in its partitions.
 
-An index of a partitioned table has no entries of its own. It stands for one index in each partition (`Index.parent`),
-and so do its primary key, unique and foreign key constraints (`Constraint.parent`).
+An index of a partitioned table has no entries of its own. It represents one index in each partition (`Index.parent`).
+Its primary key, unique and foreign key constraints work in the same way (`Constraint.parent`).
 """
 
 from __future__ import annotations
@@ -49,7 +49,8 @@ MAX_KEYS = 32
 
 
 def partitioning(context: DdlContext, table: Table, spec: ast.PartitionSpec) -> Partitioning:
-    """Raises 22023, 42P17, 42703, 42704, 54011, 0A000 for operator classes and collations that are no defaults."""
+    """PARTITION BY. Raises 22023, 42P17, 42703, 42704, 54011, 0A000 for operator classes and collations that are not
+    the defaults."""
     strategy = _STRATEGIES.get(spec.strategy.lower())
     if strategy is None:
         raise SqlError("22023", f'unrecognized partitioning strategy "{spec.strategy}"')
@@ -113,7 +114,7 @@ def _key_expression(context: DdlContext, table: Table, expression: ast.Node) -> 
 
 
 def key_columns(context: DdlContext, table: Table, column: PartitionColumn) -> tuple[int, ...]:
-    """The columns (attnums) that a part of a partition key is made of."""
+    """The columns (attnums) in a part of a partition key."""
     if column.expression is None:
         return (column.number,)
     value = analyze_expression(
@@ -123,7 +124,7 @@ def key_columns(context: DdlContext, table: Table, column: PartitionColumn) -> t
 
 
 def refuse_generated(context: DdlContext, table: Table, spec: ast.PartitionSpec) -> None:
-    """42P17 for a partition key with generated columns, which a new table shows when it is complete."""
+    """42P17 for a partition key with generated columns. A new table is checked when it is complete."""
     assert table.partitioning is not None
     for item, element in zip(table.partitioning.columns, spec.elements, strict=True):
         for number in key_columns(context, table, item):
@@ -141,14 +142,13 @@ def refuse_generated(context: DdlContext, table: Table, spec: ast.PartitionSpec)
 
 
 def bound_of(context: DdlContext, parent: Table, name: str, spec: ast.BoundSpec) -> PartitionBound:
-    """FOR VALUES of a partition that is to be called `name`, checked against those that are there. Raises 42P16,
-    42P17, 42804."""
+    """FOR VALUES of a new partition `name`, checked against the existing partitions. Raises 42P16, 42P17, 42804."""
     assert parent.partitioning is not None
     return _Bound(context, parent, name, spec).made()
 
 
 class _Bound:
-    """One bound on its way in."""
+    """Converts one bound."""
 
     def __init__(self, context: DdlContext, parent: Table, name: str, spec: ast.BoundSpec) -> None:
         assert parent.partitioning is not None
@@ -275,7 +275,7 @@ class _Bound:
         return tuple(found)
 
     def _text(self, node: ast.Node, place: int) -> str | None:
-        """The value of a bound as text of the key's type. Raises 0A000, 42804 and what its evaluation raises."""
+        """The value of a bound as text of the key's type. Raises 0A000, 42804 and errors of its evaluation."""
         if isinstance(node, ast.ColumnRef):
             raise self.error("0A000", "cannot use column reference in partition bound expression", node)
         column = self.partitioning.columns[place]
@@ -300,7 +300,7 @@ class _Bound:
 
 
 def lock_whole(context: DdlContext, table: Table) -> list[Table]:
-    """Shuts everybody out of a table and of all its partitions, which are what writers of their rows have locked."""
+    """Locks a table and all of its partitions exclusively, because writers lock the partition only."""
     context.lock_relation(table.oid, "access exclusive")
     found = [table, *context.catalog.descendants(table.oid)]
     for item in found[1:]:
@@ -309,13 +309,13 @@ def lock_whole(context: DdlContext, table: Table) -> list[Table]:
 
 
 def defaults(context: DdlContext, parent: Table) -> list[Table]:
-    """The default partition, if there is one."""
+    """The default partition, or None."""
     found = (context.catalog.table(oid) for oid in context.catalog.children.get(parent.oid, ()))
     return [item for item in found if item.bound is not None and item.bound.kind == "d"]
 
 
 def check_default(context: DdlContext, parent: Table, bound: PartitionBound) -> None:
-    """A new partition takes rows away from the default one, which must have none of them (23514, a job)."""
+    """Adds a check that the default partition has no rows of a new partition (23514, a job)."""
     for default in defaults(context, parent) if bound.kind != "d" else ():
         conditions = bound_conditions(context.catalog, parent, bound)
         text = f"(NOT ({' AND '.join(conditions)}))"
@@ -325,7 +325,7 @@ def check_default(context: DdlContext, parent: Table, bound: PartitionBound) -> 
 
 
 def check_rows(context: DdlContext, table: Table, text: str, message: str) -> None:
-    """Every row of the table against a condition; 23514 with that message."""
+    """Checks every row of the table against a condition, and raises 23514 with that message."""
     if table.partitioning is None and not context.table_is_empty(table):
         context.add_job(ValidateConstraint(table, Constraint(0, "", "c", check=text), violated=message))
 
@@ -334,7 +334,7 @@ def check_rows(context: DdlContext, table: Table, text: str, message: str) -> No
 
 
 def check_unique_key(table: Table, word: str, numbers: tuple[int, ...]) -> None:
-    """0A000 unless a unique key of a partitioned table holds its partition key."""
+    """0A000 unless a unique key of a partitioned table contains its partition key."""
     if table.partitioning is None:
         return
     for column in table.partitioning.columns:
@@ -364,7 +364,7 @@ def inherit_keys(builder: TableBuilder, parent: Table) -> None:
 
 
 def foreign_key_part(context: DdlContext, child: Table, parent: Table, constraint: Constraint) -> Constraint:
-    """A foreign key of the parent as one of the partition's."""
+    """The parent's foreign key as one of the partition."""
     taken = {item.name for item in child.constraints}
     name = constraint.name
     if name in taken:
@@ -390,7 +390,7 @@ def constraint_of(table: Table, index: Index) -> Constraint | None:
 
 
 def new_part(builder: TableBuilder, parent: Table, index: Index) -> Index:
-    """A new index of a table that is being made, or altered, as a part of its parent's."""
+    """A new index of a new or altered table as a part of its parent's index."""
     context, child = builder.context, builder.table
     constraint = constraint_of(parent, index)
     if index.is_primary and any(item.kind == "p" for item in child.constraints):
@@ -434,7 +434,7 @@ def new_part(builder: TableBuilder, parent: Table, index: Index) -> Index:
 
 
 def words_of(table: Table, index: Index) -> str:
-    """The columns' part of a generated name: those of the index's columns, numbered when taken."""
+    """The columns' part of a generated name: the names of the index's columns, numbered if taken."""
     words: list[str] = []
     for item in (*index.columns, *(IndexColumn(number) for number in index.include)):
         base = _column_word(table, item)
@@ -454,7 +454,8 @@ def _column_word(table: Table, item: IndexColumn) -> str:
 
 
 def matching_index(context: DdlContext, child: Table, parent: Table, index: Index) -> Index | None:
-    """An index of a partition that can be its part of the parent's: alike, and of no other index's parts."""
+    """An index of a partition that can become its part of the parent's index: equal to it, and not a part of another
+    one."""
     wanted = constraint_of(parent, index)
     columns = tuple(
         replace(item, number=map_columns(parent, child, (item.number,))[0]) if item.number else item

@@ -1,4 +1,4 @@
-"""Stored expressions after a rename: read with the old names, written with the new ones."""
+"""Stored expressions after a rename: parsed with the old names, deparsed with the new ones."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ from engine.sql.tree_walk import walk
 
 
 def refuse_used_by_views(context: DdlContext, oid: int, what: str, renamed: bool = False) -> None:
-    """The text of a function's body in SQL's own form names what it reads; while one does, that keeps its name (0A000).
-    So it is with views where more than names changes; of names only those in constants matter."""
+    """0A000 if a function's body of SQL statements uses the relation, because its text contains the name. The same
+    holds for views if more than the name changes. For a mere rename, only names in constants of views are refused."""
     for item in context.catalog.objects.values():
         if isinstance(item, View | Table | Routine) and oid in item.depends_on:
             if renamed and not isinstance(item, Routine) and item.sources and not _names_constant(context, item, oid):
@@ -38,7 +38,7 @@ def refuse_used_by_views(context: DdlContext, oid: int, what: str, renamed: bool
 
 
 def _names_constant(context: DdlContext, item: View | Table, oid: int) -> bool:
-    """Whether the relation is a constant of type regclass in the view's query, whose text has its name."""
+    """Whether the relation is a constant of type regclass in the view's query, whose text contains its name."""
     return "regclass" in (item.query or "") and any(
         isinstance(found, tree.Const) and found.type.oid == REGCLASS and found.value == oid
         for found in walk(stored_query(item, context.environment))
@@ -46,7 +46,8 @@ def _names_constant(context: DdlContext, item: View | Table, oid: int) -> bool:
 
 
 def _refuse_used_code(context: DdlContext, schema: Schema, what: str) -> None:
-    """Stored texts name functions and types with their schema, too."""
+    """0A000 for users of the functions and types in a renamed schema, because stored texts contain the schema's
+    name."""
     catalog = context.catalog
     brought = [available()[item.name] for item in catalog.extensions.values() if item.schema == schema.oid]
     routines = [item for items in catalog.routines.values() for item in items]
@@ -60,8 +61,8 @@ def _refuse_used_code(context: DdlContext, schema: Schema, what: str) -> None:
 
 
 def rename_relations(context: DdlContext, changes: dict[int, SchemaObject | None], what: str) -> None:
-    """Makes changes that give relations other names or schemas. Defaults that draw from them follow; views over them
-    are in the way (0A000), and so are the views over a whole schema that is renamed."""
+    """Changes the names or schemas of relations. Defaults that draw from them are rewritten. Views over them are
+    refused (0A000), and so are views over a schema that is renamed as a whole."""
     renamed = set(changes)
     for item in context.catalog.objects.values():
         if isinstance(item, Table | View | Sequence) and item.schema in renamed:
@@ -86,7 +87,7 @@ def rename_relations(context: DdlContext, changes: dict[int, SchemaObject | None
 
 
 def default_over(context: DdlContext, column: Column, oids: set[int]) -> tree.Expr | None:
-    """The column's default, if one of these relations is a constant of type regclass in it."""
+    """The column's default, if it has one of these relations as a constant of type regclass."""
     if column.default is None or "regclass" not in column.default:
         return None
     found = analyze_expression(
@@ -99,7 +100,7 @@ def default_over(context: DdlContext, column: Column, oids: set[int]) -> tree.Ex
 
 
 def renamed_texts(context: DdlContext, old: Table, new: Table, column: int) -> dict[int, SchemaObject | None]:
-    """`new` with the texts of its checks and generated columns, and its indexes' expressions, in the new names."""
+    """`new` with its checks, generated columns and index expressions deparsed with the new names."""
     refuse_used_by_views(context, old.oid, f"renaming a column of {old.name}", renamed=True)
 
     def rewritten(text: str, target: TypeRef | None, kind: str) -> str:
@@ -146,8 +147,8 @@ Rewrite = Callable[[], None]
 
 
 def change_named_type(context: DdlContext, old: UserType, new: UserType) -> None:
-    """Gives a type another name or schema. Stored expressions and views that spell the old name are read before the
-    change and written after it."""
+    """Changes the name or schema of a type. Stored expressions and views with the old name are parsed before the change
+    and deparsed after it."""
     follow: list[Rewrite] = []
     kinds = context.catalog.by_kind
     for item in (*kinds.get(Table, ()), *kinds.get(Domain, ()), *kinds.get(View, ())):
@@ -166,7 +167,7 @@ def change_named_type(context: DdlContext, old: UserType, new: UserType) -> None
 
 
 def _reprint(context: DdlContext, text: str | None, name: str, table: Table | None, kind: str) -> Callable[[], str]:
-    """What prints a stored expression again, which is read now."""
+    """Parses a stored expression now, and returns the function that deparses it later."""
     if text is None or name not in text:
         return lambda: cast(str, text)
     found = analyze_expression(parse_expression(text), context.environment, table, None, kind)

@@ -1,7 +1,7 @@
 """CREATE, ALTER and DROP ROLE (user.c of PostgreSQL 15).
 
-Superusers may do everything. CREATEROLE may make, change, rename and drop every role but superusers, and those that may
-replicate or bypass row security, and may give none of that. Everybody may set a password and settings of its own.
+Superusers may do everything. CREATEROLE may create, change, rename and drop every role except superusers and roles with
+REPLICATION or BYPASSRLS, and may not grant these attributes. Every role may set its own password and settings.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _SPECIAL = ("current_user", "current_role", "session_user")
 
 
 def role(context: DdlContext, statement: ast.RoleStmt) -> str:
-    """CREATE, ALTER and DROP ROLE, USER and GROUP. Passwords are kept as SCRAM-SHA-256 verifiers only."""
+    """CREATE, ALTER and DROP ROLE, USER and GROUP. Passwords are stored as SCRAM-SHA-256 verifiers only."""
     if not statement.names:
         not_supported("ALTER ROLE ALL")
     if any(name == "in_database" for name, _ in statement.options):
@@ -82,7 +82,7 @@ def _may_alter(context: DdlContext, found: Role, options: dict[str, Any]) -> Non
 
 
 def _may_touch(context: DdlContext, found: Role, what: str) -> None:
-    """For what takes CREATEROLE, and a superuser where the role is one. Raises 42501."""
+    """Checks a change that needs CREATEROLE, or a superuser if the role is one. Raises 42501."""
     if found.superuser and not context.is_superuser:
         raise SqlError("42501", f"must be superuser to {what} superusers")
     if not administers_roles(context):
@@ -135,7 +135,7 @@ def _set(context: DdlContext, found: Role, setting: ast.SetStmt) -> None:
 
 
 def with_setting(settings: tuple[tuple[str, str], ...], change: ast.SetStmt) -> tuple[tuple[str, str], ...]:
-    """The settings that come with a role or a database, after SET or RESET."""
+    """The settings of a role or a database after SET or RESET."""
     if change.reset and change.name == "all":
         return ()
     kept = [item for item in settings if item[0] != change.name]
@@ -145,7 +145,7 @@ def with_setting(settings: tuple[tuple[str, str], ...], change: ast.SetStmt) -> 
 
 
 def connection_limit(value: Any) -> int:
-    """-1 is none. Raises 22023."""
+    """A connection limit; -1 is none. Raises 22023."""
     if int(value) < -1:
         raise SqlError("22023", f"invalid connection limit: {value}")
     return int(value)
@@ -183,7 +183,7 @@ def _with_options(context: DdlContext, base: Role, options: tuple[tuple[str, Any
 
 
 def _moment(context: DdlContext, text: str) -> int:
-    """VALID UNTIL, in microseconds since 2000; without a zone it is in the session's."""
+    """VALID UNTIL, in microseconds since 2000. A time without a zone is in the session's."""
     found = lookup(oids.TIMESTAMPTZ).text_decoder(context.environment.format)(text)
     assert isinstance(found, int)
     return found
@@ -228,7 +228,7 @@ def _drop(context: DdlContext, statement: ast.RoleStmt, name: str) -> None:
 
 
 def _dependents(context: DdlContext, found: Role) -> list[str]:
-    """What a role owns, and what it was granted or has granted, as DROP ROLE tells it."""
+    """The objects and privileges that depend on a role, as DROP ROLE reports them."""
     objects = context.catalog.objects.values()
     owned = {item.oid: item for item in objects if getattr(item, "owner", None) == found.oid}
     mentioned = {item.oid: item for item in grants.mentioning(context, found.name) if item.oid not in owned}

@@ -1,7 +1,7 @@
 """CREATE, ALTER and DROP of functions and procedures in SQL (pg_proc.c, functioncmds.c).
 
-A body that is a string stays one, and means what it says under the search path of whoever calls; it is analysed here
-only to find its faults. A body in SQL's own form is kept as what the analysis understood, with all names qualified.
+A body in a string is stored as it is, and resolves names by the caller's search path; it is analysed here only to find
+errors. A body of SQL statements is stored as the deparsed result of the analysis, with qualified names.
 """
 
 from __future__ import annotations
@@ -193,7 +193,7 @@ def _type(context: DdlContext, name: ast.TypeName) -> TypeRef:
 def _result(
     context: DdlContext, statement: ast.CreateFunctionStmt, arguments: Sequence[RoutineArgument]
 ) -> tuple[TypeRef, bool, int]:
-    """What it returns, whether that is a set, and the relation whose rows those are (0: none)."""
+    """The result type, whether the function returns a set, and the relation of its rows (0: none)."""
     outputs = [item for item in arguments if item.mode in "obt"]
     table = any(item.mode == "t" for item in outputs)
     if statement.kind == "procedure":
@@ -230,7 +230,7 @@ def _result(
 
 
 def _relation_of(context: DdlContext, name: ast.TypeName) -> Table | View | None:
-    """The table or view whose row type is named."""
+    """The table or view with this row type."""
     if name.percent_type or name.array_dimensions or name.modifiers:
         return None
     schema = name.names[-2] if len(name.names) > 1 else None
@@ -277,7 +277,7 @@ def _analyse(context: DdlContext, item: Routine, nodes: Sequence[ast.Node]) -> B
 
 
 def _check_string(context: DdlContext, item: Routine) -> None:
-    """fmgr_sql_validator: of a polymorphic function only the syntax."""
+    """fmgr_sql_validator. The body of a polymorphic function is only parsed."""
     try:
         nodes = parsed_body(item)
         if not POLYMORPHIC & {*item.signature, item.result.oid}:
@@ -288,7 +288,7 @@ def _check_string(context: DdlContext, item: Routine) -> None:
 
 
 def _with_statements(context: DdlContext, item: Routine, body: Sequence[ast.Statement]) -> Routine:
-    """The routine with a body in SQL's own form as qualified texts, and what it depends on."""
+    """The routine with a body of SQL statements as qualified texts, and its dependencies."""
     if POLYMORPHIC & {*item.signature, item.result.oid}:
         raise _wrong("SQL function with unquoted function body cannot have polymorphic arguments")
     texts = []
@@ -325,7 +325,7 @@ _Check = Callable[[DdlContext, Routine], None] | None
 
 @dataclass(frozen=True, slots=True)
 class _Wanted:
-    """What a signature asks for: the types of the input arguments, and of all; None where none were written."""
+    """The types of a signature: of the input arguments, and of all; None if none were written."""
 
     inputs: tuple[int, ...] | None
     every: tuple[int, ...] | None
@@ -345,8 +345,8 @@ def _read_signature(context: DdlContext, signature: ast.FunctionSignature) -> _W
 def find_routine(
     context: DdlContext, kind: str, signature: ast.FunctionSignature, owned: _Check = must_own
 ) -> Routine | None:
-    """The routine of a signature, None if there is none. Raises 42725 for a name that several have, 42809 where it is
-    of another kind, 42501 for a built-in one and one of somebody else."""
+    """The routine with a signature, or None. Raises 42725 for an ambiguous name, 42809 for another kind, 42501 for a
+    built-in routine and for another owner's."""
     wanted = _read_signature(context, signature)
     schema = signature.name[-2] if len(signature.name) > 1 else None
     environment = context.environment
@@ -384,7 +384,7 @@ def _is_systems(function: Function) -> SqlError:
 
 
 def securable(context: DdlContext, kind: str, signature: ast.FunctionSignature) -> Routine:
-    """The routine that GRANT or REVOKE names; whoever may grant on it need not own it. Raises 42883, 42725."""
+    """The routine of a GRANT or REVOKE, which the grantor need not own. Raises 42883, 42725."""
     found = find_routine(context, kind, signature, owned=None)
     if found is None:
         wanted = _read_signature(context, signature)
@@ -407,7 +407,7 @@ def _built_in(name: str, wanted: _Wanted) -> Function | None:
 
 
 def _missing(kind: str, wanted: _Wanted, signature: ast.FunctionSignature) -> tuple[str, str]:
-    """(SQLSTATE, message) for what does not exist."""
+    """(SQLSTATE, message) for a routine that does not exist."""
     if wanted.inputs is None:
         return "42883", f'could not find a {kind} named "{".".join(signature.name)}"'
     return "42883", f"{kind} {wanted.shown} does not exist"
@@ -446,7 +446,7 @@ def drop(context: DdlContext, statement: ast.DropFunctionStmt) -> str:
 
 
 def _as_written(signature: ast.FunctionSignature) -> str:
-    """'f(pg_catalog.int4,foo)': what a notice says of a signature that leads nowhere."""
+    """A signature without a routine as a notice shows it: 'f(pg_catalog.int4,foo)'."""
     given = [item.type for item in signature.parameters or () if item.mode in "ibv"]
     shown = ",".join(".".join(type_.names) + "[]" * type_.array_dimensions for type_ in given)
     return f"{'.'.join(signature.name)}({shown})"
@@ -481,7 +481,7 @@ def _set_schema(context: DdlContext, item: Routine, statement: ast.AlterFunction
 
 
 def _refuse_users(context: DdlContext, item: Routine, what: str) -> None:
-    """0A000 where stored texts name it: they are not written anew."""
+    """0A000 if stored texts use the routine, because they are not rewritten."""
     schema = context.catalog.schema_name(item.schema)
     called = any(users_of_code(context, schema, lambda oid: oid == item.oid))
     if called or any(item.oid in other.depends_on for other in _routines(context)):

@@ -1,4 +1,4 @@
-"""CREATE SEQUENCE and ALTER SEQUENCE (PostgreSQL 16 manual, CREATE SEQUENCE)."""
+"""CREATE SEQUENCE and ALTER SEQUENCE."""
 
 from __future__ import annotations
 
@@ -142,7 +142,7 @@ def define_sequence(context: DdlContext, statement: ast.SequenceStmt) -> str:
 
 
 def alter_sequence(context: DdlContext, sequence: Sequence, options: Items[tuple[str, object]]) -> None:
-    """Changes the definition; RESTART gives it a new state, so that a rollback brings the old one back."""
+    """Changes the definition. RESTART gives the sequence a new state, so that a rollback restores the old one."""
     plain = [item for item in options if item[0] != "restart"]
     changed = with_options(context, sequence, plain, fresh=False) if plain else sequence
     restart = dict(options).get("restart", False)
@@ -154,7 +154,7 @@ def alter_sequence(context: DdlContext, sequence: Sequence, options: Items[tuple
 
 
 def restart_sequence(context: DdlContext, sequence: Sequence, value: int | None) -> Sequence:
-    """The sequence at its start, or at `value`. Raises 22023 outside its bounds."""
+    """Restarts the sequence at its start, or at `value`. Raises 22023 outside of its bounds."""
     if value is not None:
         _within_bounds(sequence, value)
     context.drop_storage(sequence.storage_id)

@@ -1,7 +1,7 @@
 """Storage parameters: WITH (...) of tables and indexes, ALTER TABLE SET (...) and RESET (...).
 
-Names, bounds and messages are PostgreSQL's (reloptions.c). A table's are kept and shown, and have no effect, but for
-`columnar`, which PostgreSQL does not have: engine/columnar/ahead.py.
+Names, bounds and messages are PostgreSQL's (reloptions.c). A table's parameters are stored and shown, and have no
+effect. The exception is `columnar`, which is Shoal's own: engine/columnar/ahead.py.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ OF_TABLES: Mapping[str, Allowed] = {
 
 
 def check_parameters(given: Parameters, allowed: Mapping[str, Allowed]) -> None:
-    """Raises 22023 for a parameter that there is not, that is given twice, or whose value it cannot be."""
+    """Raises 22023 for an unknown parameter, a duplicate, or an invalid value."""
     seen: set[str] = set()
     for name, value in given:
         space, dot, _ = name.rpartition(".")
@@ -68,7 +68,7 @@ def check_parameters(given: Parameters, allowed: Mapping[str, Allowed]) -> None:
 
 
 def without_oids(given: Parameters) -> Parameters:
-    """CREATE TABLE takes `oids`, if it is false. Raises 42601, 0A000."""
+    """CREATE TABLE accepts `oids` if it is false. Raises 42601, 0A000."""
     for name, value in given:
         if name == "oids":
             if value.lower() not in _BOOLEANS - {"yes", "no"}:
@@ -79,18 +79,18 @@ def without_oids(given: Parameters) -> Parameters:
 
 
 def without_toast(given: Parameters) -> Parameters:
-    """ALTER TABLE passes over what is for a TOAST table where there is none."""
+    """ALTER TABLE ignores the parameters of a TOAST table, because there is none."""
     return tuple((name, value) for name, value in given if not name.startswith("toast."))
 
 
 def after_set(now: Parameters, given: Parameters) -> Parameters:
-    """After SET: those that are given come behind the others. What is the TOAST table's is not a table's own."""
+    """The parameters after SET: the given ones come last. Parameters of the TOAST table are not included."""
     names = {name for name, _ in given}
     return (*((name, value) for name, value in now if name not in names), *without_toast(given))
 
 
 def after_reset(now: Parameters, names: Iterable[str]) -> Parameters:
-    """After RESET."""
+    """The parameters after RESET."""
     gone = set(names)
     return tuple((name, value) for name, value in now if name not in gone)
 
@@ -110,7 +110,7 @@ def _check(name: str, value: str, allowed: Sequence[object]) -> None:
 
 
 def _whole(value: str) -> int:
-    """parse_int: fractions are rounded. Raises ValueError."""
+    """parse_int: rounds fractions. Raises ValueError."""
     try:
         return int(value, 0)
     except ValueError:

@@ -1,7 +1,7 @@
 """CREATE TABLE, and the builder of table definitions.
 
-A `TableBuilder` takes columns and constraints one by one and gives the objects that they amount to: the table, the
-indexes behind its keys, the sequences behind its serial and identity columns. ALTER TABLE starts one from a table.
+A `TableBuilder` takes columns and constraints one by one and returns the resulting objects: the table, the indexes of
+its keys, the sequences of its serial and identity columns. ALTER TABLE starts a builder from a table.
 
 Rows are clustered by primary key, so a primary key's index shares the table's storage id and has no entries of its own.
 """
@@ -58,7 +58,7 @@ def refuse_system_name(name: str) -> None:
 
 
 class TableBuilder:
-    """Collects a definition. `table` is the state so far, `indexes` and `sequences` the new objects beside it."""
+    """Collects a definition. `table` is the state so far, `indexes` and `sequences` are new objects."""
 
     def __init__(self, context: DdlContext, table: Table) -> None:
         self.context = context
@@ -71,7 +71,7 @@ class TableBuilder:
     # ---- columns ------------------------------------------------------------------------------------------------
 
     def add_column(self, definition: ast.ColumnDef) -> Column:
-        """Adds a column without its constraints (`add_column_constraints`, once all columns are there)."""
+        """Adds a column without its constraints (`add_column_constraints` follows, after all columns)."""
         table = self.table
         if table.column(definition.name) is not None:
             raise SqlError("42701", f'column "{definition.name}" of relation "{table.name}" already exists')
@@ -109,7 +109,7 @@ class TableBuilder:
 
     @property
     def is_new(self) -> bool:
-        """Whether the table is being made: it has no rows, and none of its constraints is NOT VALID."""
+        """Whether the table is being created, so that it has no rows, and no constraint that is NOT VALID."""
         return self.context.catalog.get(self.table.oid) is None
 
     @property
@@ -117,7 +117,7 @@ class TableBuilder:
         return "CREATE TABLE" if self.is_new else "ALTER TABLE"
 
     def _tell(self, message: str) -> None:
-        """What PostgreSQL says at DEBUG1."""
+        """Sends a message that PostgreSQL sends at DEBUG1."""
         self.context.notice(SqlError("00000", message, severity="DEBUG"))
 
     def _owned_sequence(
@@ -131,7 +131,7 @@ class TableBuilder:
         return sequence
 
     def change_column(self, column: Column) -> None:
-        """Puts a changed column in the place of the one with its number."""
+        """Replaces the column with the same number."""
         columns = tuple(column if item.number == column.number else item for item in self.table.columns)
         self.table = replace(self.table, columns=columns)
 
@@ -145,7 +145,7 @@ class TableBuilder:
     # ---- constraints --------------------------------------------------------------------------------------------
 
     def add_column_constraints(self, definition: ast.ColumnDef) -> None:
-        """The constraints written with a column."""
+        """Adds the constraints in a column's definition."""
         for constraint in definition.constraints:
             column = self.column_named(definition.name)
             if constraint.kind in ("primary", "unique", "foreign", "check"):
@@ -182,7 +182,7 @@ class TableBuilder:
     def _refuse_two_sources(
         self, column: Column, default: bool = False, identity: bool = False, generated: bool = False
     ) -> None:
-        """42601 for a column whose values would come from a generation expression and from elsewhere."""
+        """42601 for a generated column that also has a default or an identity."""
         if not (generated or column.generated is not None):
             return
         where = f'specified for column "{column.name}" of table "{self.table.name}"'
@@ -194,7 +194,7 @@ class TableBuilder:
             raise SqlError("42601", f"multiple generation clauses {where}")
 
     def _refuse_use(self, column: Column) -> None:
-        """42P17 for a column that is to be generated and that another generated column is made from."""
+        """42P17 for a new generated column that another generated column uses."""
         for other in self.table.columns:
             if other.generated is None:
                 continue
@@ -221,7 +221,7 @@ class TableBuilder:
         return replace(column, identity=constraint.identity, not_null=True, sequence=sequence.oid)
 
     def add_constraint(self, constraint: ast.ConstraintDef, column: Column | None = None) -> Constraint:
-        """A table constraint. Raises 42710 for a name in use, and what each kind raises."""
+        """Adds a table constraint. Raises 42710 for a name in use, and the errors of each kind."""
         known = next((item for item in self.table.constraints if item.name == constraint.name), None)
         if constraint.name and known is not None:
             mergeable = known.kind == "c" and known.inherited and not known.local and self.table.bound is None
@@ -313,7 +313,7 @@ class TableBuilder:
         )  # fmt: skip
 
     def add_index(self, index: Index) -> None:
-        """An index behind a constraint."""
+        """Adds the index of a constraint."""
         self.indexes.append(index)
         self.table = replace(self.table, indexes=(*self.table.indexes, index.oid))
 
@@ -331,8 +331,8 @@ class TableBuilder:
         return tuple(numbers)
 
     def _key_from_index(self, constraint: ast.ConstraintDef, primary: bool) -> Constraint:
-        """ADD PRIMARY KEY | UNIQUE USING INDEX: the index becomes the constraint's, and has its name. Raises 42704,
-        42809 for an index that is not like the one that the constraint would make."""
+        """ADD PRIMARY KEY | UNIQUE USING INDEX: the index becomes the constraint's, and gets its name. Raises 42704,
+        42809 for an index that differs from the one that the constraint would create."""
         found = self.context.catalog.relation(self.table.schema, constraint.using_index or "")
         if not isinstance(found, Index):
             fail("42704", f'index "{constraint.using_index}" does not exist', constraint)
@@ -365,7 +365,7 @@ class TableBuilder:
     # ---- the result -----------------------------------------------------------------------------------------------
 
     def objects(self) -> dict[int, SchemaObject | None]:
-        """Everything to write."""
+        """All objects to write."""
         found: dict[int, SchemaObject | None] = {self.table.oid: self.table}
         found.update({item.oid: item for item in self.indexes})
         found.update({item.oid: item for item in self.sequences})
@@ -373,7 +373,7 @@ class TableBuilder:
 
 
 def _check_like_constraint(index: Index, constraint: ast.ConstraintDef) -> None:
-    """42809 for an index that is not as a constraint's own would be."""
+    """42809 for an index that differs from the constraint's own."""
     complaint = ""
     if not index.unique:
         complaint = f'"{index.name}" is not a unique index'
@@ -390,24 +390,24 @@ def _check_like_constraint(index: Index, constraint: ast.ConstraintDef) -> None:
 
 
 def layout(version: int, columns: tuple[Column, ...]) -> Layout:
-    """The row layout that holds these columns."""
+    """The row layout of these columns."""
     return Layout(version, tuple(column.number for column in columns), tuple(column.type for column in columns))
 
 
 def must_have_order(column: Column) -> None:
-    """42704 for a column type that no btree index can hold."""
+    """42704 for a column type without an order for btree indexes."""
     must_have_class("btree", column.type.oid)
 
 
 def quote(name: str) -> str:
-    """An identifier for stored SQL text, quoted where it must be (inside a string literal: quotes doubled)."""
+    """An identifier for stored SQL text, quoted where necessary (inside a string literal with doubled quotes)."""
     if name.isidentifier() and name == name.lower() and name.isascii():
         return name
     return '"' + name.replace('"', '""').replace("'", "''") + '"'
 
 
 def create_table(context: DdlContext, statement: ast.CreateStmt) -> str:
-    """CREATE TABLE, with its parents and as a partition. Raises 42P07, 42701, 42P16, and what its parts raise."""
+    """CREATE TABLE, with its parents and as a partition. Raises 42P07, 42701, 42P16, and the errors of its parts."""
     if statement.on_commit and statement.persistence != "t" and statement.relation.schema != "pg_temp":
         raise SqlError("42P16", "ON COMMIT can only be used on temporary tables")
     if statement.access_method not in (None, "heap"):
@@ -476,7 +476,7 @@ def create_table(context: DdlContext, statement: ast.CreateStmt) -> str:
 
 
 def _add_columns(builder: TableBuilder, elements: tuple[ast.Node, ...]) -> None:
-    """Those that are written, and those of LIKE. Raises 42701, 42703, and what their types raise."""
+    """Adds the columns of the statement, and those of LIKE. Raises 42701, 42703, and errors of their types."""
     written: set[str] = set()
     for element in elements:
         if isinstance(element, ast.ColumnDef):
@@ -495,7 +495,7 @@ def _add_columns(builder: TableBuilder, elements: tuple[ast.Node, ...]) -> None:
 
 
 def _keys_first(elements: tuple[ast.Node, ...]) -> list[ast.Node]:
-    """Columns, then keys, then foreign keys: a table may refer to its own key wherever that stands."""
+    """Columns first, then keys, then foreign keys, because a table may refer to its own key at any place."""
 
     def rank(element: ast.Node) -> int:
         if isinstance(element, ast.ConstraintDef):

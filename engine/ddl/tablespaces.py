@@ -1,17 +1,17 @@
-"""CREATE, ALTER and DROP TABLESPACE, and which tablespace a relation goes to.
+"""CREATE, ALTER and DROP TABLESPACE, and the choice of a relation's tablespace.
 
-A tablespace has a storage of its own, made by CREATE and removed by DROP (engine/node/tablespaces.py), so neither can
-run in a transaction block. Tables name one, or go to `default_tablespace`; an index lies where its table does;
-sequences and all of the catalog stay in pg_default.
+A tablespace has a storage of its own, which CREATE makes and DROP removes (engine/node/tablespaces.py), so neither can
+run in a transaction block. A table goes to the named tablespace or to `default_tablespace`, an index to that of its
+table. Sequences and the whole catalog are in pg_default.
 
-Options are those of a cluster, which a node alone keeps without effect, and PostgreSQL's costs, which are kept and
-shown:
+Options for a cluster have no effect on a single node. PostgreSQL's cost options are stored and shown. The options for a
+cluster are:
 
-    leader                  the node that is to lead the tablespace
-    replicas                nodes that are to hold it, joined by commas
-    expected_replicas       how many nodes are to hold it
-    max_leader_inactivity   after which another node takes the lead, as '30s'
-    store                   where its changelog is kept, as a URL (file, s3, log, or a quorum of them)
+    leader                  the node that should lead the tablespace
+    replicas                nodes that should hold it, joined by commas
+    expected_replicas       the number of nodes that should hold it
+    max_leader_inactivity   the time after which another node becomes leader, as '30s'
+    store                   the store of its changelog, as a URL (file, s3, log, or a quorum of them)
 """
 
 from __future__ import annotations
@@ -82,7 +82,7 @@ OPTIONS: dict[str, Callable[[str, str], None]] = {
 def _with_options(
     known: tuple[tuple[str, str], ...], given: tuple[tuple[str, str], ...]
 ) -> tuple[tuple[str, str], ...]:
-    """The options with some set. Raises 22023."""
+    """The options after SET. Raises 22023."""
     found = dict(known)
     for name, value in given:
         check = OPTIONS.get(name)
@@ -103,7 +103,7 @@ def tablespace(context: DdlContext, statement: ast.TablespaceStmt) -> str:
 
 
 def refuse_name(context: DdlContext, name: str) -> None:
-    """Raises 42939 for a reserved name, 42710 for one in use; locks it for its creator."""
+    """Raises 42939 for a reserved name, 42710 for one in use. Locks the name for its creator."""
     if name.startswith("pg_"):
         message = f'unacceptable tablespace name "{name}"'
         raise SqlError("42939", message, detail='The prefix "pg_" is reserved for system tablespaces.')
@@ -131,7 +131,7 @@ def _create(context: DdlContext, statement: ast.TablespaceStmt) -> None:
     if statement.owner is not None:
         owner = role_named(context, statement.owner).oid
     if statement.directory:
-        not_supported("a LOCATION for a tablespace", hint="Leave it out: it lies within the data directory.")
+        not_supported("a LOCATION for a tablespace", hint="Omit it: the tablespace is within the data directory.")
     refuse_name(context, statement.name)
     options = _with_options((), statement.options)
     context.check_tablespace_options(dict(options), None)
@@ -176,8 +176,8 @@ def _drop(context: DdlContext, statement: ast.TablespaceStmt) -> None:
 
 
 def place_of_table(context: DdlContext, name: str | None, persistence: str = "p") -> int:
-    """The OID of the tablespace for a new table, named or `default_tablespace`, which is kept from being dropped until
-    the transaction ends. Raises 42704, 22023 for pg_global, 42501."""
+    """The OID of a new table's tablespace: the named one or `default_tablespace`. It cannot be dropped until the
+    transaction ends. Raises 42704, 22023 for pg_global, 42501."""
     if name is None:
         default = context.default_tablespace if persistence == "p" else ""
         oid = context.catalog.tablespaces.get(default, DEFAULT_TABLESPACE_OID)
@@ -197,7 +197,7 @@ def place_of_table(context: DdlContext, name: str | None, persistence: str = "p"
 
 
 def place_of_index(context: DdlContext, name: str | None, table: Table) -> int:
-    """The OID of its table's tablespace. Raises 42704, 22023, and 0A000 for any other one."""
+    """The OID of its table's tablespace. Raises 42704, 22023, and 0A000 for another one."""
     if name is not None:
         oid = find(context, name).oid
         if oid == GLOBAL_OID:
@@ -205,6 +205,6 @@ def place_of_index(context: DdlContext, name: str | None, table: Table) -> int:
         if oid != table.tablespace:
             not_supported(
                 "an index in another tablespace than its table",
-                hint="Leave TABLESPACE out: it lies where its table does.",
+                hint="Omit TABLESPACE: the index is in the tablespace of its table.",
             )
     return table.tablespace

@@ -1,7 +1,7 @@
 """CREATE, ALTER and DROP of enums and domains.
 
-A domain's conditions are kept as text over VALUE, as checks of tables are. What uses a type is read off the catalog
-when the type is dropped (`users_of`): columns of tables, other domains, and views that show it or cast to it.
+A domain's conditions are stored as text over VALUE, like the checks of tables. When a type is dropped, its users are
+found in the catalog (`users_of`): columns of tables, other domains, and views that return it or cast to it.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ Reference = tuple[str, ...]
 
 
 def find_type(context: DdlContext, name: Reference, dropped: bool = False) -> UserType | None:
-    """The user's type of that name. Raises 42501 for a built-in one, or 2BP01 where a superuser drops it."""
+    """The user's type of that name. Raises 42501 for a built-in one, or 2BP01 if a superuser drops it."""
     environment = context.environment
     schema = name[-2] if len(name) > 1 else None
     found = environment.find_type(schema, name[-1])
@@ -71,7 +71,7 @@ def find_type(context: DdlContext, name: Reference, dropped: bool = False) -> Us
 
 
 def type_named(context: DdlContext, name: Reference) -> UserType:
-    """The same, or 42704; 42501 unless the user owns it."""
+    """The user's type of that name. Raises 42704, and 42501 unless the user owns it."""
     found = find_type(context, name)
     if found is None:
         if len(name) > 1 and not context.environment.schema_oid(name[-2]):
@@ -89,7 +89,8 @@ def _domain_named(context: DdlContext, name: Reference) -> Domain:
 
 
 def place_of(context: DdlContext, name: Reference) -> tuple[Schema, str]:
-    """The schema of a new type, its name locked and free there. Raises 42710, 42P07 where a relation has the name."""
+    """The schema of a new type, in which its name is free and locked. Raises 42710, and 42P07 for the name of a
+    relation."""
     relation = ast.RangeVar(None, name[-2] if len(name) > 1 else None, name[-1])
     schema = context.creation_schema(relation)
     refuse_if_taken(context, schema.oid, name[-1])
@@ -252,7 +253,7 @@ def _free_name(item: Domain, wanted: str) -> str:
 
 
 def alter_domain(context: DdlContext, statement: ast.AlterDomainStmt) -> str:
-    """ALTER DOMAIN. Stored values must meet a new condition: 23502, 23514."""
+    """ALTER DOMAIN. Stored values must satisfy a new condition: 23502, 23514."""
     item = _domain_named(context, statement.name)
     context.lock_name(item.oid, "")
     action = statement.action
@@ -308,7 +309,7 @@ def _with_changed(context: DdlContext, item: Domain, statement: ast.AlterDomainS
 
 
 def _validate(context: DdlContext, item: Domain, check: Constraint | None) -> None:
-    """Every stored value of the domain against a new condition, or NOT NULL without one."""
+    """Checks every stored value of the domain against a new condition, or against NOT NULL without one."""
     catalog = context.catalog
     domains = {item.oid}
     while more := {
@@ -337,7 +338,7 @@ def _validate(context: DdlContext, item: Domain, check: Constraint | None) -> No
 
 
 def _over_column(context: DdlContext, table: Table, column: Column, check: Constraint | None) -> str | None:
-    """The domain's condition with the column in VALUE's place."""
+    """The domain's condition, with the column in place of VALUE."""
     if check is None or check.check is None:
         return None
     value = tree.Var(0, column.number, column.type)
@@ -371,7 +372,7 @@ def alter_type(context: DdlContext, statement: ast.AlterTypeStmt) -> str:
 
 
 def uses(type_: TypeRef, item: UserType) -> bool:
-    """Whether values of `type_` are of the user's type, or arrays of it."""
+    """Whether values of `type_` have the user's type, or are arrays of it."""
     return type_.declared in (item.oid, item.array_oid)
 
 
@@ -391,7 +392,7 @@ def _views_with(context: DdlContext, item: UserType) -> Iterator[View]:
 
 
 def users_of(context: DdlContext, item: UserType) -> Iterator[tuple[SchemaObject, Column | None]]:
-    """What depends on a type: (table, column), (domain, None), (view, None)."""
+    """The dependents of a type: (table, column), (domain, None), (view, None)."""
     for found in context.catalog.objects.values():
         if isinstance(found, Domain) and found.base_oid in (item.oid, item.array_oid):
             yield found, None

@@ -75,7 +75,7 @@ def create_view(context: DdlContext, statement: ast.ViewStmt) -> str:
 
 
 def _reads_temporary(context: DdlContext, relations: Iterable[int]) -> bool:
-    """isQueryUsingTempRelation: what reads a temporary relation is temporary itself."""
+    """isQueryUsingTempRelation: a view on a temporary relation is temporary."""
     found = [context.catalog.get(oid) for oid in relations]
     schemas = {item.schema for item in found if isinstance(item, Table | View | SequenceObject)}
     return any(context.catalog.schema_name(schema).startswith("pg_temp_") for schema in schemas)
@@ -93,7 +93,7 @@ def _recursive(statement: ast.ViewStmt) -> ast.ViewStmt:
 
 
 def _options(statement: ast.ViewStmt) -> tuple[tuple[tuple[str, str], ...], str | None]:
-    """The options to be kept, and the check option, which may be written as one. Raises 22023."""
+    """The options to store, and the check option, which may be one of them. Raises 22023."""
     kept = []
     check_option = statement.check_option
     for name, value in statement.options:
@@ -130,7 +130,7 @@ def _columns(context: DdlContext, query: tree.Query, wanted: tuple[str, ...]) ->
 
 
 def with_collations(context: DdlContext, query: tree.Query, columns: tuple[Column, ...]) -> tuple[Column, ...]:
-    """The columns of a view with what their collations are where these are not those of their types. Raises 42P22."""
+    """The columns of a view, with their collations where these differ from those of their types. Raises 42P22."""
     made = []
     for column, oid in zip(columns, output_collations(query, context.catalog), strict=True):
         typed = of_type(column.type.oid)
@@ -141,7 +141,7 @@ def with_collations(context: DdlContext, query: tree.Query, columns: tuple[Colum
 
 
 def refuse_whole_rows(query: tree.Query) -> None:
-    """A row as a whole is written as t.*, which in ROW and VALUES would be read as all its columns. Raises 0A000."""
+    """Raises 0A000 for a whole row in ROW or VALUES, because its text t.* would be expanded to columns."""
     for item in walk(query):
         lists: Iterable[tuple[tree.Expr, ...]] = ()
         if isinstance(item, tree.RangeValues):

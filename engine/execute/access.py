@@ -1,17 +1,17 @@
-"""Access paths: which keys of a table or an index a condition confines a statement to.
+"""Access paths: the keys of a table or an index to which a condition restricts a statement.
 
-The conjuncts of WHERE are matched against the columns of the primary key and of each index, in key order:
+The conjuncts of WHERE are matched with the columns of the primary key and of each index, in key order:
 
     a = 1 AND b IN (2, 3) AND c > 4 AND f(d)      on a key (a, b, c)
-      step a = 1, step b IN (2, 3), range c > 4; f(d) is left to filter
+    step a = 1, step b IN (2, 3), range c > 4; f(d) remains a filter
 
-    steps          what ranges are scanned
+    steps          scanned ranges
     all of a unique key by =        one key: a get, not a scan
-    some leading ones               everything under that prefix, cut by the range on the next column
+    some leading ones               all keys with that prefix, restricted by the range on the next column
     none                            the whole table
 
 An IN list makes one such scan per distinct member, in key order. There are no statistics: a unique key by equality is
-best, then the most columns by equality, then a range; what turns out to be large is given up at run time.
+best, then the most columns by equality, then a range. A plan that visits too many rows stops at execution.
 """
 
 from __future__ import annotations
@@ -36,16 +36,16 @@ _MIRROR = {"=": "=", "<": ">", "<=": ">=", ">": "<", ">=": "<="}
 
 @dataclass(frozen=True, slots=True)
 class KeyColumn:
-    """One column of a key, by attnum; 0 for an expression, which only its own conditions could match. `type`: the one
-    by which values lie in the key; under an ICU collation a collated type."""
+    """One column of a key, by attnum; 0 for an expression, which only its own conditions could match. `type`: the type
+    of the values in the key; under an ICU collation a collated type."""
 
     number: int
     type: TypeRef
     nullable: bool
 
     def takes(self, condition: Condition) -> bool:
-        """Whether the condition is one about the order of this key: under the same collation, or equality where both
-        take only the same text for equal."""
+        """Whether the condition uses the order of this key: under the same collation, or equality if both treat only
+        identical texts as equal."""
         if condition.kind in ("null", "not null"):
             return True
         own = rules_of(self.type.oid)
@@ -56,7 +56,7 @@ class KeyColumn:
 
 @dataclass(frozen=True, slots=True)
 class Condition:
-    """A conjunct that confines one column: kind is one of = < <= > >= in null, or `not null` at the end of a range."""
+    """A conjunct that restricts one column: kind is one of = < <= > >= in null, or `not null` at the end of a range."""
 
     conjunct: int  # its position among the conjuncts
     column: int
@@ -67,9 +67,9 @@ class Condition:
 
 @dataclass(frozen=True, slots=True)
 class Access:
-    """How the rows of one table are found. `index` None: by the table's own key.
+    """The way to the rows of one table. `index` None: by the table's own key.
 
-    `covered` are the conjuncts that every row found is sure to meet. `single`: at most one row.
+    `covered` are the conjuncts that every row found meets. `single`: at most one row.
     """
 
     table: Table
@@ -80,7 +80,7 @@ class Access:
     upper: Condition | None = None
     covered: frozenset[int] = frozenset()
     single: bool = False
-    cursor: str = ""  # WHERE CURRENT OF: the row is the one under which this cursor is
+    cursor: str = ""  # WHERE CURRENT OF: the row at which this cursor is
 
     @property
     def conditions(self) -> tuple[Condition, ...]:
@@ -94,7 +94,7 @@ class Access:
 
     @property
     def rank(self) -> tuple[int, ...]:
-        """Larger is better. Among equals the table's own key wins: it saves the second look-up."""
+        """Larger is better. Among equals the table's own key wins, because it saves the second look-up."""
         equal = sum(step.kind != "in" for step in self.steps)
         bounds = (self.lower is not None) + (self.upper is not None and self.upper.kind != "not null")
         return (self.single, len(self.steps), equal, bounds, self.index is None)
@@ -104,7 +104,7 @@ class Access:
 class Finder:
     """Finds access paths to one relation of a query.
 
-    `bound` are the relations whose columns are at hand when the scan starts (outer loops); columns of outer queries
+    `bound` are the relations whose columns are available when the scan starts (outer loops); columns of outer queries
     always are.
     """
 
@@ -125,8 +125,8 @@ class Finder:
                 self.conditions.setdefault(condition.column, []).append(condition)
 
     def paths(self, ordered: bool) -> Iterator[Access]:
-        """Every path that may be the best, the full scan first; that of WHERE CURRENT OF alone, for it finds no other
-        row. `ordered`: a path may be wanted for nothing but the order of its rows."""
+        """Every path that may be the best, the full scan first; only that of WHERE CURRENT OF if there is one.
+        `ordered`: the order of the rows alone may justify a path."""
         if self.positioned is not None:
             yield self.positioned
             return
@@ -137,7 +137,7 @@ class Finder:
                 yield self._path(index, index_columns(self.catalog, self.table, index), index.unique)
 
     def best(self, wanted: Sequence[tree.SortClause] = ()) -> Access:
-        """The best path; among equally good ones, one that gives the rows in the wanted order."""
+        """The best path; among equally good ones, one that returns the rows in the wanted order."""
 
         def rank(path: Access) -> tuple[int, ...]:
             serves = bool(wanted) and order_served(path, self.relation, wanted) is not None
@@ -214,8 +214,8 @@ _keys: dict[int, tuple[Table, tuple[KeyColumn, ...]]] = {}
 
 
 def key_columns(table: Table) -> tuple[KeyColumn, ...]:
-    """The columns of the table's own key; () where rows lie under a hidden row number. Kept for tables that were met
-    lately: every statement that is planned asks for them."""
+    """The columns of the table's own key; () if rows have a hidden row number. Cached, because every planned statement
+    needs them."""
     known = _keys.get(id(table))
     if known is None or known[0] is not table:
         if len(_keys) >= KEYS_KEPT:
@@ -237,8 +237,8 @@ def index_columns(catalog: Catalog, table: Table, index: Index) -> tuple[KeyColu
 
 
 def usable(catalog: Catalog, index: Index) -> bool:
-    """Whether scans may use it: complete, over all rows, not the table's own key again, and in the order of this
-    machine's ICU."""
+    """Whether scans may use it: it is complete, has all rows, is not the table's own key again, and has the order of
+    this machine's ICU."""
     whole = index.ready and index.is_tree and index.predicate is None and not index.primary
     return whole and is_current(catalog, index)
 
@@ -249,7 +249,7 @@ def fixed_size(type_: TypeRef) -> bool:
 
 
 def _same_key(column: int, operand: int) -> bool:
-    """Whether values of the operand's type can be looked for among the column's keys (the same btree family)."""
+    """Whether values of the operand's type can be searched among the column's keys (the same btree family)."""
     if lookup(column).key_encoder() is None:
         return False
     operand = plain(operand)
@@ -257,7 +257,7 @@ def _same_key(column: int, operand: int) -> bool:
 
 
 def order_served(access: Access, relation: int, order_by: Sequence[tree.SortClause]) -> bool | None:
-    """Whether scanning gives the rows in the wanted order: False forward, True backward, None not at all."""
+    """Whether the scan returns the rows in the wanted order: False forward, True backward, None not at all."""
     fixed = {step.column for step in access.steps if step.kind in ("=", "null")}
     keys = [column for column in access.columns if column.number not in fixed]
     direction: bool | None = None
@@ -274,7 +274,7 @@ def order_served(access: Access, relation: int, order_by: Sequence[tree.SortClau
         if variable.column in fixed:
             continue
         if position == len(keys):
-            # The table's own key is named in full: no two rows are left to be told apart by the rest.
+            # The table's own key is complete: no two rows are equal in it.
             return bool(direction) if access.index is None and access.columns else None
         key = keys[position]
         if rules_of(key.type.oid) != wanted and plain(key.type.oid) in COLLATABLE:

@@ -1,4 +1,4 @@
-"""Aggregates over the bounded rows of a row plan: one list of group values and states per group.
+"""Aggregates over the limited number of rows of a row path plan: one list of group values and states per group.
 
     groups = {}                       key of the grouping values -> [values..., states...]
     at each row                       find or make the group, step the states
@@ -98,7 +98,7 @@ class GroupWriter:
         return f"[{', '.join(items)}]"
 
     def step(self) -> None:
-        """What happens at each row."""
+        """Writes the code of each row."""
         code = self.code
         if self.query.group_by:
             parts = []
@@ -119,7 +119,7 @@ class GroupWriter:
             self._step_one(position, aggregate)
             code.dedent_to(depth)
         if not self.query.group_by and not self.kept.aggregates:
-            code.line("pass")  # HAVING alone: one group, whatever the rows
+            code.line("pass")  # HAVING alone: one group, for any rows
 
     def _step_one(self, position: int, aggregate: tree.Aggref) -> None:
         code = self.code
@@ -148,11 +148,11 @@ class GroupWriter:
         else:
             step = code.constant(steps[1], "step")
             code.line(f"group[{position}] = {step}({', '.join([f'group[{position}]', *sources])})")
-            if aggregate.function.name.endswith("_agg"):  # its state has all values that it was given
+            if aggregate.function.name.endswith("_agg"):  # its state has all values that it received
                 write_kept_value(code, f"({''.join(source + ', ' for source in sources)})")
 
     def finish(self) -> None:
-        """Opens the loop over the groups, with final values and HAVING; what follows is written inside it."""
+        """Opens the loop over the groups, with final values and HAVING; later code is written inside it."""
         code = self.code
         if self.query.group_by:
             code.indent("for group in groups.values():")
@@ -192,7 +192,7 @@ def steps_of(aggregate: tree.Aggref) -> AggregateSteps:
 
 
 def finisher(aggregate: tree.Aggref, levels: Levels) -> Callable[[list[Sequence[object]]], object]:
-    """What an aggregate with DISTINCT or ORDER BY makes of its collected arguments."""
+    """The result of an aggregate with DISTINCT or ORDER BY over its collected arguments."""
     width = len(aggregate.arguments)
     order_by = list(aggregate.order_by)
     make, step, final = _COUNTING if counts_rows(aggregate) else steps_of(aggregate)

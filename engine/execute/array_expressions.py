@@ -1,6 +1,6 @@
-"""Arrays, rows and their comparisons in compiled expressions: the part of expressions.py that is about them.
+"""Arrays, rows and their comparisons in compiled expressions: a part of expressions.py.
 
-A function here gives the source of one kind of node; `compiler` compiles the expressions within it.
+Each function returns the source of one kind of node; `compiler` compiles the expressions within it.
 """
 
 from __future__ import annotations
@@ -132,8 +132,8 @@ def row_value(compiler: ExpressionCompiler, expression: tree.RowExpr) -> Value:
 
 
 def row_comparison(compiler: ExpressionCompiler, expression: tree.RowCompare) -> Value:
-    """(a, b) < (c, d): the first pair that differs decides, and a NULL met before that makes the result NULL. What
-    stands behind it is not computed."""
+    """(a, b) < (c, d): the first pair that differs decides, and a NULL before it makes the result NULL. Later pairs are
+    not computed."""
     source = str(expression.kind in ("<=", ">="))
     pairs = zip(expression.operators, expression.functions, expression.left, expression.right, strict=True)
     for operator, function, left, right in reversed(list(pairs)):
@@ -155,7 +155,7 @@ def row_comparison(compiler: ExpressionCompiler, expression: tree.RowCompare) ->
 def _field_comparison(
     compiler: ExpressionCompiler, operator: Operator, function: Function, left: tree.Expr, right: tree.Expr
 ) -> tuple[Callable[[Any, Any], object], Callable[[Any, Any], object]]:
-    """Whether two fields are equal, and how they compare."""
+    """The equality of two fields, and their comparison."""
     types = (left.type, right.type)
     if not compares_rows(function, types):
         return equality_of(operator, *types), comparison(function, *types)

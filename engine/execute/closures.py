@@ -1,13 +1,14 @@
-"""Expressions of the analysed tree as Python functions of a row, put together from functions that are there already.
+"""Expressions of the analysed tree as Python functions of a row, composed of existing functions.
 
-    a + b * 2        add(row[0], multiply(row[1], 2))       where `add` and `multiply` were compiled once and for all
+    a + b * 2        add(row[0], multiply(row[1], 2))       where `add` and `multiply` were compiled once
 
-For plans that run once over a few rows: such functions are called for each node where the code of
-engine/execute/expressions.py has one expression, but nothing is written and compiled. They mean the same: what is
-evaluated, in which order, and what three kinds of conditions there are (a value, TRUE or not, FALSE or not). What is
-not here raises NotOnRowPath, and so does what might make a large value, so that nobody here has to do with the meter.
+For plans that run once over a few rows: each node costs a function call, where the code of
+engine/execute/expressions.py has one expression, but nothing is compiled. Both have the same meaning: the expressions
+that are evaluated, their order, and the three kinds of conditions (a value, TRUE or not, FALSE or not). Nodes without a
+function here raise NotOnRowPath. So do nodes whose value may be large, so that this module needs no memory accounting.
 
-A row is a tuple: the statement's parameters, then the columns. A node is a `Part`: of the row, constant, or a function.
+A row is a tuple: the statement's parameters, then the columns. A node is a `Part`: a place in the row, a constant, or a
+function.
 """
 
 from __future__ import annotations
@@ -44,30 +45,30 @@ _BOOL = TypeRef(BOOL)
 
 
 class Closures:
-    """Makes the functions of one kind of row, for which `place` is to be told."""
+    """Makes the functions for one kind of row, whose columns `place` locates."""
 
     def __init__(self, literals: int = 0) -> None:
         self.folding = Folding(literals)
-        self.may_last = False  # something in it may take long with long values
-        self._tested: list[list[Any]] = []  # values of CASE, each where its conditions look for it
+        self.may_last = False  # a part may take long with long values
+        self._tested: list[list[Any]] = []  # values of CASE, for its conditions
 
     def place(self, item: tree.Var) -> int:
         """The position of a column. Raises NotOnRowPath."""
         raise NotImplementedError
 
     def function(self, expression: tree.Expr) -> Closure:
-        """The value of an expression."""
+        """A function that returns the value of an expression."""
         return close_part(self.part(expression))
 
     def part(self, expression: tree.Expr) -> Part:
-        """The same, as what it is to what is around it."""
+        """The Part of an expression, for use in the node above it."""
         method = _PARTS.get(type(expression))
         if method is None:
             raise NotOnRowPath(type(expression).__name__)
         return method(self, expression)
 
     def true(self, expression: tree.Expr) -> Closure:
-        """A function that gives something truthy exactly when the condition is TRUE."""
+        """A function whose result is truthy exactly when the condition is TRUE."""
         if isinstance(expression, tree.BoolExpr):
             if expression.operator == "not":
                 return self.false(expression.arguments[0])
@@ -75,7 +76,7 @@ class Closures:
         return self.function(expression)
 
     def false(self, expression: tree.Expr) -> Closure:
-        """A function that gives something truthy exactly when the condition is FALSE."""
+        """A function whose result is truthy exactly when the condition is FALSE."""
         if isinstance(expression, tree.BoolExpr):
             if expression.operator == "not":
                 return self.true(expression.arguments[0])
@@ -245,8 +246,8 @@ def make_call(function: Function, parts: Sequence[Part], types: Sequence[TypeRef
 
 @lru_cache(4096)
 def _maker(kinds: str, source: str, strict: bool) -> Callable[..., Closure]:
-    """What makes the functions of calls: given the Python side, and each argument as its kind says. `source`: of a
-    function whose Python side is written out (Implementation.python_source); '' for any other."""
+    """The maker of call functions, from the Python side and the kind of each argument. `source`: of a function whose
+    Python side is inlined (Implementation.python_source); '' for any other."""
     names: dict[str, Any] = {}
     values = [f"a{n}" if kind == CONSTANT else f"x{n}" for n, kind in enumerate(kinds)]
     body = f"f({', '.join(values)})"
@@ -278,7 +279,7 @@ def close_part(part: Part) -> Closure:
 
 
 def row_of(parts: Sequence[Part]) -> Callable[[Row], Row]:
-    """What makes a tuple of these parts."""
+    """A function that returns a tuple of these parts."""
     kinds = "".join([kind for kind, _ in parts])
     if kinds == PLACE * len(kinds) and len(kinds) > 1:
         return itemgetter(*[position for _, position in parts])
@@ -330,7 +331,7 @@ def _join(operator: str, tests: list[Closure]) -> Closure:
 
 def _among(compare: Callable[[Any, Any], Any], left: Closure, elements: list[Closure], decisive: bool) -> Closure:
     """Compares with each element until one decides: ANY by being true (`decisive`), ALL by being false. All elements
-    are computed before, since one may fail."""
+    are computed before, because one may fail."""
 
     def among(row: Row) -> bool | None:
         value = left(row)

@@ -1,8 +1,8 @@
 """Source text of a plan's functions, and the objects that they refer to.
 
-A plan is compiled to Python source and `exec`d once: locals instead of attribute chains, no interpreter of our own
-above Python's. `Code` collects lines, hands out names that do not clash, and binds constants as the globals of the
-functions made (a global that never changes is one specialised, cached load in CPython 3.11).
+A plan is compiled to Python source and `exec`d once: it uses locals instead of attribute chains, and no interpreter of
+our own above Python's. `Code` collects lines, returns names that do not clash, and binds constants as the globals of
+the new functions (a global that never changes is one specialised, cached load in CPython 3.11).
 """
 
 from __future__ import annotations
@@ -17,23 +17,23 @@ from typing import Any, NamedTuple
 
 
 class LineUse:
-    """What a line of a plan's function has to do with, and what the function begins with therefore: bits, as plain
+    """The objects that a line of a plan's function uses, and which the function must therefore set up: bits, as plain
     numbers, which cost less than those of an IntFlag while small statements are planned."""
 
     NOTHING = 0
     GET = 1  # a row or an entry by its key
-    SCAN = 2  # those between two keys
-    COUNT = 4  # n, of rows
-    METER = 8  # the meter of the statement (measured.py)
-    KEPT = 16  # the meter too, and only to tell it of a row that is put aside
+    SCAN = 2  # the keys of a range
+    COUNT = 4  # n, the number of rows
+    METER = 8  # the memory account of the statement (measured.py)
+    KEPT = 16  # the memory account, only for a row that is stored
 
 
 class NotOnRowPath(Exception):  # noqa: N818
-    """Raised while compiling: the row path does not do this, the columnar path is to be tried."""
+    """Raised while compiling: the row path cannot do this, so the columnar path is tried."""
 
 
 class Guard(NamedTuple):
-    """A test that is passed before a strict call: that a value is not NULL, or a tuple, which only `computes`."""
+    """A test before a strict call: that a value is not NULL, or a tuple, which only `computes`."""
 
     source: str
     computes: bool = False
@@ -57,9 +57,9 @@ def slot_uses(template: str) -> tuple[int, ...]:
 class Code:
     """Functions under construction. Several functions may share one Code, and with it the constants.
 
-    `literals`: so many parameters, from $1 on, are literals of a text: none is NULL, and no test for it is written.
-    `brief`: what is written will run once, so compiling it costs more than running it: the less source, and the less of
-    it that other statements do not have too, the better.
+    `literals`: this many parameters, from $1 on, are literals of a text: none is NULL, and no test for it is written.
+    `brief`: the code will run once, so compiling it costs more than running it: it should be short, and equal to that
+    of other statements.
     """
 
     def __init__(self, literals: int = 0, brief: bool = False) -> None:
@@ -67,17 +67,17 @@ class Code:
         self.brief = brief
         self.names: dict[str, object] = {}
         self.has_large = False  # a large constant, which may be in every row
-        self.in_plan = False  # it is a plan's, which begins with `metered` where it is asked for
+        self.in_plan = False  # the code of a plan, which begins with `metered` if that is used
         self.lasts = False  # there is a call that may take long
-        self.calls = 0  # 1: one may take long with long arguments; 2: and these may be made by another one
-        self.prologue: list[str] = []  # lines that the plan's function begins with
-        self.at_end: list[Callable[[], None]] = []  # called when it is finished: lets go of what refers to each other
-        # What is made once it is known whether the plan minds large values: names, and from that the objects.
+        self.calls = 0  # 1: one may take long with long arguments; 2: another call may make these arguments
+        self.prologue: list[str] = []  # lines at the beginning of the plan's function
+        self.at_end: list[Callable[[], None]] = []  # called when it is finished: breaks reference cycles
+        # Made when it is known whether the plan counts memory: names, and then the objects.
         self.when_written: list[tuple[str, Callable[[bool], object]]] = []
-        self.small = False  # a brief plan in which nothing large can be made: it does not mind large values
+        self.small = False  # a brief plan that cannot make large values does not count memory
         self._known: dict[int, str] = {}
-        self.large_calls = 0  # how many calls have been made whose results may be large (measured.py)
-        self.asks_context = False  # there is a call that the context is given to
+        self.large_calls = 0  # number of calls whose results may be large (measured.py)
+        self.asks_context = False  # there is a call that receives the context
         self._lines: list[str] = []
         self._uses: list[int] = []  # of each line
         self._depth = 0
@@ -89,7 +89,8 @@ class Code:
         return f"{hint}{self._count}"
 
     def constant(self, value: object, hint: str = "k") -> str:
-        """The source of a constant: a literal where Python has a cheap one, else a global name bound to the object."""
+        """The source of a constant: a literal if Python has a cheap one, otherwise a global name bound to the
+        object."""
         if value is None or value is True or value is False:
             return repr(value)
         if type(value) is int and abs(value) < 2**63:
@@ -120,13 +121,13 @@ class Code:
         self._depth -= 1
 
     def indent(self, header: str, use: int = LineUse.NOTHING) -> None:
-        """Opens a block that stays open until `dedent`: what follows goes inside it."""
+        """Opens a block until `dedent`: later lines are inside it."""
         self.line(header, use)
         self._depth += 1
 
     def name_value(self, value: object, hint: str) -> str:
-        """A global name bound to the value, also where it could be written out: it may differ from plan to plan that
-        are the same otherwise."""
+        """A global name bound to the value, even if a literal exists: it may differ between plans that are otherwise
+        equal."""
         self._count += 1
         name = f"{hint}_{self._count}"
         self.names[name] = value
@@ -141,32 +142,32 @@ class Code:
 
     @property
     def position(self) -> int:
-        """How many lines there are."""
+        """The number of lines."""
         return len(self._lines)
 
     def uses_from(self, position: int) -> int:
-        """What the lines from `position` on have to do with."""
+        """The objects that the lines from `position` on use."""
         return reduce(or_, self._uses[position:], LineUse.NOTHING)
 
     def leave_out(self, position: int, use: int) -> None:
-        """Takes lines of this use away."""
+        """Removes lines of this use."""
         kept = [place for place in range(position, len(self._lines)) if self._uses[place] != use]
         self._lines[position:] = [self._lines[place] for place in kept]
         self._uses[position:] = [self._uses[place] for place in kept]
 
     def insert(self, position: int, lines: list[str]) -> None:
-        """Puts lines at the top level of a function before what is at `position`."""
+        """Inserts lines at the top level of a function before the line at `position`."""
         self._lines[position:position] = [f"    {line}" for line in lines]
         self._uses[position:position] = [LineUse.NOTHING] * len(lines)
 
     def insert_at(self, position: int, depth: int, line: str, use: int) -> None:
-        """Puts a line before what is at `position`."""
+        """Inserts a line before the line at `position`."""
         self._lines.insert(position, "    " * depth + line)
         self._uses.insert(position, use)
 
     @property
     def context_call(self) -> str:
-        """The source of what a function may ask of the statement that calls it."""
+        """The source of the call context, by which a function uses the services of its statement."""
         self.asks_context = True
         return "context.call"
 
@@ -175,11 +176,11 @@ class Code:
         return "\n".join(self._lines) + "\n"
 
     def finish(self, name: str) -> Callable[..., Any]:
-        """Compiles everything written and gives the function of that name, which is the end of this Code.
+        """Compiles everything and returns the function of that name, which ends this Code.
 
-        No cycles stay behind, of the function and its globals or of compilers: a plan that is used once is freed at
-        once, and the cyclic collector has nothing to do (a tenth of the time of planning). Raises NotOnRowPath where
-        the source is nested deeper than Python's own parser goes.
+        No cycles remain, of the function and its globals or of compilers: a plan that is used once is freed at once,
+        and the cyclic collector has nothing to do (a tenth of the time of planning). Raises NotOnRowPath if the source
+        is nested deeper than Python's own parser allows.
         """
         try:
             compiled = _compile(self.source, f"<row plan {name}>")
@@ -193,9 +194,8 @@ class Code:
         return function
 
     def let_go(self) -> None:
-        """What refers to each other does so no longer. For whoever gives the function up before it is finished, too:
-        garbage in circles, such as a statement of a megabyte, would wait for the collector, which then holds up
-        everybody."""
+        """Breaks reference cycles. Also for callers that abandon the function before it is finished: large garbage in
+        cycles, such as a statement of a megabyte, would wait for the collector, which then delays all sessions."""
         for let_go in self.at_end:
             let_go()
         self.at_end.clear()
@@ -203,6 +203,6 @@ class Code:
 
 @lru_cache(4096)
 def _compile(source: str, name: str) -> CodeType:
-    """Statements of one form have one source, whatever their tables and constants are: compiling takes a third of the
-    time of planning a small statement."""
+    """Statements of one form have one source, for any tables and constants: compiling takes a third of the time of
+    planning a small statement."""
     return compile(source, name, "exec")

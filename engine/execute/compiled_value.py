@@ -1,4 +1,4 @@
-"""What an expression has become in the source of a plan's function."""
+"""The compiled form of an expression in the source of a plan's function."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from catalog.records import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Value:
-    """The source of a compiled expression. `atom`: a name or literal that costs nothing to repeat. `place`: where it
-    lies in a decoded row that is at hand as a whole: the row's name, how many columns it has, which one it is. `made`:
-    a name of what was computed."""
+    """The source of a compiled expression. `atom`: a name or literal that costs nothing to repeat. `place`: its place
+    in a decoded row that is available as a whole: the row's name, its number of columns, the column. `made`: a name of
+    a computed value."""
 
     source: str
     nullable: bool = True

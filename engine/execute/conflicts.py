@@ -1,8 +1,8 @@
-"""ON CONFLICT: which row is in the way of a proposed one.
+"""ON CONFLICT: finds the row that conflicts with a proposed one.
 
-Whoever is about to bring a key of an arbiter index is waited for. A free key is not locked: the insertion does that,
-which follows in the same turn of the event loop. Nor is a row that is there: DO NOTHING leaves it alone, and DO UPDATE
-locks it as any UPDATE does. But who has changed it is waited for: he may take it out of the way.
+A transaction that is about to insert a key of an arbiter index is waited for. A free key is not locked: the insertion
+does that in the same turn of the event loop. An existing row is not locked either: DO NOTHING ignores it, and DO UPDATE
+locks it as any UPDATE does. But a transaction that has changed it is waited for, because it may delete the row.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ Look = Callable[[Transaction, Row], bytes | None]
 
 
 class ConflictFinder:
-    """Looks for conflicts over the given indexes (OIDs), or over every unique one for ()."""
+    """Finds conflicts in the given indexes (OIDs), or in every unique one for ()."""
 
     def __init__(self, writer: TableWriter, indexes: Sequence[int]) -> None:
         self._writer = writer
@@ -45,8 +45,8 @@ class ConflictFinder:
         self._looks = [look for _, look in sorted(looks, key=itemgetter(0))]  # as ExecCheckIndexConstraints does
 
     def find(self, transaction: Transaction, values: Row) -> bytes | None:
-        """The key of the row in the way, None if the way is free. Raises LockWait, 40001 (REPEATABLE READ), 55000 where
-        it comes to a deferrable constraint."""
+        """The key of the conflicting row, None if there is none. Raises LockWait, 40001 (REPEATABLE READ), 55000 for a
+        deferrable constraint."""
         key = next((key for look in self._looks if (key := look(transaction, values)) is not None), None)
         if key is None or transaction.isolation == READ_COMMITTED or transaction.has_written(key):
             return key
@@ -79,7 +79,7 @@ class ConflictFinder:
 
 
 def affected_twice() -> SqlError:
-    """21000: a second proposed row of one command meets the same row."""
+    """21000: a second proposed row of one command conflicts with the same row."""
     return SqlError(
         "21000",
         "ON CONFLICT DO UPDATE command cannot affect row a second time",

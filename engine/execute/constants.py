@@ -1,13 +1,14 @@
-"""What PostgreSQL computes when it plans, as far as it fails, or keeps something from failing (eval_const_expressions).
+"""Constants that PostgreSQL computes during planning, if they fail or keep another expression from failing
+(eval_const_expressions).
 
-    CASE WHEN id = 1 THEN 1 / 0 ELSE 0 END      22012, whatever the rows are: 1 / 0 is computed before the first
-    CASE WHEN true THEN 1 ELSE max(1 / 0) END   1: what is behind a constant condition is not computed
+    CASE WHEN id = 1 THEN 1 / 0 ELSE 0 END      22012, for any rows: 1 / 0 is computed before the first
+    CASE WHEN true THEN 1 ELSE max(1 / 0) END   1: expressions that a constant condition excludes are not computed
     coalesce(-22, count(45 / 0))                -22, likewise
 
-The values of parameters, which lifted literals are too, are known when an execution begins. So planning looks for
-constant calls that may fail, and makes a function that each execution runs once, before anything else (`fails_first`).
-Most statements have no such call, and nothing to run. Aggregates and sub-queries are computed before the expressions
-around them: where a constant keeps them from being computed, planning takes them out (`without_unreached`).
+The values of parameters, including lifted literals, are known when an execution begins. So planning searches constant
+calls that may fail, and makes a function that each execution runs first (`fails_first`). Most statements have no such
+call. Aggregates and sub-queries are computed before the expressions around them: if a constant excludes them, planning
+removes them (`without_unreached`).
 """
 
 from __future__ import annotations
@@ -43,14 +44,14 @@ _OF_PLAIN_CALLS = (tree.FuncExpr, tree.RelabelType, tree.CoerceTypmod, tree.Coer
 _OF_ONE_FUNCTION = (tree.FuncExpr, tree.NullIfExpr, tree.DistinctExpr, tree.ScalarArrayOp)
 _FAILING_CASTS = frozenset((tree.CoerceTypmod, tree.CoerceViaIO))
 _COMPARISONS = frozenset(("=", "<>", "<", "<=", ">", ">="))
-# Types whose text forms depend on nothing but the value.
+# Types whose text forms depend only on the value.
 _TEXT_FORMS = INTEGERS | FLOATS | TEXTS | {BOOL, NUMERIC}
 _BOOL = TypeRef(BOOL)
 
 
 def has_failing(analyzed: tree.Analyzed) -> bool:
-    """Whether there is a constant call that may fail: without one, neither of the following has anything to do. Every
-    statement is asked, and most calls have a column among their arguments."""
+    """Whether there is a constant call that may fail: otherwise the next two functions have nothing to do. It runs for
+    every statement, and most calls have a column among their arguments."""
     holds = _Constants().holds
     for item in inner_nodes(analyzed.statement):
         if type(item) is tree.FuncExpr:
@@ -69,8 +70,8 @@ def has_failing(analyzed: tree.Analyzed) -> bool:
 
 
 def fails_first(analyzed: tree.Analyzed, settings: FormatSettings) -> Check | None:
-    """What an execution has to run before anything else; it raises what PostgreSQL's planner does, and TooLong where
-    that takes long: what fails then fails when it is computed. None: nothing."""
+    """The function that each execution runs first; None: there is none. It raises the errors of PostgreSQL's planner,
+    and TooLong if that takes long: then the failure occurs when the expression is computed."""
     statement = analyzed.statement
     finder = _Finder(settings, analyzed.literals)
     found = finder.query(statement) if isinstance(statement, tree.Query) else finder.change(statement)
@@ -78,7 +79,7 @@ def fails_first(analyzed: tree.Analyzed, settings: FormatSettings) -> Check | No
 
 
 def _in_turn(checks: Sequence[Check]) -> Check:
-    """Runs the checks over values that are not large: with others one step of C may take long."""
+    """Runs the checks over small values: with large ones a single step of C may take long."""
 
     def run(context: ExecContext, parameters: Sequence[object]) -> None:
         with small_values(context):
@@ -90,7 +91,7 @@ def _in_turn(checks: Sequence[Check]) -> Check:
 
 
 def _arbiters_found(provided: tuple[tuple[tree.Param, str, tree.Const], ...]) -> Check:
-    """Raises 42P10 where a parameter is not what makes a partial index the one that arbitrates."""
+    """Raises 42P10 if a parameter contradicts the predicate of a partial arbiter index."""
 
     def run(context: ExecContext, parameters: Sequence[object]) -> None:
         if not all(stands(parameters[param.number - 1], test, known) for param, test, known in provided):
@@ -101,7 +102,7 @@ def _arbiters_found(provided: tuple[tuple[tree.Param, str, tree.Const], ...]) ->
 
 
 def _choice(condition: Check, outcome: object, then: Sequence[Check], other: Sequence[Check]) -> Check:
-    """Runs `then` where the condition has this outcome, and `other` where it has not."""
+    """Runs `then` if the condition has this outcome, and `other` if not."""
 
     def run(context: ExecContext, parameters: Sequence[object]) -> None:
         for check in then if condition(context, parameters) is outcome else other:
@@ -112,13 +113,13 @@ def _choice(condition: Check, outcome: object, then: Sequence[Check], other: Seq
 
 
 class _Constants:
-    """Which expressions of a statement the planner computes, its parameters being known."""
+    """The expressions of a statement that the planner computes with known parameters."""
 
     def __init__(self) -> None:
         self._known: dict[tuple[int, bool], tuple[object, bool]] = {}  # by the identity of the first
 
     def holds(self, node: object, tested: bool = False) -> bool:
-        """Whether it is one. `tested`: what the CASE around it tests is one."""
+        """Whether it is constant. `tested`: whether the operand of the CASE around it is constant."""
         kind = type(node)
         if kind is tree.Const or kind is tree.Param:
             return True
@@ -149,7 +150,7 @@ class _Constants:
 
 
 def is_null(node: object) -> bool:
-    """Whether the planner sees that it is NULL: a strict function of a constant NULL is, whatever else it is given."""
+    """Whether the planner sees that it is NULL: a strict function with a constant NULL argument is."""
     if isinstance(node, tree.Const):
         return node.value is None
     if isinstance(node, tree.RelabelType | tree.CoerceTypmod):
@@ -160,12 +161,12 @@ def is_null(node: object) -> bool:
 
 
 def may_fail(node: object) -> bool:
-    """Whether computing a constant expression may raise."""
+    """Whether the computation of a constant expression may raise an error."""
     return any(map(_fails, inner_nodes(node)))
 
 
 def _fails(node: Any) -> bool:
-    """Whether it may raise where nothing within it does."""
+    """Whether it may raise an error if no part of it does."""
     kind = type(node)
     if kind is tree.FuncExpr:
         compares = node.operator is not None and node.operator.name in _COMPARISONS
@@ -174,7 +175,7 @@ def _fails(node: Any) -> bool:
 
 
 class _Finder:
-    """Looks for the constant calls of one statement that may fail."""
+    """Finds the constant calls of one statement that may fail."""
 
     def __init__(self, settings: FormatSettings, literals: int) -> None:
         self._settings = settings
@@ -185,7 +186,7 @@ class _Finder:
     # ---- statements -------------------------------------------------------------------------------------------------
 
     def change(self, node: tree.Insert | tree.Update | tree.Delete | tree.Merge) -> list[Check]:
-        """Of an INSERT the rows of VALUES are left out, which are computed anyway."""
+        """For INSERT without the rows of VALUES, which are computed anyway."""
         found: list[Check] = []
         if isinstance(node, tree.Insert) and node.on_conflict is not None and node.on_conflict.provided:
             found.append(_arbiters_found(node.on_conflict.provided))
@@ -196,7 +197,7 @@ class _Finder:
         return [*found, *self._sources(node.range_table, node, node.ctes)]
 
     def query(self, node: tree.Query, used: Callable[[int], bool] | None = None) -> list[Check]:
-        """`used`: whether the query around asks for an output column; the others are not computed."""
+        """`used`: whether the outer query uses an output column; unused ones are not computed."""
         found: list[Check] = []
         number = 0
         if node.distinct is not None or used is None or node.set_operation is not None:
@@ -234,7 +235,7 @@ class _Finder:
         if isinstance(item, tree.Assignment):
             value = item.expression
             if isinstance(value, tree.CoerceTypmod) and isinstance(value.argument, tree.Const | tree.Param):
-                return []  # the most frequent of all; it fails with the first row that changes
+                return []  # the most frequent case; it fails at the first row that changes
         return self.checks(item)
 
     # ---- expressions ------------------------------------------------------------------------------------------------
@@ -243,7 +244,7 @@ class _Finder:
         return [check for node in nodes for check in self.checks(node)]
 
     def checks(self, node: Any) -> list[Check]:
-        """What is computed of an expression, in the order in which it is."""
+        """The computed parts of an expression, in order."""
         if isinstance(node, tree.Const | tree.Param | tree.Var):
             return []
         if isinstance(node, tree.Query):
@@ -263,8 +264,8 @@ class _Finder:
         return [*self._beside_null(node), *self._compute(node)]
 
     def _beside_null(self, node: tree.Expr) -> list[Check]:
-        """What is computed before a constant expression, whose own computation leaves arguments out that are beside a
-        NULL. What it computes itself is looked for once, however deep it is."""
+        """The parts that are computed before a constant expression, which itself skips arguments beside a NULL. Each
+        part is searched once, however deep it is."""
         if not isinstance(node, _OF_PLAIN_CALLS):
             return self._all(children(node))
         found: list[Check] = []
@@ -289,7 +290,7 @@ class _Finder:
         try:
             if _without_parameters(node) and constant_value(node) is not None:
                 return []
-        except NotOnRowPath:  # nobody can say beforehand
+        except NotOnRowPath:  # unknown before the execution
             return []
         check = self._function(node)
         return [] if check is None else [check]
@@ -346,7 +347,7 @@ class _Finder:
 
 
 def refuse_template() -> NoReturn:
-    """Literals that were lifted out of the text decide what is computed: they are to be known when it is planned."""
+    """Lifted literals decide what is computed: they must be known when the statement is planned."""
     not_supported("a template whose literals decide what is computed")
 
 
@@ -359,7 +360,7 @@ def _any_column(number: int) -> bool:
 
 
 def _columns_used(around: Any, place: int) -> Callable[[int], bool] | None:
-    """Which columns of a sub-query in FROM the query around it asks for; None for all."""
+    """The columns of a sub-query in FROM that the outer query uses; None for all."""
     if isinstance(around, tree.Query) and around.set_operation is not None:
         return None
     asked: set[int] = set()
@@ -381,13 +382,13 @@ def _without_parameters(node: object) -> bool:
     return not any(isinstance(item, tree.Param) for item in walk(node))
 
 
-# ---- what constants keep from being computed ------------------------------------------------------------------------
+# ---- removal of excluded expressions --------------------------------------------------------------------------------
 
 
 def without_unreached(analyzed: tree.Analyzed, context: Callable[[], ExecContext]) -> tree.Analyzed:
-    """The statement without what a constant keeps from being computed, where that could fail. Raises 0A000 where it
-    depends on literals that were lifted out of the text: with these in their places it does not. `context`: of what is
-    computed now."""
+    """The statement without expressions that a constant excludes, if those could fail. Raises 0A000 if this depends on
+    literals that were lifted out of the text; with the literals in place it does not. `context`: for computations at
+    planning."""
     if not any(isinstance(item, _CONDITIONALS) for item in walk(analyzed.statement)):
         return analyzed
     reach = _Reach(analyzed.literals, context)
@@ -395,7 +396,7 @@ def without_unreached(analyzed: tree.Analyzed, context: Callable[[], ExecContext
 
 
 class _Reach:
-    """What is left of an expression, once its constants are known."""
+    """The rest of an expression when its constants are known."""
 
     def __init__(self, literals: int, context: Callable[[], ExecContext]) -> None:
         self._literals = literals
@@ -414,7 +415,7 @@ class _Reach:
         return node
 
     def _get_constant(self, test: tree.Expr, rest: Iterable[object]) -> tuple[object] | None:
-        """The value of a condition, in a tuple; None if rows decide, or parameters, or it fails."""
+        """The value of a condition, in a tuple; None if it depends on rows or parameters, or fails."""
         if is_null(test):
             return (None,) if not may_fail(test) else None
         if not self._is_constant(test):
@@ -429,7 +430,7 @@ class _Reach:
             with small_values(context):
                 return (fold(compile_expression(test, context.format), (context, ())),)
         except (SqlError, TooLong, RecursionError, NotOnRowPath):
-            return None  # what fails now fails when it runs
+            return None  # a failure here occurs again at execution
 
     def _case(self, node: tree.CaseExpr) -> tree.Expr:
         whens = []

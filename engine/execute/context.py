@@ -1,4 +1,4 @@
-"""What a running statement carries with it, and what compiled plans look like."""
+"""The context of a running statement, and the interface of compiled plans."""
 
 from __future__ import annotations
 
@@ -26,13 +26,13 @@ if TYPE_CHECKING:
 
 
 class SessionServices(Protocol):
-    """What functions may ask of their session (CallContext.session). engine/session/functions.py implements it."""
+    """The session's services for functions (CallContext.session). engine/session/functions.py implements it."""
 
     user_name: str
     session_user_name: str
     database_name: str
     process_id: int
-    search_path: tuple[str, ...]  # schema names, pg_catalog not included unless named
+    search_path: tuple[str, ...]  # schema names, without pg_catalog unless it is named
 
     @property
     def catalog(self) -> Catalog: ...
@@ -51,7 +51,8 @@ class SessionServices(Protocol):
 class ExecContext:
     """One execution of one statement.
 
-    `reader` is where a SELECT reads; `transaction` is None for an autocommit SELECT (reader is then a plain snapshot).
+    `reader` is the source of a SELECT; `transaction` is None for an autocommit SELECT (reader is then a plain
+    snapshot).
     """
 
     reader: Reader
@@ -59,20 +60,20 @@ class ExecContext:
     call: CallContext
     catalog: Catalog
     format: FormatSettings
-    next_row_number: Callable[[Table], int] | None = None  # the hidden row number of a new row; the engine supplies it
-    checks: Checks | None = None  # of a statement that is one of several parts: they run when all have written
-    results: Mapping[int, Sequence[Sequence[object]]] | None = None  # what other parts have returned, by its OID
-    written: Written = field(default_factory=Written)  # where rows are counted; the engine supplies its own
+    next_row_number: Callable[[Table], int] | None = None  # the hidden row number of a new row; from the engine
+    checks: Checks | None = None  # of a statement with several parts: they run when all parts have written
+    results: Mapping[int, Sequence[Sequence[object]]] | None = None  # results of other parts, by their OID
+    written: Written = field(default_factory=Written)  # counter of written rows; the engine has its own
     memory_limit: int = UNLIMITED  # bytes that the statement may hold (catalog/memory.py)
     account: Account | None = None  # of the connection, which may have less left
     timeout: float = 0.0  # seconds that the statement may take; 0: no limit
-    stays: bool = False  # no other path can run it, however much it holds
+    stays: bool = False  # no other path can run it, for any amount of memory
 
 
 @contextmanager
 def small_values(context: ExecContext) -> Iterator[None]:
-    """What is computed meanwhile may make no large values, over which one step of C takes long: it raises TooLong, and
-    53200 where one value alone is more than the statement may hold anywhere in this process."""
+    """Computations in this block may make no large values, for which one step of C takes long: they raise TooLong, and
+    53200 if one value alone exceeds the statement's limit in this process."""
     limit, context.memory_limit = context.memory_limit, min(context.memory_limit, HEAVY)
     with at_most(context.memory_limit) as begun:
         try:
@@ -91,8 +92,8 @@ _MANY = 100_000  # elements
 def begin_meter(
     context: ExecContext, parameters: Sequence[object] = (), may_leave: bool = False, calls: int = 0
 ) -> Meter:
-    """The meter of the statement that begins (catalog/memory.py). `may_leave`: it only reads, so the columnar path may
-    be the better place for what is large. `calls`: Code.calls."""
+    """The memory account of the new statement (catalog/memory.py). `may_leave`: it only reads, so the columnar path may
+    be better for large data. `calls`: Code.calls."""
     away = None if context.stays else RowPathHeavy
     begun = meter().begin(context.memory_limit, context.account, away if may_leave else None, away, calls)
     if context.timeout:
@@ -101,7 +102,7 @@ def begin_meter(
         if (value.__class__ is str or value.__class__ is bytes) and len(value) > LARGE:
             begun.note_size(len(value))  # it may be in every row
         elif isinstance(value, Array) and len(value[0]) > _MANY:
-            begun.away = None  # as a constant of DuckDB's it would take more than its worth
+            begun.away = None  # as a DuckDB constant it would cost more than it saves
     return begun
 
 
@@ -116,22 +117,22 @@ class Field:
 
 
 class RowPathFull(Exception):  # noqa: N818
-    """A row plan met more rows than the row path is for: the statement is to run on the columnar path instead."""
+    """A row path plan has visited too many rows: the statement must run on the columnar path."""
 
 
 class RowPathHeavy(RowPathFull):
-    """The same of rows that are too large together: where no other path takes the statement, this one may go on."""
+    """The same for rows that are too large together: if no other path can run the statement, this one may continue."""
 
 
 class NotTogether(RowPathFull):
-    """Rows cannot be written together, since one is in the way of another or of what is there: one by one, it will be
-    seen what that means."""
+    """Rows cannot be written together, because one conflicts with another or with an existing row: they are written one
+    by one."""
 
 
 class Together:
-    """An INSERT of `rows` rows, compiled for many executions at once: `run` takes the `parameters` of every row of them
-    all, and gives how many there are. It has no effect where one of them fails or would have to wait: it raises what
-    `make_encoder` does, or NotTogether."""
+    """An INSERT of `rows` rows, compiled for many executions at once: `run` takes the `parameters` of all their rows,
+    and returns their number. It has no effect if one of them fails or would have to wait: it raises the errors of
+    `make_encoder`, or NotTogether."""
 
     __slots__ = ("parameters", "rows", "run")
 
@@ -150,28 +151,28 @@ class Together:
 
 
 class RowPlan(Protocol):
-    """A statement compiled for the row path. `parameter_types` are OIDs; parameters come in internal form."""
+    """A statement compiled for the row path. `parameter_types` are OIDs; parameters have internal form."""
 
     fields: tuple[Field, ...]  # () when no rows are returned
     parameter_types: tuple[int, ...]
     command: str  # SELECT | INSERT | UPDATE | DELETE
     writes: bool
     relations: tuple[int, ...]
-    repeats: bool  # it writes, returns no rows, and a loop may run it for one row after the other
-    finds_rows: bool  # which rows it locks depends on more of the snapshot than whether they are there
-    values: int  # so many rows of an INSERT ... VALUES are written by an execution; 1 for anything else
+    repeats: bool  # it writes, returns no rows, and a loop may run it for many rows
+    finds_rows: bool  # the rows that it locks depend on the snapshot beyond their existence
+    values: int  # number of rows that an execution of INSERT ... VALUES writes; 1 for others
 
     @property
     def together(self) -> Together | None:
-        """The same for many executions, where that is possible."""
+        """The same for many executions, if that is possible."""
 
     def explain(self) -> list[str]:
         """The plan as EXPLAIN (COSTS OFF) prints it, a line each."""
 
     def rows(self, context: ExecContext, parameters: Sequence[object]) -> tuple[list[tuple[object, ...]], int]:
-        """Runs it: the result rows in internal form (empty without RETURNING), and the number of rows of the command
-        tag. Raises LockWait, RowPathFull (reads only, before anything was written), SqlError."""
+        """Runs it: the result rows in internal form (empty without RETURNING), and the number of rows for the command
+        tag. Raises LockWait, RowPathFull (only for reads, before anything was written), SqlError."""
 
     def make_encoder(self, formats: tuple[int, ...]) -> Callable[[ExecContext, Sequence[object]], tuple[bytes, int]]:
-        """A function that runs it and gives DataRow messages; made once per formats (0 text, 1 binary; one per field)
-        and cached in the plan. This is the cached statement path: it does nothing that could be done here."""
+        """A function that runs it and returns DataRow messages; made once per formats (0 text, 1 binary; one per field)
+        and cached in the plan. This is the cached statement path: it computes nothing that could be computed here."""

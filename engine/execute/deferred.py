@@ -1,17 +1,17 @@
 """Constraints that are checked at the end of the transaction: by INITIALLY DEFERRED, or by SET CONSTRAINTS.
 
-Of UNIQUE, PRIMARY KEY and EXCLUDE the keys of the rows that were written are remembered (exclusions.py): what has
-become of these rows is looked at in the end.
+For UNIQUE, PRIMARY KEY and EXCLUDE the keys of the written rows are kept (exclusions.py), and the rows are checked at
+the end.
 
-At the end of a statement a deferred foreign key is looked at all the same. A row whose referenced row is there is done
-with: that one is locked now, and should this transaction take it away later, that is looked at then. Only what is
-violated at that moment is remembered, by values and not by rows:
+A deferred foreign key is also checked at the end of the statement. If the referenced row exists, it is locked and the
+check is done; if this transaction deletes it later, that deletion is checked. Only present violations are kept, by
+values and not by rows:
 
-    key (a, b) of constraint c is missing       at the end it must be there, or no row may refer to it any more
-    key (a, b) of constraint c has gone         the same, seen from the other side
+    key (a, b) of constraint c is missing       at the end it must exist, or no row may refer to it any more
+    key (a, b) of constraint c was deleted      the same, from the other side
 
-So an entry needs no row, and holds whatever becomes of the table meanwhile: at the end the constraint is taken from the
-catalog of that moment, and one that is gone asks for nothing.
+So an entry needs no row, and stays valid for any change of the table: at the end the constraint comes from the catalog
+of that moment, and a dropped one is not checked.
 """
 
 from __future__ import annotations
@@ -33,8 +33,7 @@ if TYPE_CHECKING:
 def check(
     deferred: Deferred, transaction: Transaction, catalog: Catalog, settings: FormatSettings, everything: bool
 ) -> None:
-    """Looks at what was put off: at everything, or at what is no longer deferred. Raises 23503, 23505, 23P01,
-    LockWait."""
+    """Checks the deferred entries: all, or those that are no longer deferred. Raises 23503, 23505, 23P01, LockWait."""
     rows: dict[int, tuple[Exclusion, list[DeferredKey]]] = {}
     known: dict[tuple[int, bool], Outgoing | Incoming | None] = {}
     for entry in list(deferred.entries):

@@ -1,10 +1,10 @@
-"""DataRow messages straight from columns: the last step of a row plan, written into its function.
+"""DataRow messages from columns: the last step of a row path plan, inlined into its function.
 
 A DataRow is 'D', its length, the number of columns, then each column's length and bytes, -1 for NULL (PostgreSQL 16
 manual, 55.7). Encoders are made once per plan and formats. Columns that cannot be NULL are not tested; integers, text
 and booleans are encoded in place; types of one binary length share a constant for it.
 
-In a plan that runs once, a row goes to a function that all results of these types share (`row_framer`).
+In a plan that runs once, all results of these types share a function (`row_framer`).
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ def _write_message(sink: FramedSink | DataRowSink, source: str) -> None:
 
 
 class FramedSink:
-    """Hands each output row to `frame`, which makes its DataRow. `single` and what comes back: as of DataRowSink."""
+    """Passes each output row to `frame`, which makes its DataRow. `single` and the result: see DataRowSink."""
 
     def __init__(self, code: Code, frame: Callable[[Sequence[object]], bytes], single: bool) -> None:
         self.code = code
@@ -70,8 +70,8 @@ class FramedSink:
         _write_message(self, f"{self.frame}({self._row(values)})")
 
     def _row(self, values: Sequence[Value]) -> str:
-        """Source of the row. Columns of decoded rows and nothing else are picked out of these, so that the source does
-        not depend on which ones they are."""
+        """Source of the row. If it has only columns of decoded rows, they are picked out of these, so that the source
+        does not depend on the columns."""
         places = [value.place for value in values if value.place is not None]
         if len(places) != len(values) or len(places) < 2:
             return f"({''.join(value.source + ', ' for value in values)})"
@@ -89,7 +89,7 @@ def row_framer(
     oids: tuple[int, ...], formats: tuple[int, ...], settings: FormatSettings
 ) -> Callable[[Sequence[object]], bytes] | None:
     """A function from rows of these types to DataRows in these formats. None for types whose text depends on more than
-    the settings: those of users, names of objects, records."""
+    the settings: user-defined types, names of objects, records."""
     if any(oid >= FIRST_USER_OID or oid in _OF_THE_CATALOG for oid in oids):
         return None
     return _row_framer(oids, formats, settings)

@@ -1,17 +1,17 @@
-"""Constraints over pairs of rows that are looked at after rows are written: EXCLUDE, and UNIQUE or PRIMARY KEY that is
-DEFERRABLE. (Any other unique key is kept by its index, see writer.py.)
+"""Constraints over pairs of rows that are checked after rows are written: EXCLUDE, and UNIQUE or PRIMARY KEY that is
+DEFERRABLE. (The index of any other unique key enforces it, see writer.py.)
 
-Such an index is no guard: two rows may lie side by side in it for a while, so its entries are those of a plain one, and
-a table with a deferrable primary key is keyed by its hidden row number. When a row has been written
+Such an index does not enforce the constraint: it may contain two conflicting rows for a while. So its entries are those
+of a plain one, and a table with a deferrable primary key is keyed by its hidden row number. When a row has been written
 
-    not deferrable       after each row of an UPDATE, at the end of an INSERT or COPY, where it comes to the same
-    deferrable           at the end of the statement, where it is immediate; at COMMIT or SET CONSTRAINTS, where it is
+    not deferrable       after each row of an UPDATE; at the end of an INSERT or COPY, which is equivalent
+    deferrable           at the end of the statement, if it is immediate; at COMMIT or SET CONSTRAINTS, if it is
                          deferred (deferred.py keeps the row's key)
 
-the row's *group* is locked: the values of the columns that are compared by =, or the whole constraint where none is. So
-of two transactions that write into one group the second one waits, and then sees what the first one has left. Rows of
-the group are found in the index where all columns are compared by =, otherwise by reading the table once for all rows
-of the statement. Whoever has changed a row that is in the way is waited for: he may take it out of the way.
+the row's *group* is locked: the values of the columns that are compared by =, or the whole constraint if there are
+none. So of two transactions that write into one group the second one waits, and then sees the result of the first one.
+Rows of the group are found in the index if all columns are compared by =, otherwise by reading the table once for all
+rows of the statement. A transaction that has changed a conflicting row is waited for, because it may delete it.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ Pair = tuple[Values, Values]
 
 
 def exclusions_of(writer: TableWriter) -> list[Exclusion]:
-    """The constraints of the writer's table that this module sees to, in the order in which they are looked at."""
+    """The constraints of the writer's table that this module checks, in order."""
     found = [Exclusion(writer, constraint) for constraint in writer.table.constraints if constraint.late]
     return sorted(found, key=lambda item: item.constraint.initially_deferred)
 
@@ -78,10 +78,10 @@ class Exclusion:
         return (place, type_) if names[place] == "&&" and isinstance(type_, RangeType) else None
 
     def touched_by(self, changed: frozenset[int]) -> bool:
-        """Whether a change of these columns may concern it."""
+        """Whether a change of these columns may affect it."""
         return self._on_expressions or not self.columns.isdisjoint(changed)
 
-    # ---- when -------------------------------------------------------------------------------------------------------
+    # ---- time of the check ------------------------------------------------------------------------------------------
 
     def on_inserted(self, transaction: Transaction, key: bytes, checks: Checks | None) -> None:
         """After a new row was written."""
@@ -98,7 +98,7 @@ class Exclusion:
             checks.look_at(transaction, self, key)
 
     def finish(self, transaction: Transaction, keys: Iterable[bytes]) -> None:
-        """At the end of a statement: looks at the rows with these keys, or puts them off."""
+        """At the end of a statement: checks the rows with these keys, or defers them."""
         deferral = transaction.deferral() if self.constraint.deferrable else None
         if deferral is not None and deferral.defers(self.constraint):
             for key in keys:
@@ -106,10 +106,10 @@ class Exclusion:
             return
         self.check(transaction, keys)
 
-    # ---- what -------------------------------------------------------------------------------------------------------
+    # ---- the check --------------------------------------------------------------------------------------------------
 
     def check(self, transaction: Transaction, keys: Iterable[bytes]) -> None:
-        """Raises 23505 or 23P01 if one of the rows, in case it is still there, is in another one's way; LockWait."""
+        """Raises 23505 or 23P01 if one of the rows, if it still exists, conflicts with another; LockWait."""
         groups: dict[bytes, list[bytes]] = {}
         for key in keys:
             found = self._row(transaction, key)
@@ -122,7 +122,7 @@ class Exclusion:
                 raise self._violation(rows[key], rows[other])
 
     def in_the_way(self, transaction: Transaction, row: Row) -> bytes | None:
-        """The key of a row that a new one would be in the way of. Raises LockWait."""
+        """The key of a row with which a new one would conflict. Raises LockWait."""
         values = self.part_of(row)
         if values is None:
             return None
@@ -141,23 +141,23 @@ class Exclusion:
         return found(transaction, groups)
 
     def _excludes(self, values: Values, others: Values) -> bool:
-        """Whether two rows of a group are in each other's way."""
+        """Whether two rows of a group conflict."""
         return all(compare(values[place], others[place]) for place, compare in self._others)
 
     def _row(self, transaction: Transaction, key: bytes) -> Values | None:
-        """The values of a row that takes part."""
+        """The values of a row in the constraint."""
         stored = transaction.newest(key)
         return None if stored is None else self.part_of(self.writer.decode(stored))
 
     def part_of(self, row: Row) -> Values | None:
-        """A row's values in the index; None where it takes no part: by the condition, or by a NULL."""
+        """A row's values in the index; None if the condition or a NULL excludes it."""
         if self._included is not None and not self._included(row):
             return None
         values = self.values(row)
         return None if None in values and not self.index.nulls_not_distinct else values
 
     def group(self, values: Values) -> bytes:
-        """What stands for the group of a row: the same bytes for rows that are equal where they are compared so."""
+        """The identity of a row's group: the same bytes for rows that are equal in the columns compared by =."""
         return self._name([values[place] for place in self._equal], b"")
 
     def _by_index(self, transaction: Transaction, groups: Collection[bytes]) -> Iterator[tuple[bytes, Members]]:
@@ -182,8 +182,7 @@ class Exclusion:
         yield from found.items()
 
     def conflict(self, members: Members, keys: Sequence[bytes]) -> tuple[bytes, bytes] | None:
-        """The first of the keys whose row is in the way of one that was there before it, and that one's key, among the
-        rows of a group."""
+        """The first of the keys whose row conflicts with an earlier row of the group, and that one's key."""
         if len(members) < 2 or self._lie_apart(members.values()):
             return None
         later = set(keys)
@@ -198,7 +197,7 @@ class Exclusion:
         return None
 
     def _lie_apart(self, rows: Iterable[Values]) -> bool:
-        """Whether ranges are known not to overlap: in their order each begins where no earlier one goes on."""
+        """Whether ranges are known not to overlap: in order, each begins after all earlier ones have ended."""
         if self._overlap is None:
             return False
         place, type_ = self._overlap
@@ -223,7 +222,7 @@ class Exclusion:
         return self._error(message, detail, "Key conflicts with existing key.")
 
     def not_built(self, values: Values, other: Values) -> SqlError:
-        """The error of rows that were there before the constraint (23505, 23P01)."""
+        """The error of rows that existed before the constraint (23505, 23P01)."""
         key = self.writer.index_key_text(self.index.columns, values)
         if self.constraint.kind != "x":
             message = f'could not create unique index "{self.constraint.name}"'

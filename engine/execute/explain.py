@@ -103,7 +103,7 @@ class _Shown:
 
 @dataclass(frozen=True, slots=True)
 class CollatedKey:
-    """What is sorted by, and the name of the ICU collation that decides."""
+    """A sort key, and the name of the ICU collation of its order."""
 
     expression: tree.Expr
     name: str
@@ -118,7 +118,7 @@ def sort_key_shown(expression: tree.Expr, catalog: Catalog) -> tree.Expr | Colla
 
 
 def expression_text(expression: object, statement: object) -> str:
-    """An expression as EXPLAIN shows it. Forms that it has no short text for are shown as '...'."""
+    """An expression as EXPLAIN shows it. Forms without a short text are shown as '...'."""
     match expression:
         case _Shown(kind="null" | "not null"):
             return f"({expression.column} IS {expression.kind.upper()})"

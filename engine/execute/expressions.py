@@ -5,12 +5,12 @@ Each expression becomes one Python expression over locals: columns and parameter
     a + b        strict, both may be NULL    (None if a is None or b is None else <call>)
     a + b        both known not NULL         <call>
 
-Conditions are compiled in one of three ways, and the two cheap ones are most of them: `value` gives True, False or
-None; `true` gives something that is truthy exactly when the condition is TRUE (all that WHERE, CASE, HAVING and CHECK
-need); `false` is truthy exactly when it is FALSE. NOT turns one into the other, so NULL logic costs nothing.
+Conditions are compiled in one of three ways; most use one of the two cheap ones: `value` gives True, False or None;
+`true` is truthy exactly when the condition is TRUE (enough for WHERE, CASE, HAVING and CHECK); `false` is truthy
+exactly when it is FALSE. NOT turns one into the other, so NULL logic costs nothing.
 
-A sub-expression that is used twice is bound by `:=` to a local of its own. Immutable calls over constants are folded.
-What cannot be compiled raises `NotOnRowPath`; the planner then gives the statement to the columnar path.
+A sub-expression that is used twice is bound by `:=` to a local. Immutable calls over constants are folded. An
+expression that cannot be compiled raises `NotOnRowPath`; the planner then gives the statement to the columnar path.
 """
 
 from __future__ import annotations
@@ -61,9 +61,9 @@ _MANY_ELEMENTS = 32
 class ExpressionCompiler:
     """Compiles expressions into one function under construction.
 
-    `variable` gives the source of a column. `overrides` gives that of whole sub-expressions that are at hand already
-    (aggregates, grouping expressions). `sublink` compiles sub-queries; without it they are not on the row path.
-    `sublink_truth` may know a shorter way where only TRUE counts.
+    `variable` returns the source of a column. `overrides` has the source of whole sub-expressions that are already
+    computed (aggregates, grouping expressions). `sublink` compiles sub-queries; without it they are not on the row
+    path. `sublink_truth` may have a shorter form if only TRUE counts.
     """
 
     def __init__(
@@ -79,7 +79,7 @@ class ExpressionCompiler:
         self.variable = variable
         self.sublink = sublink
         self.sublink_truth = sublink_truth
-        self.levels: Levels = ()  # the queries around, where they are known
+        self.levels: Levels = ()  # the outer queries, if they are known
         self.overrides: dict[tree.Expr, Value] = {}
         self.parameters: set[int] = set()
         self._case_values: list[Value] = []
@@ -104,7 +104,7 @@ class ExpressionCompiler:
 
     def true(self, expression: tree.Expr) -> str:
         """Source that is truthy exactly when the condition is TRUE."""
-        if not self.overrides or expression not in self.overrides:  # to look one up costs the hash of a whole tree
+        if not self.overrides or expression not in self.overrides:  # a look-up costs the hash of a whole tree
             match expression:
                 case tree.Const():
                     return "True" if expression.value is True else "False"
@@ -179,7 +179,7 @@ class ExpressionCompiler:
         return Value(f"{self.code.constant(function, expression.name)}({self.code.context_call})", nullable=True)
 
     def _current_of(self, expression: tree.CurrentOf) -> Value:
-        """The row was found by it."""
+        """The access path has found the row by it."""
         return Value("True", nullable=False, atom=True)
 
     def _next_value(self, expression: tree.NextValueExpr) -> Value:
@@ -207,28 +207,28 @@ class ExpressionCompiler:
             call = f"{name}({', '.join(given)})"
             if may_last(types, result):
                 self.code.lasts = True
-                if found is None or found.duckdb is None:  # DuckDB's own go by its own limit
+                if found is None or found.duckdb is None:  # DuckDB has a limit of its own
                     self._count_call(values)
         return measured_call(self.code, call, function, result)
 
     def _count_call(self, arguments: Sequence[Value]) -> None:
-        """Of a call that may take long with long arguments: whether these come from other calls."""
+        """Whether the arguments of a call that may take long with long arguments come from other calls."""
         made = any(value.made or not value.atom for value in arguments)
         self.code.calls = max(self.code.calls, 2 if made else 1)
 
     def _can_inline(self, found: Implementation, arguments: Sequence[str]) -> bool:
-        """Whether the template may be used: an argument that it repeats is a name, its globals clash with no others."""
+        """Whether the template may be used: an argument that it repeats is a name, and its globals do not clash."""
         template, names = found.python_source or "", self.code.names
         return all(
             source.isidentifier() or uses <= 1 for source, uses in zip(arguments, slot_uses(template), strict=False)
         ) and all(names.get(name, value) is value for name, value in found.python_names.items())
 
     def _strict_call(self, expression: tree.FuncExpr) -> tuple[list[Guard], str, bool]:
-        """(tests that no argument is NULL, the call, whether the call never gives NULL then).
+        """(tests that no argument is NULL, the call, whether the call is never NULL then).
 
-        Every argument is computed, whichever is NULL: one that raises does so in PostgreSQL too. What is at hand is
-        tested last, and where several are not, a tuple computes them before any test. What PostgreSQL computes when it
-        plans comes before all that: where it is NULL, the others are not evaluated.
+        Every argument is computed, even beside a NULL, because it may raise an error as in PostgreSQL. Available values
+        are tested last; if several are not available, a tuple computes them before any test. Constants that PostgreSQL
+        computes during planning come first: if one is NULL, the others are not evaluated.
         """
         before = self._folding.before_others(expression)
         if not before:
@@ -240,7 +240,7 @@ class ExpressionCompiler:
         return guards + others, call, total
 
     def _tests_before(self, parts: Sequence[tuple[tree.Expr, bool]]) -> tuple[list[Guard], dict[int, Value]]:
-        """Tests that none of these parts of a call is NULL, and what is at hand behind them."""
+        """Tests that none of these parts of a call is NULL, with available values last."""
         computed: list[str] = []
         guards: list[Guard] = []
         tested = dict(self._tested)
@@ -254,7 +254,7 @@ class ExpressionCompiler:
             if nullable and found.nullable:
                 guards.append(Guard(found.source))
             tested[id(part)] = found if found == NULL else replace(found, nullable=False)
-        if not guards:  # what cannot be NULL after all is computed in its place
+        if not guards:  # a value that cannot be NULL is computed at its place
             return [], self._tested
         return [Guard(f"({', '.join(computed)},)", computes=True), *guards] if computed else guards, tested
 
@@ -322,7 +322,7 @@ class ExpressionCompiler:
         return f"({key}({left.source}) {symbol} {key}({right.source}))"
 
     def set_function(self, expression: tree.FuncExpr) -> str:
-        """Source of the rows of a set-returning function: values, or tuples where it has several columns."""
+        """Source of the rows of a set-returning function: values, or tuples if it has several columns."""
         function = expression.function
         types = [argument.type for argument in expression.arguments]
         values = [self.value(argument) for argument in expression.arguments]
@@ -343,7 +343,7 @@ class ExpressionCompiler:
     def constant(self, expression: tree.Expr) -> tuple[object] | None:
         """The value of an expression that is known now (in a tuple of one), None if it is not.
 
-        Immutable functions and casts of constants are. What fails is left to fail when (and if) it runs.
+        Immutable functions and casts of constants are known. A failure occurs later, when (and if) the expression runs.
         """
         match expression:
             case tree.Const():
@@ -364,7 +364,7 @@ class ExpressionCompiler:
 
     def _fold(self, expression: tree.FuncExpr) -> tuple[object] | None:
         known = self._folded.get(id(expression))
-        if known is None:  # each call asks for all within it: they are many, one within another
+        if known is None:  # each call asks for its nested ones, which may be many
             known = self._folded[id(expression)] = (expression, self._evaluate(expression))
         return known[1]
 
@@ -381,7 +381,7 @@ class ExpressionCompiler:
         if function.strict and None in values:
             return (None,)
         if not is_watched() and (is_slow(function) or not quick(values)):
-            return None  # there planning has no end, as the statement has
+            return None  # planning has no time limit there
         types = [argument.type for argument in expression.arguments]
         python, needs_context = python_side(function, types, expression.type)
         return None if needs_context else _attempt(python, values)
@@ -446,7 +446,7 @@ class ExpressionCompiler:
         return Value(f"(None if {source} is None else {made})")
 
     def _conversion_of_names(self, expression: tree.Expr) -> Callable[..., object]:
-        """A cast from or to a type that prints names (regclass): its codec asks the session."""
+        """A cast from or to a type that prints names (regclass): its codec uses the session."""
         assert isinstance(expression, tree.CoerceViaIO)
         source, target = expression.argument.type.oid, expression.type.oid
         shown, read = named_codec(source, "out", self.settings), named_codec(target, "in")
@@ -476,7 +476,7 @@ class ExpressionCompiler:
         return self._domain_values[-1]
 
     def _to_domain(self, expression: tree.CoerceToDomain) -> Value:
-        """The value is bound first; then what each condition is FALSE for raises."""
+        """The value is bound first; then each FALSE condition raises its error."""
         found = self.value(expression.argument)
         source, atom = self.bind(found)
         tests = []
@@ -534,7 +534,7 @@ class ExpressionCompiler:
 
     @staticmethod
     def _null_test_source(value: Value, sign: str) -> str:
-        """What is never NULL is computed all the same, since it may fail."""
+        """A value that is never NULL is still computed, because it may fail."""
         if value.atom and not value.nullable:
             return str(sign == "is not")
         return f"({value.source} {sign} None)"
@@ -563,7 +563,7 @@ class ExpressionCompiler:
             equal = self._compared_records("==", sides, (left, right))
         else:
             equal = self.comparison_call(expression.function, left, right, types)
-        # Both sides are evaluated first, by the tuple; then the cases are told apart.
+        # The tuple evaluates both sides first; then the cases are distinguished.
         evaluate = f"({left_source}, {right_source})"
         nulls = [f"{side.source} is None" for side in (left, right) if side.nullable]
         same = f"(({' and '.join(nulls)}) if {' or '.join(nulls)} else {equal})" if nulls else equal
@@ -638,7 +638,7 @@ class ExpressionCompiler:
 def compile_expression(
     expression: tree.Expr, settings: FormatSettings
 ) -> Callable[[ExecContext, Sequence[object]], object]:
-    """Makes a function of an expression without columns: (context, parameters) -> its value in internal form.
+    """A function of an expression without columns: (context, parameters) -> its value in internal form.
 
     Raises NotOnRowPath for an expression that cannot be evaluated row by row (sub-queries, aggregates).
     """
@@ -659,7 +659,7 @@ def compile_expression(
 
 
 def compile_value(expression: tree.Expr, settings: FormatSettings) -> Callable[[ExecContext, Sequence[object]], Any]:
-    """The same for what no query can stand around: arguments of EXECUTE and of CALL. Raises 0A000."""
+    """The same for expressions without a query: arguments of EXECUTE and of CALL. Raises 0A000."""
     try:
         return compile_expression(expression, settings)
     except NotOnRowPath as error:
@@ -668,7 +668,7 @@ def compile_value(expression: tree.Expr, settings: FormatSettings) -> Callable[[
 
 def constant_value(expression: tree.Expr) -> tuple[object] | None:
     """The value of an expression without columns that is known when the statement is planned (in a tuple of one), None
-    where it is not; of an array also one that is made of such values."""
+    otherwise; also of an array of such values."""
 
     def no_column(item: tree.Var) -> Value:
         raise NotOnRowPath(f"column {item.name}")
@@ -692,7 +692,7 @@ _Refusal = Callable[[], SqlError]
 def _domain_error(
     expression: tree.CoerceToDomain, sqlstate: str, message: str, constraint: str | None = None
 ) -> _Refusal:
-    """Makes the error of a value that is not the domain's, with the names of what it breaks."""
+    """Makes the error of a value outside the domain, with the names of the violated constraints."""
     entry = entry_of(expression.type.domain)
     schema, name = (None, None) if entry is None else (entry.schema, entry.row.name)
     return lambda: SqlError(sqlstate, message, schema=schema, data_type=name, constraint=constraint)
@@ -706,7 +706,7 @@ def _raising(error: _Refusal) -> Callable[[], object]:
 
 
 def expression_key(expression: tree.CoerceViaIO | tree.CoerceTypmod) -> object:
-    """What casts that convert alike have in common."""
+    """The common key of casts that convert alike."""
     explicit = expression.explicit if isinstance(expression, tree.CoerceTypmod) else None
     source = expression.argument.type.oid
     row = expression.argument if source in RECORDS else None  # each has fields of its own
@@ -722,8 +722,7 @@ def _identity(value: object) -> object:
 
 
 def _attempt(function: Callable[..., object], arguments: Sequence[object]) -> tuple[object] | None:
-    """The result of a call, None where it raises an SqlError, and where it takes too long or is too large to be kept
-    with a plan."""
+    """The result of a call, None if it raises an SqlError, takes too long or is too large to be kept with a plan."""
     try:
         with at_most(_FOLDED):
             result = fold(function, arguments)

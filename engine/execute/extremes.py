@@ -1,6 +1,6 @@
-"""min() and max() of a column that a key or index is ordered by: the first row from one end, not all of them.
+"""min() and max() of a column with an ordered key or index: read one row from one end.
 
-As PostgreSQL does it, each such aggregate becomes a scalar sub-query:
+As in PostgreSQL, each such aggregate becomes a scalar sub-query:
 
     SELECT max(a) FROM t WHERE b = 1
     SELECT (SELECT a FROM t WHERE b = 1 AND a IS NOT NULL ORDER BY a DESC LIMIT 1)
@@ -21,7 +21,7 @@ from engine.sql.tree_walk import conjuncts, has_sublink, is_volatile, shift_leve
 
 
 def ends_of_indexes(catalog: Catalog, query: tree.Query) -> tree.Query:
-    """The query with its aggregates replaced, or the query itself where one of them does not come from an end."""
+    """The query with its aggregates replaced, or the unchanged query if one of them has no such key."""
     if not query.has_aggregates or query.group_by or query.having or query.distinct is not None or query.order_by:
         return query
     if len(query.from_items) != 1 or not isinstance(query.from_items[0], tree.FromRef):
@@ -47,7 +47,7 @@ def ends_of_indexes(catalog: Catalog, query: tree.Query) -> tree.Query:
 
 
 def _end(catalog: Catalog, query: tree.Query, table: Table, relation: int, item: tree.Aggref) -> tree.Query | None:
-    """The sub-query that gives one aggregate from the end of a key or index, None if nothing is ordered by it."""
+    """The sub-query that computes one aggregate from the end of a key or index, None if none has its order."""
     if item.filter is not None or item.levels_up or len(item.arguments) != 1 or item.order_by:
         return None
     sort = aggregate(item.function.oid).sort_operator

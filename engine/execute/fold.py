@@ -1,10 +1,11 @@
-"""Constants in the place of what is computed of constants alone.
+"""Replaces expressions over constants by their values.
 
     d < date '1994-01-01' + interval '1 year'       d < timestamp '1995-01-01 00:00:00'
 
-For the columnar path: what the row path's evaluator makes of immutable functions and casts is PostgreSQL's value, and
-DuckDB prunes by a constant and compares with it as it is. What fails stays as it is, and fails where it is reached; so
-does what takes long, and what gives a long value or one of a type whose constants are not plain.
+For the columnar path: the row path's evaluator computes PostgreSQL's value of immutable functions and casts, and DuckDB
+prunes by a constant and compares with it directly. An expression that fails is not replaced, and fails when it is
+reached. Expressions that take long, and values that are long or of types without simple constants, are not replaced
+either.
 """
 
 from __future__ import annotations
@@ -21,15 +22,15 @@ from engine.execute.expressions import ExpressionCompiler
 from engine.sql import tree
 from engine.sql.tree_walk import children, transform
 
-_LONGEST = 1000  # characters of a value that becomes part of a statement
+_LONGEST = 1000  # characters of a value that may become part of a statement
 _PLAIN = oids.NUMBERS | oids.TEXTS | oids.TIMESTAMPS | {oids.BOOL, oids.DATE, oids.TIME, oids.INTERVAL}
-# Types whose text forms depend on nothing but the value.
+# Types whose text forms depend only on the value.
 _TEXT_FORMS = oids.INTEGERS | oids.FLOATS | oids.TEXTS | {oids.BOOL, oids.NUMERIC}
 _CASTS = (tree.RelabelType, tree.CoerceTypmod, tree.CoerceViaIO)
 
 
 def fold_constants(analyzed: tree.Analyzed, settings: FormatSettings) -> tree.Analyzed:
-    """The statement with a constant for each part that is computed of constants."""
+    """The statement with constants in place of expressions over constants."""
 
     def no_column(item: tree.Var) -> Value:
         raise NotOnRowPath(f"column {item.name}")

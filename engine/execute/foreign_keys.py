@@ -1,16 +1,16 @@
-"""Foreign keys: the referencing row's check, and what becomes of it when the referenced row goes or changes.
+"""Foreign keys: the check of a referencing row, and the actions when a referenced row is deleted or changed.
 
-    insert or update of a referencing row    lock the referenced row FOR KEY SHARE, then see that it is there
-    delete or key change of a referenced     look for referencing rows, newest versions and not the snapshot's: any that
+    insert or update of a referencing row    lock the referenced row FOR KEY SHARE, then check that it exists
+    delete or key change of a referenced     find referencing rows, newest versions and not the snapshot's: any that
     row (which is locked FOR UPDATE)         was committed before our lock was granted counts
                                              NO ACTION, RESTRICT refuse; CASCADE, SET NULL, SET DEFAULT write them
 
-Both sides look at what is sequenced, so the two locks leave no gap between them. Referencing rows are found by their
-table's key or an index that begins with the foreign key's columns, else by reading the table.
+Both sides read sequenced state, so the two locks leave no gap between them. Referencing rows are found by their table's
+key or an index that begins with the foreign key's columns, otherwise by reading the table.
 
-A foreign key that refers to a partitioned table concerns each of its partitions. The referenced key holds the partition
-key, as every unique key does, so it tells the one partition in which its row can be. A row that an UPDATE moves to
-another partition has changed its key, and is no row that went.
+A foreign key that refers to a partitioned table applies to each of its partitions. The referenced key contains the
+partition key, as every unique key does, so it determines the one partition in which its row can be. A row that an
+UPDATE moves to another partition has changed its key, and does not count as deleted.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ def outgoing(writer: TableWriter) -> list[Outgoing]:
 
 
 def incoming(writer: TableWriter) -> list[Incoming]:
-    """The foreign keys of any table that refer to the writer's, or to one that it is a partition of."""
+    """The foreign keys of any table that refer to the writer's table, or to one that it is a partition of."""
     own = writer.table
     referenced = {table.oid: table for table in (own, *writer.catalog.partitioned_above(own))}
     return [
@@ -58,7 +58,7 @@ def incoming(writer: TableWriter) -> list[Incoming]:
 
 
 def _in_columns_of(table: Table, above: Table, constraint: Constraint) -> Constraint:
-    """A foreign key that refers to a table above, with the numbers of a partition's own columns."""
+    """A foreign key that refers to a parent table, with the column numbers of a partition."""
     if table is above:
         return constraint
     numbers = column_numbers(above, table)
@@ -75,7 +75,7 @@ class KeyFinder:
         self._find = self._by_primary_key() if set(columns) == set(self.table.key_columns) else self._by_index(writer)
 
     def __call__(self, transaction: Transaction, values: Sequence[object]) -> bytes | None:
-        """The row's key, whether or not there is such a row where the primary key gives it; None if there is none."""
+        """The row's key. With a primary key it is returned even if the row does not exist; otherwise None."""
         if not all(map(fits, self._oids, values)):
             return None
         return self._find(transaction, values)
@@ -103,7 +103,7 @@ class KeyFinder:
 
 
 class PartitionedKeyFinder:
-    """`KeyFinder` of a partitioned table: the values tell the partition."""
+    """`KeyFinder` of a partitioned table: the values determine the partition."""
 
     def __init__(self, writer: TableWriter, columns: Sequence[int]) -> None:
         self._writer = writer
@@ -114,7 +114,7 @@ class PartitionedKeyFinder:
         self._finders: dict[int, KeyFinder] = {}
 
     def __call__(self, transaction: Transaction, values: Sequence[object]) -> bytes | None:
-        """The row's key; None if there is no partition for it, too. The partition is locked as its table is."""
+        """The row's key; None also if there is no partition for it. The partition is locked like its table."""
         if not all(map(fits, self._oids, values)):
             return None
         row: list[object] = [None] * len(self._writer.table.columns)
@@ -133,7 +133,7 @@ class PartitionedKeyFinder:
 
 
 def key_finder(writer: TableWriter, columns: Sequence[int]) -> KeyFinder | PartitionedKeyFinder:
-    """What finds rows of the writer's table by a unique key."""
+    """A finder of rows of the writer's table by a unique key."""
     if writer.table.partitioning is not None:
         return PartitionedKeyFinder(writer, columns)
     return KeyFinder(writer, columns)
@@ -151,11 +151,11 @@ class Outgoing:
         parent = writer.catalog.table(constraint.references)
         self.parent = writer if parent.oid == writer.table.oid else TableWriter(writer.catalog, parent)
         self._find = key_finder(self.parent, constraint.referenced_columns)
-        self.removing = ""  # what is said of a missing row while the partition that has it is detached
+        self.removing = ""  # the message of a missing row while its partition is detached
 
     def check(self, transaction: Transaction, values: Row, now: bool = False) -> None:
-        """Raises 23503 unless the referenced row is there; it stays locked FOR KEY SHARE. Where the constraint is
-        deferred, a key without row is put off, unless it is to be looked at `now`."""
+        """Raises 23503 unless the referenced row exists; it stays locked FOR KEY SHARE. If the constraint is deferred,
+        a missing key is deferred too, unless `now`."""
         wanted = [values[position] for position in self._positions]
         if None in wanted:
             if self.constraint.match == "f" and any(value is not None for value in wanted):
@@ -172,7 +172,7 @@ class Outgoing:
         raise self._missing(values)
 
     def _missing(self, values: Row) -> SqlError:
-        """Of a row whose referenced row is not there."""
+        """The error of a missing referenced row."""
         if not self.removing:
             numbers, rest = self.constraint.columns, f'is not present in table "{self.parent.table.name}".'
             key_text = self.writer.key_text(numbers, values)
@@ -185,8 +185,8 @@ class Outgoing:
         return constraint_error("23503", self.removing, self.writer.catalog, table, self.constraint.name, detail)
 
     def _lock_referenced(self, transaction: Transaction, wanted: Sequence[object]) -> bool:
-        """Whether the referenced row is there; it is locked then. A key without row is not: others may bring it. At
-        REPEATABLE READ the row must be in the snapshot, and 40001 where it has gone since (ri_triggers.c)."""
+        """Locks the referenced row; returns whether it exists. A missing key is not locked: others may insert it. At
+        REPEATABLE READ the row must be in the snapshot, and 40001 is raised if it was deleted since (ri_triggers.c)."""
         transaction.lock_table(self.parent.table.oid, ROW_SHARE)  # against bulk changes, which lock no rows
         if transaction.isolation != READ_COMMITTED:
             seen = _Seen(transaction)
@@ -203,7 +203,7 @@ class Outgoing:
         return True
 
     def check_key(self, transaction: Transaction, wanted: Sequence[object]) -> None:
-        """What was put off: 23503 if rows still refer to a key that is still missing."""
+        """A deferred check: 23503 if rows still refer to a key that is still missing."""
         if self._lock_referenced(transaction, wanted):
             return
         row = next(ChildTable(self.writer, self.constraint).rows(transaction, wanted), None)
@@ -222,7 +222,7 @@ class Outgoing:
 
 
 class _Seen:
-    """A transaction whose newest versions are those that its snapshot has."""
+    """A transaction whose snapshot has the newest versions."""
 
     def __init__(self, transaction: Transaction) -> None:
         self._transaction = transaction
@@ -234,7 +234,7 @@ class _Seen:
 
 
 class Incoming:
-    """A foreign key as the table that it refers to sees it."""
+    """A foreign key from the side of the referenced table."""
 
     def __init__(self, parent: TableWriter, table: Table, constraint: Constraint) -> None:
         self.parent = parent
@@ -245,7 +245,7 @@ class Incoming:
 
     @cached_property
     def child(self) -> ChildTable:
-        """Made when a row goes or changes: most never do."""
+        """Made when a row is deleted or changed, which is rare."""
         same = self._table.oid == self.parent.table.oid
         writer = self.parent if same else TableWriter(self.parent.catalog, self._table, self.parent.settings)
         return ChildTable(writer, self.constraint)
@@ -255,13 +255,13 @@ class Incoming:
         return key_finder(self.parent, self.constraint.referenced_columns)
 
     def on_deleted(self, transaction: Transaction, context: ExecContext, old: Row, checks: Checks | None) -> None:
-        """What follows from the deletion of a referenced row."""
+        """The actions after the deletion of a referenced row."""
         self._act(transaction, context, old, None, self.constraint.on_delete, checks)
 
     def on_updated(
         self, transaction: Transaction, context: ExecContext, old: Row, new: Row, checks: Checks | None
     ) -> None:
-        """What follows from an update of a referenced row, if its key changed."""
+        """The actions after an update of a referenced row, if its key changed."""
         if any(old[position] != new[position] for position in self._parent_positions):
             self._act(transaction, context, old, new, self.constraint.on_update, checks)
 
@@ -284,7 +284,7 @@ class Incoming:
             child.apply(transaction, context, wanted, action, replacement, checks)
             if action != "d":
                 return
-            # Rows whose default is the very key that has gone still refer to it.
+            # Rows whose default is the deleted key itself still refer to it.
         if (found := next(child.rows(transaction, wanted), None)) is None:
             return
         if action != "r" and self._is_back(transaction, wanted):
@@ -293,11 +293,11 @@ class Incoming:
         if deferred is not None and deferred.defers(self.constraint):
             deferred.add(self._table, self.constraint, True, tuple(wanted))
             return
-        child.lock(transaction, *found)  # somebody may be about to take it away
+        child.lock(transaction, *found)  # another transaction may be about to delete it
         raise self._violation(old)
 
     def check_key(self, transaction: Transaction, wanted: Sequence[object]) -> None:
-        """What was put off: 23503 if rows still refer to a key that has not come back."""
+        """A deferred check: 23503 if rows still refer to a key that does not exist again."""
         found = next(self.child.rows(transaction, wanted), None)
         if found is None or self._is_back(transaction, wanted):
             return
@@ -308,7 +308,7 @@ class Incoming:
         raise self._violation(old)
 
     def _is_back(self, transaction: Transaction, wanted: Sequence[object]) -> bool:
-        """Whether another row has that key by the end of the statement: NO ACTION is content then."""
+        """Whether another row has that key at the end of the statement: then NO ACTION raises no error."""
         key = self._find(transaction, wanted)
         return key is not None and transaction.newest(key) is not None
 
@@ -329,7 +329,7 @@ def _still_referenced(parent: TableWriter, constraint: Constraint, row: Row, tab
 
 
 def _as_declared(catalog: Catalog, constraint: Constraint, table: Table) -> tuple[Constraint, Table]:
-    """A foreign key of a partition as the one of the partitioned table that it is part of."""
+    """A foreign key of a partition as that of the partitioned table to which it belongs."""
     while constraint.parent is not None:
         table = catalog.table(catalog.constraint_owners[constraint.parent])
         wanted = constraint.parent
@@ -354,7 +354,7 @@ class ChildTable:
 
     def _find_range(self) -> tuple[list[tuple[int, TypeRef]], bytes, bytes, bool] | None:
         """(order of the values and their types in keys, prefix, mark before each value, whether it is an index) of the
-        shortest way there."""
+        shortest way to the rows."""
         table, wanted = self.writer.table, set(self.columns)
         count = len(wanted)
         if set(table.key_columns[:count]) == wanted:
@@ -443,7 +443,7 @@ class ChildTable:
             self._changes.write(transaction, context, key, old, new, checks)
 
     def lock(self, transaction: Transaction, key: bytes, row: Row) -> None:
-        """Locks a row that refers to a key which is gone. Raises LockWait."""
+        """Locks a row that refers to a deleted key. Raises LockWait."""
         try:
             transaction.lock(key, KEY_SHARE)
         except LockWait as wait:
@@ -452,8 +452,8 @@ class ChildTable:
             raise
 
     def _refuse_other(self, transaction: Transaction, key: bytes, row: Row) -> None:
-        """40001 for a row that was another one before the wait (REPEATABLE READ): it does not refer any more, perhaps,
-        but who has changed it is not in the snapshot."""
+        """40001 for a row that has changed during the wait (REPEATABLE READ): it may no longer refer to the key, but
+        the change is not in the snapshot."""
         stored = transaction.newest(key)
         if stored is None or self.writer.decode(stored) != row:
             raise SqlError("40001", "could not serialize access due to concurrent update")
@@ -463,7 +463,7 @@ class ChildTable:
         return _CascadedChanges(self.writer, self._constraint)
 
     def _default_values(self, context: ExecContext) -> list[object]:
-        """Those of the table that declares the foreign key."""
+        """The defaults of the table that declares the foreign key."""
         if self._defaults is None:
             catalog = self.writer.catalog
             _, owner = _as_declared(catalog, self._constraint, self.writer.table)
@@ -474,9 +474,9 @@ class ChildTable:
 
 
 class _CascadedChanges:
-    """What CASCADE, SET NULL and SET DEFAULT make of a referring row. It is an update of the table that declares the
-    foreign key (ri_triggers.c): generated columns follow, constraints hold, and where that table is partitioned the row
-    goes to the partition where it belongs now. Made when a row is first changed so."""
+    """The change of a referring row by CASCADE, SET NULL and SET DEFAULT. It is an update of the table that declares
+    the foreign key (ri_triggers.c): generated columns are computed, constraints are checked, and in a partitioned table
+    the row moves to its new partition. Made when a row is first changed so."""
 
     def __init__(self, writer: TableWriter, constraint: Constraint) -> None:
         catalog, table = writer.catalog, writer.table

@@ -1,4 +1,5 @@
-"""What all compiled plans share: their fields, the function around the generated body, one encoder per formats."""
+"""Parts that all compiled plans share: their fields, the function around the generated body, one encoder per
+formats."""
 
 from __future__ import annotations
 
@@ -40,7 +41,7 @@ class CompiledPlan:
         return None
 
     def _compile(self, formats: tuple[int, ...] | None) -> Run:
-        """The function that gives rows (None) or DataRow bytes in these formats."""
+        """The function that returns rows (None) or DataRow bytes in these formats."""
         raise NotImplementedError
 
     def rows(self, context: ExecContext, parameters: Sequence[object]) -> tuple[list[tuple[object, ...]], int]:
@@ -50,7 +51,7 @@ class CompiledPlan:
         return self._rows(context, parameters)
 
     def make_encoder(self, formats: tuple[int, ...]) -> Encoded:
-        """See RowPlan. Raises 08P01 where the number of formats is not that of the columns."""
+        """See RowPlan. Raises 08P01 if the number of formats differs from that of the columns."""
         found = self._encoded.get(formats)
         if found is None:
             if len(formats) != len(self.fields):
@@ -78,13 +79,13 @@ def result_fields(targets: Sequence[tree.Target], levels: Levels) -> tuple[Field
 
 
 def minds_memory(code: Code, start: int = 0, large_calls: int = 0) -> bool:
-    """Whether the lines from `start` on, where there were so many `large_calls`, have to do with the meter."""
+    """Whether the lines from `start` on, before which there were `large_calls`, use the memory account."""
     return code.large_calls > large_calls or bool(code.uses_from(start) & (LineUse.METER | LineUse.KEPT))
 
 
 def _leave_meter_out(code: Code, start: int, small: bool) -> None:
-    """Takes out of a plan that runs once what it tells the meter, where its parameters are `small` and nothing in it
-    may be large but the rows that it reads whole, which are looked at when they are read."""
+    """Removes memory accounting from a plan that runs once, if its parameters are `small` and only rows that it reads
+    whole may be large, which are checked when they are read."""
     if small and not code.uses_from(start) & LineUse.METER:
         code.leave_out(start, LineUse.KEPT)
         code.small = True
@@ -96,10 +97,10 @@ def _leave_meter_out(code: Code, start: int, small: bool) -> None:
 def write_function(
     code: Code, parameters: int, reader: str, body: Callable[[], None], may_leave: bool = False, small: bool = False
 ) -> None:
-    """Writes `run(context, parameters)`: the locals that everything relies on, then the body. `may_leave`: `metered`;
-    `small`: no parameter can be large.
+    """Writes `run(context, parameters)`: the common locals, then the body. `may_leave`: `metered`; `small`: no
+    parameter can be large.
 
-    Only what the body uses is set up, so the body is written first and the head put before it.
+    The function sets up only what the body uses, so the body is written first and the head inserted before it.
     """
     start, large_calls = code.position, code.large_calls
     code.indent("def run(context, parameters):")

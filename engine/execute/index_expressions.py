@@ -1,7 +1,7 @@
-"""Expressions that belong to the schema, not to a statement: index columns, index predicates, column defaults.
+"""Expressions of the schema, not of a statement: index columns, index predicates, column defaults.
 
-The catalog keeps them as SQL text with all names qualified. They are parsed and analysed when a plan that needs them is
-made, and compiled to functions of a whole row.
+The catalog keeps them as SQL text with all names qualified. A plan that needs them parses and analyses them, and
+compiles them to functions of a whole row.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ def _row_compiler(code: Code, table: Table) -> ExpressionCompiler:
 
 
 def _finish_code(code: Code, name: str) -> Callable[..., Any]:
-    """The function. Raises 0A000 for one that needs more than the row: a function may have become another one since."""
+    """The function. Raises 0A000 for one that needs more than the row: a function may have been replaced since."""
     if code.asks_context:
         not_supported("a function of the session or of its time in an index, or in a check constraint of a partition")
     return code.finish(name)

@@ -1,7 +1,7 @@
-"""The order of a query's loops: join trees taken apart, and merged USING columns expanded.
+"""The order of a query's loops: decomposes join trees, and expands merged USING columns.
 
-Inner joins are a set of relations and conditions, visited in whatever order look-ups go best. Left joins come after all
-of them, in the order in which they are written: an inner condition over the nullable side filters afterwards.
+Inner joins are a set of relations and conditions, visited in the best order for look-ups. Left joins come after all of
+them, in their original order: an inner condition over the nullable side filters afterwards.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ from engine.sql.tree_walk import conjuncts, shift_levels, substitute, walk_with_
 
 @dataclass(slots=True)
 class Step:
-    """One relation in the order of the loops. `outer`: it is the nullable side of a left join on `conditions`; where
-    that side is itself a join, `group` are its relations, and `steps` the loops over them, with all conditions.
+    """One relation in the order of the loops. `outer`: it is the nullable side of a left join on `conditions`. If that
+    side is itself a join, `group` are its relations, and `steps` the loops over them, with all conditions.
     """
 
     relation: int
@@ -33,7 +33,7 @@ class Step:
 
 
 def flatten(item: tree.FromItem, inner: list[int], outer: list[Step], conditions: list[tree.Expr]) -> None:
-    """Takes a join tree apart: inner relations with their conditions, and left joins in order.
+    """Decomposes a join tree into inner relations with their conditions, and left joins in order.
 
     Left joins may wait until all inner joins are done: an inner condition over the nullable side filters afterwards.
     """
@@ -61,7 +61,7 @@ def flatten(item: tree.FromItem, inner: list[int], outer: list[Step], conditions
 
 
 def expand_joins(query: tree.Query) -> tree.Query:
-    """Puts the expressions of merged USING columns in place of the Vars that refer to the join."""
+    """Replaces the Vars that refer to a join by the expressions of merged USING columns."""
     joins = {
         index: entry.expressions
         for index, entry in enumerate(query.range_table)
@@ -84,7 +84,7 @@ def expand_joins(query: tree.Query) -> tree.Query:
 
 
 def inner_conditions(items: Sequence[tree.FromItem]) -> list[tree.Expr]:
-    """The conditions of the inner joins, but those on the nullable side of an outer one."""
+    """The conditions of the inner joins, except those on the nullable side of an outer one."""
     found: list[tree.Expr] = []
     for item in items:
         if not isinstance(item, tree.FromJoin):
@@ -97,7 +97,7 @@ def inner_conditions(items: Sequence[tree.FromItem]) -> list[tree.Expr]:
 
 
 def step_rank(step: Step) -> tuple[int, ...]:
-    """Sources without keys (VALUES, functions) go before scans that nothing confines, after look-ups."""
+    """Sources without keys (VALUES, functions) precede unrestricted scans, and follow look-ups."""
     if step.access is None:
         return (0, 0, 1, 0, 0)
     return step.access.rank

@@ -1,11 +1,11 @@
-"""What a plan's function tells the meter of its statement (catalog/memory.py), written where it can matter.
+"""Memory accounting in a plan's function (catalog/memory.py), where it can matter.
 
-    large(call)                        around calls whose result may be large, whatever the arguments are
-    memory.row(len(value))             of a stored row in a loop, if it is a large one
-    memory.fleeting = 0                at the next row of a loop in which something large may be made
-    if memory.seen: memory.keep(...)   behind every row that is put aside
+    large(call)                        around calls whose result may be large for any arguments
+    memory.row(len(value))             for a stored row in a loop, if it is large
+    memory.fleeting = 0                at the next row of a loop that may make large values
+    if memory.seen: memory.keep(...)   after every row that is stored in a list
 
-A plan that has none of these, a look-up by key above all, does not know of the meter.
+A plan without these, such as a look-up by key, does not use the memory account.
 """
 
 from __future__ import annotations
@@ -25,25 +25,25 @@ _PADDED = frozenset((oids.BPCHAR, oids.BIT))  # char(n), bit(n)
 
 
 def may_last(types: Iterable[TypeRef], result: TypeRef) -> bool:
-    """Whether a call's time has no bound that its types tell."""
+    """Whether the types of a call do not bound its time."""
     return result.oid not in oids.FIXED_SIZE or not oids.FIXED_SIZE.issuperset([type_.oid for type_ in types])
 
 
 def is_slow(function: Function) -> bool:
-    """Whether short patterns and paths may take it for ever, and keep the interpreter: not where nobody can interrupt
-    them."""
+    """Whether short patterns and paths may take unbounded time, and hold the interpreter; False if nothing can
+    interrupt them."""
     return has_trait(function.source, Trait.SLOW)
 
 
 def measured_call(code: Code, call: str, function: Function, result: TypeRef) -> str:
-    """The source of a call, counted where its result may be a large one."""
+    """The source of a call, counted if its result may be large."""
     if function.returns_set or has_trait(function.source, Trait.NEVER_LARGER):
         return call
     return _measure(code, call, result)
 
 
 def measured_cast(code: Code, call: str, expression: tree.CoerceViaIO | tree.CoerceTypmod) -> str:
-    """The same of a cast: of what may be large itself, and to a length that is."""
+    """The same for a cast: of a value that may be large, or to a large length."""
     given, result = expression.argument.type.oid, expression.type
     if isinstance(expression, tree.CoerceViaIO):
         may_be_large = given in _TEXTS or element_of(given) != 0
@@ -65,7 +65,7 @@ def _measure(code: Code, call: str, result: TypeRef) -> str:
 
 
 def write_stored_row(code: Code, value: str, body: Callable[[], None]) -> None:
-    """What a loop does with a stored row that it meets."""
+    """The code for each stored row of a loop."""
     loop = MeteredLoop(code)
     code.line(f"if len({value}) > {LARGE}: memory.row(len({value}))", LineUse.METER)
     body()
@@ -73,17 +73,17 @@ def write_stored_row(code: Code, value: str, body: Callable[[], None]) -> None:
 
 
 def write_kept(code: Code, rows: str) -> None:
-    """Behind what has put a row at the end of a list."""
+    """The code after a row was appended to a list."""
     write_kept_value(code, f"{rows}[-1]")
 
 
 def write_kept_value(code: Code, value: str) -> None:
-    """Behind what has put a value aside."""
+    """The code after a value was stored."""
     code.line(f"if memory.seen: memory.keep({value})", LineUse.KEPT)
 
 
 class MeteredLoop:
-    """The body of a loop, which begins where the code is now."""
+    """The body of a loop, which begins at the present line."""
 
     def __init__(self, code: Code) -> None:
         self._code = code
@@ -91,6 +91,6 @@ class MeteredLoop:
         self._large_calls = code.large_calls
 
     def write_next_row(self) -> None:
-        """Once the body is written: where it may make something large, what it made at the row before is gone."""
+        """After the body is written: if it may make large values, those of the previous row no longer count."""
         if self._code.large_calls > self._large_calls:
             self._code.insert_at(*self._start, "memory.fleeting = 0", LineUse.METER)

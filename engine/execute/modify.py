@@ -1,12 +1,12 @@
 """INSERT, UPDATE and DELETE on the row path.
 
     INSERT           values of each row, then for each: generated columns, NOT NULL, CHECK, the row and its entries
-    UPDATE, DELETE   find the rows (snapshot), then for each: lock, look at the newest version, judge it again if it is
-                     another one than was found, write
+    UPDATE, DELETE   find the rows (snapshot), then for each: lock, read the newest version, evaluate the condition
+                     again if that differs from the one found, write
     all              RETURNING at each row; foreign keys when all rows are written
 
-All rows are found before the first one is written: so a plan that gives up (`RowPathFull`) has written nothing, and a
-statement does not meet its own rows. A statement on one row by its key has no list and no loop.
+All rows are found before the first one is written. So a plan that stops (`RowPathFull`) has written nothing, and a
+statement does not see its own rows. A statement on one row by its key has no list and no loop.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ _TRACELESS = (Trait.TRACELESS, Trait.CLOCK_OR_CHANCE)
 
 
 def _leaves_traces(node: object) -> bool:
-    """Whether a statement with this in it is another one when it is undone and run again."""
+    """Whether a statement with this node has lasting effects if it is undone and run again."""
     if isinstance(node, tree.FuncExpr):
         source = node.function.source
         return node.function.volatility == "v" and not any(has_trait(source, trait) for trait in _TRACELESS)
@@ -73,7 +73,7 @@ class ModifyPlan(CompiledPlan):
         self.repeats = not self.fields and not contains(statement, _leaves_traces)
         if isinstance(statement, tree.Insert):
             self.values = max(len(statement.rows), 1)
-        self.make_encoder((0,) * len(self.fields))  # shows whether it can be compiled; text is what is asked for most
+        self.make_encoder((0,) * len(self.fields))  # tests whether it can be compiled; text is most frequent
 
     @cached_property
     def together(self) -> Together | None:
@@ -121,7 +121,7 @@ class ModifyPlan(CompiledPlan):
 
 
 class _Shell:
-    """What all three compile with: the function being written, the table's writer, where RETURNING goes."""
+    """The common part of the three compilers: the function being written, the table's writer, the sink of RETURNING."""
 
     def __init__(
         self,
@@ -141,7 +141,7 @@ class _Shell:
         self.parameters = parameters
         self.result = "[]"
         self.checked = bool(writer.outgoing or writer.incoming or writer.exclusions)
-        self.may_leave = False  # it finds its rows before it writes, and `memory.stay()` is between
+        self.may_leave = False  # it finds its rows before it writes, with `memory.stay()` between
         code.names.update(Checks=Checks, RowPathFull=RowPathFull)
 
     @property
@@ -166,7 +166,7 @@ class _Shell:
         return self.code.finish("run")
 
     def local(self, value: Value) -> Value:
-        """The value in a local of its own, unless it is as cheap as one."""
+        """The value in a local, unless it is as cheap as one."""
         if value.atom:
             return value
         name = self.code.temporary("v")
@@ -182,7 +182,7 @@ class _Shell:
     ) -> None:
         """NOT NULL, then CHECK constraints by name, over the new row."""
         code, writer, table = self.code, self.writer, self.writer.table
-        # Of a row that moves, the partition that it comes to asks for what must not be NULL.
+        # The new partition of a moved row checks its own NOT NULL columns.
         required = set() if writer.moving is not None else {position for position, _ in writer.required}
         if any(value.nullable for position, value in enumerate(values) if position in required):
             tests = [
@@ -198,8 +198,8 @@ class _Shell:
     def write_view_checks(
         self, expressions: ExpressionCompiler, row: str, checks: Sequence[tuple[str, tree.Expr]]
     ) -> None:
-        """What views ask of a row that has been written: unique keys come first, and rows that give way to others on
-        conflict are not asked (ExecInsert)."""
+        """The checks of views after a row was written: unique keys come first, and rows that ON CONFLICT discards are
+        not checked (ExecInsert)."""
         self._write_checks(expressions, row, [item for item in checks if item[0].startswith(tree.VIEW_CHECK)])
 
     def _write_checks(self, expressions: ExpressionCompiler, row: str, checks: Sequence[tuple[str, tree.Expr]]) -> None:
@@ -214,7 +214,7 @@ class _Shell:
     def write_generated(
         self, expressions: ExpressionCompiler, values: list[Value], generated: Sequence[tree.Assignment]
     ) -> None:
-        """Puts generated columns into the row whose values `expressions` sees."""
+        """Adds generated columns to the row whose values `expressions` sees."""
         for assignment in generated:
             position = self.writer.positions[assignment.column]
             values[position] = self.local(expressions.value(assignment.expression))
@@ -225,7 +225,7 @@ class _Shell:
 
 class _NewRow(QueryCompiler):
     """The query level of an INSERT, for its WITH queries and the sub-queries of ON CONFLICT and RETURNING: its columns
-    are those of the row that is being made, or of the one in the way."""
+    are those of the new row, or of the conflicting one."""
 
     def __init__(
         self,
@@ -255,7 +255,7 @@ def _reads(table: Table, part: object) -> bool:
 
 
 class InsertCompiler:
-    """INSERT: VALUES of one or many rows, or the rows of a query that is on the row path itself."""
+    """INSERT: VALUES of one or many rows, or the rows of a query on the row path."""
 
     def __init__(self, shell: _Shell, statement: tree.Insert) -> None:
         self.shell = shell
@@ -273,7 +273,7 @@ class InsertCompiler:
             raise NotOnRowPath("a sub-query over the table that changes")
 
     def _variable(self, item: tree.Var) -> Value:
-        """A column of the new row; under ON CONFLICT entry 0 is the row that is there, and entry 1 the proposed one."""
+        """A column of the new row; under ON CONFLICT entry 0 is the existing row, and entry 1 the proposed one."""
         if item.levels_up:
             raise NotOnRowPath("column of an unknown query")
         if self.old:
@@ -311,8 +311,8 @@ class InsertCompiler:
         code.dedent_to(depth)
 
     def _write_values(self, row: Sequence[tree.Expr]) -> None:
-        """The values of the only row; what draws from sequences comes last, so that nothing is drawn for a value that
-        its column does not take."""
+        """The values of a single row; sequences come last, so that no value is drawn if another column's value is
+        refused."""
         made = {}
         for late in (False, True):
             for place, item in enumerate(row):
@@ -405,7 +405,7 @@ class InsertCompiler:
             code.dedent_to(depth)
 
     def _write_conflict(self, conflict: tree.OnConflict) -> None:
-        """DO UPDATE of the row that is in the way: locked, and judged by its newest version."""
+        """DO UPDATE of the conflicting row: locks it, and evaluates the condition on its newest version."""
         code, shell, table = self.code, self.shell, self.table
         code.names["affected_twice"] = affected_twice
         code.line("if conflict in touched: raise affected_twice()")
@@ -479,7 +479,7 @@ class ChangeCompiler:
         self.by_key = self.one_row and not self.finder.looks_up_an_index
         shell.may_leave = not self.one_row
         assignments = statement.assignments if isinstance(statement, tree.Update) else ()
-        # A sub-query may give up: before the only row is written that is no harm, before a later one it would be.
+        # A sub-query may stop: before the only row is written that is harmless, before a later one it would not be.
         checks = statement.checks if isinstance(statement, tree.Update) else ()
         if has_sublink((statement.returning, checks)) or (has_sublink(assignments) and not self.one_row):
             raise NotOnRowPath("sub-query in SET, RETURNING or a check option")
@@ -526,7 +526,7 @@ class ChangeCompiler:
         code.dedent_to(depth)
 
     def _get_carried(self) -> list[tuple[int, int]]:
-        """Columns of joined relations that are needed after the rows are found."""
+        """The columns of joined relations that are needed after the rows are found."""
         if not self.joined:
             return []
         used = variables((self.statement, self.finder.query))
@@ -535,7 +535,7 @@ class ChangeCompiler:
         return sorted(places)
 
     def _write_row(self, key: str, value: str) -> None:
-        """Locks a row that was found, looks at its newest version, and writes."""
+        """Locks a found row, reads its newest version, and writes."""
         code, shell, statement = self.code, self.shell, self.statement
         strength = NO_KEY_UPDATE if isinstance(statement, tree.Update) else UPDATE
         if isinstance(statement, tree.Update) and _may_change_keys(shell.writer, statement):

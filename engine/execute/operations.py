@@ -1,6 +1,6 @@
-"""What generated code calls: the parts of SQL expressions that are more than one Python expression.
+"""Functions that generated code calls: SQL expressions that are more than one Python expression.
 
-All of these take and give internal-form values (catalog/types/base.py), None being SQL's NULL.
+All of these take and return internal-form values (catalog/types/base.py), None being SQL's NULL.
 """
 
 from __future__ import annotations
@@ -76,7 +76,7 @@ def _key(key: Callable[[object], object] | None, value: object) -> object:
 
 
 def name_character(name: str | None, indexes: Sequence[int | None]) -> str | None:
-    """name[i], counted from 0: a "char", empty behind the end of the name; NULL outside of its 64 bytes."""
+    """name[i], counted from 0: a "char", empty after the end of the name; NULL outside of its 64 bytes."""
     if name is None or len(indexes) != 1 or indexes[0] is None or not 0 <= indexes[0] < 64:
         return None
     return chr(name.encode()[indexes[0]]) if indexes[0] < len(name.encode()) else ""
@@ -125,5 +125,5 @@ def full_row(value: tuple[object, ...] | None) -> bool:
 
 
 def first_known(values: Sequence[object]) -> object:
-    """COALESCE of many values that are at hand."""
+    """COALESCE of many available values."""
     return next((value for value in values if value is not None), None)

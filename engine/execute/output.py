@@ -1,7 +1,7 @@
-"""The end of a query: from a row whose columns are at hand to where it goes.
+"""The end of a query: from a row with its columns to the sink.
 
 DISTINCT   a set of the keys seen
-ORDER BY   a buffer of tuples, sorted by one clause after the other, last first; not where the key order serves
+ORDER BY   a buffer of tuples, sorted by one clause after the other, last first; not if the key order fits
 OFFSET, LIMIT, then the sink
 """
 
@@ -21,7 +21,7 @@ from engine.sql import tree
 
 
 class Sink(Protocol):
-    """Where a query's rows go. `finish` is the source of what its function returns at the end."""
+    """The destination of a query's rows. `finish` is the source of its function's result at the end."""
 
     finish: str
 
@@ -46,7 +46,7 @@ class ListSink:
 
 
 class ActionSink:
-    """A sub-query that answers at a row: `action` writes what to do there."""
+    """A sub-query that answers at a row: `action` writes the code for that row."""
 
     def __init__(self, action: Callable[[Sequence[Value]], None], finish: str, start: Callable[[], None]) -> None:
         self.row = action
@@ -55,7 +55,7 @@ class ActionSink:
 
 
 class Output:
-    """From the point where a row's columns are at hand to the sink: DISTINCT, sort, OFFSET and LIMIT."""
+    """From a row with its columns to the sink: DISTINCT, sort, OFFSET and LIMIT."""
 
     def __init__(
         self, code: Code, query: tree.Query, expressions: ExpressionCompiler, sink: Sink, sorted_already: bool
@@ -66,7 +66,7 @@ class Output:
         self.sink = sink
         self.sorted_already = sorted_already
         self.outputs = [target.expression for target in self.query.targets if not target.junk]
-        # What is sorted by an output is sorted by that very value, and it is computed once.
+        # A sort by an output uses that value, and it is computed once.
         self.places = sort_places(query.order_by, self.outputs)
         placed = zip(query.order_by, self.places, strict=True)
         self._nullable = [True] * len(self.outputs)
@@ -83,7 +83,7 @@ class Output:
             self.code.line("buffer = []")
 
     def row(self) -> None:
-        """Writes what happens at a row."""
+        """Writes the code of each row."""
         values = [self.expressions.value(item) for item in self.outputs]
         if self.query.distinct == ():
             atoms = [self._local(value) for value in values]
@@ -144,7 +144,7 @@ class Output:
 
 
 def equality_key(expressions: ExpressionCompiler, value: Value, expression: tree.Expr) -> str:
-    """Source of something that is equal and hashes equally for values that SQL holds equal, NULLs among them."""
+    """Source of a value that is equal and hashes equally for values that SQL treats as equal, including NULLs."""
     key = known_type(expression, expressions.levels).sort_key()
     if key is None:
         return value.source
@@ -155,7 +155,7 @@ def equality_key(expressions: ExpressionCompiler, value: Value, expression: tree
 
 
 def sort_places(order_by: Sequence[tree.SortClause], outputs: Sequence[tree.Expr]) -> list[int]:
-    """Where the values of sort clauses are in a buffered row: among the outputs, or after them in their order."""
+    """The places of the sort clauses' values in a buffered row: among the outputs, or after them in order."""
     places: list[int] = []
     after = len(outputs)
     for clause in order_by:

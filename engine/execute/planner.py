@@ -1,7 +1,7 @@
-"""From an analysed statement to a plan of the row path, or to None where the columnar path is to run it.
+"""From an analysed statement to a plan of the row path, or to None for the columnar path.
 
-A plan is made once and cached by the session with the statement; its two functions, one for rows in internal form and
-one per combination of result formats for DataRow bytes, are compiled when they are first asked for.
+A plan is made once and cached by the session with the statement. Its functions, one for rows in internal form and one
+per combination of result formats for DataRow bytes, are compiled at their first use.
 """
 
 from __future__ import annotations
@@ -28,15 +28,15 @@ from engine.sql import tree
 
 __all__ = ["NotOnRowPath", "plan_row"]
 
-# Types of parameters that the meter has no eye for, whatever their values are.
+# Types of parameters whose values never count as memory.
 
 
 def plan_row(
     analyzed: tree.Analyzed, catalog: Catalog, settings: FormatSettings, brief: bool = False
 ) -> RowPlan | None:
-    """The row plan of a statement; None if it is not one for the row path.
+    """The row path plan of a statement; None for the columnar path.
 
-    The plan is good for this catalog version and these settings. `brief`: it will run once, see Code.
+    The plan is valid for this catalog version and these settings. `brief`: it will run once, see Code.
     """
     try:
         if isinstance(analyzed.statement, tree.Query):
@@ -49,8 +49,8 @@ def plan_row(
 
 
 class _Framed:
-    """The function of a brief plan, which is the same in all formats but for the global `frame`, that makes DataRows of
-    rows of these types."""
+    """The function of a brief plan. It is the same in all formats except for the global `frame`, which makes DataRows
+    of rows of these types."""
 
     run: Run
 
@@ -65,14 +65,14 @@ class _Framed:
 
 
 class SelectPlan(CompiledPlan):
-    """A SELECT compiled. With FOR UPDATE and its kin `writes` is true: it needs a transaction, to hold the locks."""
+    """A compiled SELECT. With FOR UPDATE and similar `writes` is true: it needs a transaction, to hold the locks."""
 
     command = "SELECT"
 
     def __init__(
         self, analyzed: tree.Analyzed, catalog: Catalog, settings: FormatSettings, brief: bool, written: bool = False
     ) -> None:
-        """`written`: also where it could do without any code of its own (engine/execute/small.py)."""
+        """`written`: generates code even if the interpreter could run it (engine/execute/small.py)."""
         assert isinstance(analyzed.statement, tree.Query)
         self._brief = brief
         self._framed: _Framed | None = None
@@ -88,7 +88,7 @@ class SelectPlan(CompiledPlan):
         self._small = (
             small_query(self._pulled_up, catalog, self.parameter_types, self.literals) if may_be_small else None
         )
-        self.make_encoder((0,) * len(self.fields))  # shows whether it can be compiled; text is what is asked for most
+        self.make_encoder((0,) * len(self.fields))  # tests whether it can be compiled; text is most frequent
 
     def _compile(self, formats: tuple[int, ...] | None) -> Run:
         if not self._brief:
@@ -105,7 +105,7 @@ class SelectPlan(CompiledPlan):
         return self._at_first(run, formats)
 
     def _in_small(self, formats: tuple[int, ...] | None) -> Run | None:
-        """See engine/execute/small.py; None where the rows need code of their own to be sent."""
+        """See engine/execute/small.py; None if sending the rows needs generated code."""
         assert self._small is not None
         rows_of = self._small.run
         if formats is None:
@@ -126,7 +126,7 @@ class SelectPlan(CompiledPlan):
         return send
 
     def _at_first(self, run: Run, formats: tuple[int, ...] | None) -> Run:
-        """`run` once. If it comes to run again after all, or meets large rows, what a plan that lasts does."""
+        """`run` for the first time. If it runs again, or visits large rows, a permanent plan replaces it."""
         analyzed, catalog, settings = self._analyzed, self._catalog, self._settings
         ran, lasting, brief = False, None, False
 
@@ -151,7 +151,7 @@ class SelectPlan(CompiledPlan):
         return either
 
     def explain(self) -> list[str]:
-        """See RowPlan. Nobody asks for it of most plans, so it is made when it is asked for."""
+        """See RowPlan. Made at its first use, because most plans are never explained."""
         code, compiler = self._make_code(None)
         lines = explain_lines(compiler.notes)
         code.let_go()

@@ -1,14 +1,15 @@
-"""Sub-queries in FROM, and so views, put in place of where they stand, so that their tables are looked up by keys.
+"""Merges sub-queries in FROM, and so views, into the outer query, so that their tables are looked up by keys.
 
     SELECT v.a FROM (SELECT t.a, t.b + 1 AS c FROM t WHERE t.d > 0) v WHERE v.c = 5
     SELECT t.a FROM t WHERE t.d > 0 AND t.b + 1 = 5
 
-A sub-query that only selects and filters, and stands where no row of NULLs can take its place, means the same joined
-into the query around it: its relations go to the end of the range table, its condition into WHERE, and its outputs
-take the place of what refers to them. (PostgreSQL: pull_up_subqueries, src/backend/optimizer/prep/prepjointree.c.)
+A sub-query that only selects and filters, and is not on the nullable side of an outer join, can be merged without a
+change of meaning. Its relations go to the end of the range table, its condition into WHERE, and its outputs replace the
+references to them. (PostgreSQL: pull_up_subqueries, src/backend/optimizer/prep/prepjointree.c.)
 
-Into those that stay, conditions on their columns go down where they mean the same inside: into the parts of a UNION,
-and below a GROUP BY if it groups by these columns. (subquery_push_qual, src/backend/optimizer/path/allpaths.c.)
+Conditions on the columns of the remaining sub-queries are pushed down if they have the same meaning inside: into the
+parts of a UNION, and below a GROUP BY if it groups by these columns. (subquery_push_qual,
+src/backend/optimizer/path/allpaths.c.)
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ from engine.sql.tree_walk import conjuncts, has_sublink, is_volatile, own_parts,
 
 
 def pull_up(query: tree.Query) -> tree.Query:
-    """The query with its plain sub-queries in FROM dissolved; the query itself where there are none."""
+    """The query with its simple sub-queries in FROM merged; the unchanged query if there are none."""
     if query.row_marks or query.set_operation is not None:
         return query
     inner: dict[int, tree.Query] = {}
@@ -39,7 +40,7 @@ def pull_up(query: tree.Query) -> tree.Query:
 
 
 def push_down(query: tree.Query) -> tree.Query:
-    """The query with the conditions that concern one sub-query alone inside that."""
+    """The query with the conditions that use one sub-query alone moved into that."""
     if query.where is None or not any(isinstance(entry, tree.RangeSubquery) for entry in query.range_table):
         return query
     range_table = list(query.range_table)
@@ -62,7 +63,7 @@ def push_down(query: tree.Query) -> tree.Query:
 
 
 def _with_condition(query: tree.Query, condition: tree.Expr, relation: int) -> tree.Query | None:
-    """A sub-query that gives only the rows that meet a condition on its columns, None if that is not to be had."""
+    """A sub-query that returns only the rows that meet a condition on its columns, None if that is impossible."""
     present = (query.limit, query.offset, query.ctes, query.row_marks, query.windows, query.has_windows)
     if any(present) or query.has_set_functions or query.distinct:
         return None
@@ -95,7 +96,7 @@ def _with_condition(query: tree.Query, condition: tree.Expr, relation: int) -> t
 
 
 def _union_leaves(operation: tree.SetOperation | tree.FromRef) -> Iterator[int | None]:
-    """The range table indexes of the parts of UNIONs; None among them for another operation."""
+    """The range table indexes of the parts of UNIONs; includes None for another operation."""
     if isinstance(operation, tree.FromRef):
         yield operation.relation
     elif operation.kind == "union":
@@ -112,7 +113,7 @@ def _all_of(conditions: list[tree.Expr]) -> tree.Expr | None:
 
 
 def firm_places(items: tuple[tree.FromItem, ...]) -> Iterator[int]:
-    """The relations whose rows are never made up of NULLs."""
+    """The relations that outer joins never fill with NULLs."""
     for item in items:
         if isinstance(item, tree.FromRef):
             yield item.relation
@@ -169,14 +170,14 @@ def _place(item: tree.FromItem, places: dict[int, tree.FromItem]) -> tree.FromIt
 
 
 class _Mover:
-    """Moves a sub-query's parts into the query around it: its relations get other numbers, and what it refers to
-    outside is one query nearer."""
+    """Moves a sub-query's parts into the outer query: its relations get other numbers, and its outer references are one
+    level nearer."""
 
     def __init__(self, offset: int) -> None:
         self._offset = offset
 
     def whole(self, query: tree.Query) -> tree.Query:
-        """The query with the references of its own FROM moved; those of queries inside it are theirs."""
+        """The query with the references of its own FROM moved; queries inside it keep theirs."""
         return replace(query, from_items=tuple(self._move(item) for item in query.from_items))
 
     def _move(self, item: tree.FromItem) -> tree.FromItem:
@@ -198,7 +199,7 @@ class _Mover:
 
 
 def needed_only(query: tree.Query, needed: Sequence[int]) -> tree.Query:
-    """A sub-query in FROM without the columns that nobody refers to: NULL in their place."""
+    """A sub-query in FROM with NULL in place of columns without a reference."""
     if 0 in needed or query.distinct is not None or query.set_operation is not None:
         return query
     if query.volatile or query.has_set_functions or query.row_marks:

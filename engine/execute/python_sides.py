@@ -1,4 +1,4 @@
-"""What runs a function of SQL on the row path, and which comparisons Python's own do."""
+"""The Python implementation of SQL functions on the row path, and comparisons that Python's operators do."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ _HASHABLE = WHOLE_NUMBERS | UNPADDED_TEXTS | TIMESTAMPS | {BOOL, BYTEA, CHAR, DA
 
 
 def python_side(function: Function, types: Sequence[TypeRef], result: TypeRef) -> tuple[Callable[..., object], bool]:
-    """What runs a function on the row path, and whether it takes the CallContext first."""
+    """The Python function that runs a function on the row path, and whether its first argument is the CallContext."""
     found = implementation(function.source)
     if function.source.startswith("record_") and any(type_.oid == RECORD for type_ in types):
         raise NotOnRowPath("comparing rows of no declared type")
@@ -55,8 +55,8 @@ def comparison(function: Function, left: TypeRef, right: TypeRef) -> Callable[[o
 
 
 def equality_of(operator: Operator, one: TypeRef, other: TypeRef) -> Callable[[object, object], object]:
-    """Whether two values are equal to the type's btree order, for an ordering operator's pair of types; what they are
-    of decides where the operator takes several types."""
+    """The equality of two values in the type's btree order, for an ordering operator's pair of types; the types of the
+    values decide if the operator takes several."""
     declared = (operator.left, operator.right)
     if declared[0] == declared[1] and lookup(declared[0]).category == "P":
         declared = (one.oid, other.oid)
@@ -78,8 +78,8 @@ def same_equality(left: int, right: int) -> bool:
 
 
 def named_codec(oid: int, direction: str, settings: FormatSettings = DEFAULT_FORMAT) -> Callable[..., object] | None:
-    """The output ('out') or input ('in') function of a type whose values are shown as names, and the output function
-    of an array or a composite type with such values in it; None for any other."""
+    """The output ('out') or input ('in') function of a type whose values are shown as names, and the output function of
+    an array or a composite type with such values in it; None for any other."""
     known = lookup(oid)
     if oid not in NAMED_TYPES:
         return _output_with_names(known, settings) if direction == "out" and holds_names(known) else None

@@ -1,10 +1,10 @@
-"""The stored rows of an access path, found without code of its own: for plans that run once and find a few rows.
+"""The stored rows of an access path, without generated code: for plans that run once and find a few rows.
 
     a = 1 AND b IN (2, 3) AND c > 4      prefixes   .. 1 2   .. 1 3       one for each combination of the steps' keys
-                                         ranges     (.. 1 2 4, ..) ...    a get where the whole key is known
+                                         ranges     (.. 1 2 4, ..) ...    a get if the whole key is known
 
-It finds what the code of engine/execute/scan.py finds, in the same order. Where a key is so long that storage may have
-cut it, that is left to do.
+It finds the same rows as the code of engine/execute/scan.py, in the same order. It refuses keys that are so long that
+storage may have cut them.
 """
 
 from __future__ import annotations
@@ -26,12 +26,12 @@ from engine.storage.keys import KEPT_KEY_BYTES, NOT_NULL, NULL, fit_key, storage
 
 Operands = Callable[[tree.Expr], Closure]
 Encode = Callable[[Any], bytes]
-Keys = Callable[[Row], Sequence[bytes]]  # what a column's key may be
+Keys = Callable[[Row], Sequence[bytes]]  # limit of a column's key
 End = Callable[[Row], tuple[bytes, bool] | None]  # of a range: bytes, and whether it is past all that begin with them
 
 
 class Reads:
-    """`operands` makes the functions of operands, which are given the statement's parameters. Raises NotOnRowPath."""
+    """`operands` makes the functions of operands, whose argument is the statement's parameters. Raises NotOnRowPath."""
 
     def __init__(self, access: Access, operands: Operands) -> None:
         if access.cursor:
@@ -52,8 +52,8 @@ class Reads:
             self._high = _end(access.upper, column, operands, mark, False)
 
     def values(self, reader: Reader, given: Row, most: int) -> list[bytes] | None:
-        """The rows as they are stored; None where there are more than that many, or more look-ups, or keys are long.
-        Raises what the operands do."""
+        """The stored rows; None if there are more than that many, or more look-ups, or keys are long. Raises the errors
+        of the operands."""
         prefixes = [self._base]
         for step in self._steps:
             keys = step(given)
@@ -84,7 +84,7 @@ class Reads:
 
 
 def _keys(step: Condition, column: KeyColumn, operands: Operands, mark: bytes) -> Keys:
-    """The keys that a step leaves to its column, distinct and in their order."""
+    """The distinct keys of a step's column, in order."""
     if step.kind == "null":
         return lambda given: (NULL,)
     assert step.operand is not None
@@ -127,8 +127,8 @@ def _members(array: tree.Expr, column: KeyColumn, encode: Encode, operands: Oper
 
 
 def _end(bound: Condition | None, column: KeyColumn, operands: Operands, mark: bytes, start: bool) -> End:
-    """An end of a range over a column. It gives None where nothing is within it; past the column's type a bound is
-    either none or leaves nothing."""
+    """An end of a range over a column; None if the range is empty. A bound beyond the column's type is either no bound
+    or makes the range empty."""
     if bound is None or bound.operand is None:  # NULLs are past it in any case
         return _at(mark, not start)
     encode, value_of = _encoder(column), operands(bound.operand)

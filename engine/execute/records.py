@@ -1,7 +1,7 @@
-"""What is known of rows of no declared type: an anonymous record carries no types itself, so the types of its fields
-are looked for where it was made, through sub-queries, VALUES, WITH queries and set operations.
+"""The field types of rows of no declared type. An anonymous record carries no types itself, so they are searched where
+it was made, through sub-queries, VALUES, WITH queries and set operations.
 
-`levels` are the queries around an expression, the outermost first: the last is the one that it belongs to.
+`levels` are the queries around an expression, the outermost first; the last one contains it.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ Levels = tuple[tree.Query, ...]
 
 
 def level_of(statement: tree.Query | tree.Insert | tree.Update | tree.Delete) -> tree.Query:
-    """The statement as a query level: what its columns and WITH queries are."""
+    """The statement as a query level: its columns and WITH queries."""
     if isinstance(statement, tree.Query):
         return statement
     return tree.Query(targets=(), range_table=statement.range_table, ctes=statement.ctes)
@@ -43,7 +43,7 @@ class AnonymousRow(Record):
 
     @property
     def declared(self) -> list[TypeRef]:
-        """The types of the fields, as clients are told of them."""
+        """The types of the fields, as clients see them."""
         pairs = zip(self.fields, self._declared, strict=True)
         return [TypeRef(known.oid, -1, declared if declared != known.oid else 0) for known, declared in pairs]
 
@@ -62,14 +62,14 @@ class AnonymousRow(Record):
 
 
 def known_type(expression: tree.Expr, levels: Levels) -> SqlType:
-    """The type of an expression, with the fields of its rows. Raises NotOnRowPath where it cannot be told."""
+    """The type of an expression, with the fields of its rows. Raises NotOnRowPath if it is unknown."""
     oid = expression.type.oid
     return _one(_types(expression, levels)) if oid in RECORDS else lookup(oid)
 
 
 def row_text_encoder(expression: tree.Expr, levels: Levels, settings: FormatSettings) -> Callable[[Any], bytes]:
     """The output function of an expression's type. Raises NotOnRowPath for rows with names of objects in them, which
-    only a session can look up, and as `known_type`."""
+    only a session can look up, and the errors of `known_type`."""
     known = known_type(expression, levels)
     if _holds_names(known):
         raise NotOnRowPath("names of objects within a row")
@@ -92,8 +92,8 @@ def known_output(query: tree.Query, column: int, type_: TypeRef, levels: Levels)
 def as_defined(
     array: tree.Expr, columns: Sequence[TypeRef], levels: Levels
 ) -> Callable[[Iterable[Any]], Iterator[Any]]:
-    """What makes the elements of an array of rows those of a column definition list: NULL is a row of NULLs. It raises
-    42804 at the first row where the rows are others (tupledesc_match), and NotOnRowPath as `known_type`."""
+    """A function that converts the elements of an array of rows to those of a column definition list: NULL is a row of
+    NULLs. It raises 42804 at the first row with other fields (tupledesc_match), and NotOnRowPath like `known_type`."""
     error: SqlError | None = None
     if not _only_nulls(array):
         known = known_type(array, levels)
@@ -120,7 +120,7 @@ def as_defined(
 
 
 def _only_nulls(array: tree.Expr) -> bool:
-    """Whether it is seen to be an array of NULLs, which are rows of no type."""
+    """Whether it is visibly an array of NULLs, which are rows of no type."""
     if isinstance(array, tree.ArrayExpr):
         return all(map(_only_nulls, array.elements))
     return isinstance(array, tree.Const) and array.value is None
@@ -206,7 +206,7 @@ def _types_of_column(variable: tree.Var, levels: Levels) -> list[SqlType | None]
 
 
 def _types_of_output(query: tree.Query, column: int, around: Levels, recursive: bool = False) -> list[SqlType | None]:
-    """Of a column of a query: of each arm of a set operation, but of a recursive one only the first."""
+    """Of a column of a query: of each arm of a set operation, but only of the first arm of a recursive one."""
     inside = (*around, query)
     operation = query.set_operation
     if operation is None:

@@ -1,11 +1,11 @@
-"""WITH RECURSIVE on the row path: step by step, and no further than somebody reads.
+"""WITH RECURSIVE on the row path: step by step, and only as far as it is read.
 
     def recursion():                 a generator (`LazyRows` keeps its rows for several readers)
-        yield the rows of the first term; working = they      UNION: without those that there have been
+        yield the rows of the first term; working = they      UNION: without duplicates
         while working:
             yield the rows of the next term; working = they   it reads `working` where the query refers to itself
 
-So a LIMIT ends a recursion that has no end of its own, as in PostgreSQL, and rows come in PostgreSQL's order.
+So a LIMIT ends an endless recursion, as in PostgreSQL, and rows come in PostgreSQL's order.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ Filter = Callable[[Iterable[Row]], Iterator[Row]]
 
 
 class LazyRows:
-    """Rows that are made when they are first read; each reader gets all of them."""
+    """Rows that are made at their first read; each reader gets all of them."""
 
     def __init__(self, source: Iterator[Row]) -> None:
         self._source = source
@@ -47,7 +47,7 @@ class LazyRows:
 
 
 def unseen_filter(operation: tree.SetOperation, identity: Callable[[Row], object]) -> Callable[[], Filter]:
-    """Makes, once an execution, a filter that lets every row through once; UNION ALL lets all through."""
+    """Makes, for each execution, a filter that passes every distinct row once; UNION ALL passes all."""
     if operation.all:
         return lambda: iter
 
@@ -67,7 +67,7 @@ def unseen_filter(operation: tree.SetOperation, identity: Callable[[Row], object
 
 
 def write_recursion(compiler: QueryCompiler, cte: tree.Cte) -> str:
-    """Writes a recursive WITH query of the compiler's query; gives the source of its rows."""
+    """Writes a recursive WITH query of the compiler's query; returns the source of its rows."""
     query = cte.query
     assert isinstance(query, tree.Query)
     operation = query.set_operation

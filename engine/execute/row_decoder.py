@@ -10,7 +10,7 @@ from engine.execute.code import Code, NotOnRowPath
 from engine.execute.compiled_value import Value
 from engine.storage.rows import codec_of
 
-BRIEF_COLUMNS = 32  # of a table, whose rows are decoded whole where that makes for less source
+BRIEF_COLUMNS = 32  # columns of a table whose rows are decoded whole if that makes shorter source
 
 
 def write_decoding(
@@ -57,8 +57,8 @@ def write_brief_decoding(
     value: str,
     columns: dict[tuple[int, int], Value],
 ) -> None:
-    """The same in a plan that runs once: the row as a whole, and locals for the columns that are `named`, in the order
-    of their first use. So statements that differ in nothing but their columns have one source."""
+    """The same in a plan that runs once: the row as a whole, and locals for the `named` columns, in the order of their
+    first use. So statements that differ only in their columns have one source."""
     row = code.temporary("row")
     code.line(f"{row} = {code.constant(codec_of(table).decode, 'decode')}({value})")
     positions = {column.number: position for position, column in enumerate(table.columns)}

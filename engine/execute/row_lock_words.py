@@ -1,4 +1,4 @@
-"""SELECT ... FOR UPDATE and its kin: the locks that the words mean, and what is said where a row cannot be locked."""
+"""SELECT ... FOR UPDATE and similar: the lock of each clause, and the error of a row that cannot be locked."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ STRENGTHS = {"update": UPDATE, "no key update": NO_KEY_UPDATE, "share": SHARE, "
 
 
 def lock_refusal(table: str) -> Callable[[SqlError], SqlError]:
-    """Makes what says of a row's lock what PostgreSQL says: 55P03 names the table; and a row that somebody has deleted
-    was "updated" for whoever only locks it (ExecLockRows)."""
+    """Converts the error of a row lock to PostgreSQL's words: 55P03 names the table; and for a transaction that only
+    locks a row, a deleted row was "updated" (ExecLockRows)."""
 
     def as_row_error(error: SqlError) -> SqlError:
         if error.sqlstate == "55P03":

@@ -14,7 +14,7 @@ def sort_function(
 ) -> Callable[[Sequence[object]], Any]:
     """A key function for list.sort over tuples, by the item at `position`.
 
-    A descending sort is made with reverse=True, which keeps equal rows in order; the flag for NULL is turned with it.
+    A descending sort uses reverse=True, which keeps equal rows in order; the flag for NULL is reversed with it.
     """
     key = known.sort_key()
     item = itemgetter(position)
@@ -36,7 +36,7 @@ def sort_rows(rows: list[Sequence[object]], order: Sequence[tuple[Callable[[Sequ
 
 
 def each_once(rows: Iterable[Sequence[object]], kinds: Sequence[SqlType]) -> Iterator[Sequence[object]]:
-    """The first of the rows whose first items, of these types, are equal; NULLs are."""
+    """The first of the rows whose first items, of these types, are equal; NULLs are equal."""
     keys = [kind.sort_key() for kind in kinds]
     seen = set()
     for row in rows:
@@ -47,5 +47,5 @@ def each_once(rows: Iterable[Sequence[object]], kinds: Sequence[SqlType]) -> Ite
 
 
 def identity_of(row: Sequence[object], keys: Sequence[Callable[[Any], Any] | None]) -> tuple[object, ...]:
-    """What is equal for rows whose first items are; `keys`: `SqlType.sort_key` of each."""
+    """A value that is equal for rows with equal first items; `keys`: `SqlType.sort_key` of each."""
     return tuple([v if k is None or v is None else k(v) for k, v in zip(keys, row, strict=False)])

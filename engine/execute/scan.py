@@ -4,11 +4,10 @@
     a range        for key, value in scan(low, high): ...
     an index       the same over its entries, whose values are the rows' keys; then a get of each row
 
-Every row visited in a loop is counted in the local `n`, and past the limit the plan gives up with `RowPathFull`. A
-loop that goes through a whole table in any case gets its rows at once (`few`), and needs no counting.
-Storage cuts keys that are too long and replaces their tail by a hash (engine/storage, 'Keys'). So a bound past that
-length is cut too and takes in what shares its head (the condition itself stays a filter), and a scan whose *order* is
-relied upon gives up when it meets such a key.
+Every visited row of a loop is counted in the local `n`, and at the limit the plan stops with `RowPathFull`. A loop that
+reads a whole table in any case gets its rows at once (`few`), and does not count. Storage cuts keys that are too long
+and replaces their tail by a hash (engine/storage, 'Keys'). So a longer bound is cut too, and includes keys that share
+its head (the condition itself stays a filter). A scan whose *order* matters stops at such a key.
 """
 
 from __future__ import annotations
@@ -29,25 +28,25 @@ from engine.execute.measured import write_stored_row
 from engine.sql import tree
 from engine.storage.keys import KEPT_KEY_BYTES, MAX_KEY_BYTES, fit_key, row_key_encoder, storage_prefix, successor
 
-FULL_SCAN_LIMIT = 512  # rows visited by scans of whole tables before the columnar path is the better place
-RANGE_LIMIT = 4096  # the same where keys or indexes confine the rows
-LOCKING_LIMIT = 100_000  # the same of rows to be locked, which the columnar path cannot do: some 0.1 s
+FULL_SCAN_LIMIT = 512  # rows that scans of whole tables visit before the columnar path is better
+RANGE_LIMIT = 4096  # the same if keys or indexes restrict the rows
+LOCKING_LIMIT = 100_000  # the same for rows to be locked, which the columnar path cannot do: some 0.1 s
 
 
 @dataclass(frozen=True, slots=True)
 class RowNames:
-    """The locals under which a row is at hand."""
+    """The locals of a row."""
 
     key: str
     value: str
 
 
-COUNTER = "n"  # of the rows of a plan that it has met
+COUNTER = "n"  # of the rows that a plan has visited
 
 
 class ScanWriter:
-    """Writes the loops of access paths into a function that has the locals `get`, `scan` and `counter` ('': the rows of
-    a table are all wanted, so they are counted before the first is looked at). `outermost`: no loop is around."""
+    """Writes the loops of access paths into a function that has the locals `get`, `scan` and `counter` ('': all rows of
+    a table are needed, so they are counted before the first is read). `outermost`: no loop is around."""
 
     def __init__(
         self, code: Code, expressions: ExpressionCompiler, limit: int, counter: str = COUNTER, outermost: bool = False
@@ -141,7 +140,7 @@ class ScanWriter:
     # ---- key bytes --------------------------------------------------------------------------------------------------
 
     def _steps(self, access: Access, prefix: bytes, mark: bytes, reverse: bool) -> str:
-        """The source of the bytes that all keys of the path begin with. Opens the tests and loops that it needs."""
+        """The source of the common beginning of all keys of the path. Opens the tests and loops that it needs."""
         parts: list[str | bytes] = [prefix]
         for step, column in zip(access.steps, access.columns, strict=False):
             if step.kind == "null":
@@ -171,7 +170,7 @@ class ScanWriter:
         return " + ".join(sources)
 
     def _test(self, operand: tree.Expr, column: KeyColumn) -> str:
-        """Opens a test that the operand is not NULL and within the column's type; gives its local name."""
+        """Opens a test that the operand is not NULL and within the column's type; returns its local name."""
         source, value = self.expressions.bind_name(operand)
         tests = [f"{source} is not None"] if value.nullable else []
         if not tests and source != value.source:
@@ -188,7 +187,7 @@ class ScanWriter:
         return f"{self.code.constant(encode, 'key')}({source})"
 
     def _members(self, step: Condition, column: KeyColumn, reverse: bool) -> str:
-        """Opens a loop over the distinct members of an IN list, in key order; gives the name of a member's bytes."""
+        """Opens a loop over the distinct members of an IN list, in key order; returns the name of a member's bytes."""
         assert step.operand is not None
         encode = lookup(column.type.oid).key_encoder()
         assert encode is not None
@@ -204,13 +203,13 @@ class ScanWriter:
         return name
 
     def _fit(self, source: str, access: Access) -> str:
-        """A whole key, cut as storage cuts it where it may be too long."""
+        """A whole key, cut as in storage if it may be too long."""
         if all(fixed_size(column.type) for column in access.columns):
             return source
         return f"{self.code.constant(fit_key, 'fit_key')}({source})"
 
     def _bounds(self, access: Access, prefix: str, mark: bytes) -> tuple[str, str]:
-        """The sources of the lowest key to scan and of the first one past the end."""
+        """The sources of the lowest key to scan and of the first one after the end."""
         code = self.code
         if access.lower is None and access.upper is None:
             return self._whole(access, prefix)
@@ -230,7 +229,7 @@ class ScanWriter:
         return low, high
 
     def _bind(self, base: str, condition: Condition, column: KeyColumn, cut: str, start: bool) -> str:
-        """One end of a range. Past the column's type a bound is either no bound or leaves nothing."""
+        """One end of a range. A bound beyond the column's type is either no bound or makes the range empty."""
         assert condition.operand is not None
         after = self.code.constant(successor, "successor")
         source, value = self.expressions.bind_name(condition.operand)
@@ -254,7 +253,7 @@ class ScanWriter:
             inclusive = True
         key = f"{base} + {self._encode(name, column)}"
         if cut:
-            # A cut bound is a prefix of keys on both sides of it: take them all in, the filter decides.
+            # A cut bound is a prefix of keys on both sides of it: include them all, the filter decides.
             exact = self.code.temporary("exact")
             self.code.line(f"{exact} = {key}")
             plain = exact if inclusive == start else f"{after}({exact})"
@@ -282,12 +281,12 @@ class ScanWriter:
 
 
 def cuts_order(access: Access, ordered: bool) -> bool:
-    """Whether the order of the path is relied upon and a key that storage has cut would be out of it."""
+    """Whether the order of the path matters and a cut key would be out of order."""
     return ordered and any(not fixed_size(column.type) for column in access.columns)
 
 
 def few(rows: Iterable[tuple[bytes, bytes]], limit: int) -> list[tuple[bytes, bytes]]:
-    """The rows, if there are no more of them. Raises RowPathFull, 53200."""
+    """The rows, if they are few. Raises RowPathFull, 53200."""
     found = []
     for row in islice(rows, limit + 1):
         found.append(row)
@@ -301,10 +300,10 @@ def few(rows: Iterable[tuple[bytes, bytes]], limit: int) -> list[tuple[bytes, by
 def member_keys(
     encode: Callable[[object], bytes], bits: int, reverse: bool, limit: int
 ) -> Callable[[Array | None], list[bytes]]:
-    """Makes a function from an array to the key bytes of its distinct members, in the order of the scan. It raises
+    """A function from an array to the key bytes of its distinct members, in the order of the scan. It raises
     RowPathFull for more than `limit` members: each is a look-up.
 
-    With `bits`, integers that a signed integer of that many bits and a sign does not hold are left out.
+    With `bits`, integers outside a signed integer of that many bits and a sign are left out.
     """
 
     def keys(array: Array | None) -> list[bytes]:

@@ -1,14 +1,14 @@
 """SELECT on the row path: one Python function per query.
 
     loops over keys and indexes (engine/execute/scan.py), innermost last
-      filters, as soon as what they refer to is at hand
+        filters, as soon as their operands are available
         [groups]  aggregate states in a dict, then one row per group
-          [buffer]  sorted, made distinct; or not, where the key order serves ORDER BY
-            OFFSET, LIMIT, row locks
-              the sink: a tuple, or the bytes of a DataRow
+        [buffer]  sorted, made distinct; not needed if the key order fits ORDER BY
+        OFFSET, LIMIT, row locks
+        the sink: a tuple, or the bytes of a DataRow
 
 A sub-query is a function inside the function of its query, so that outer columns are plain closure variables.
-What does not fit raises NotOnRowPath while compiling.
+Unsupported parts raise NotOnRowPath while compiling.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ Columns = dict[int, dict[int, None]]  # by relation, in the order of their first
 
 
 class QueryCompiler:
-    """Compiles one query into a function that is being written. `parent` is the query around it."""
+    """Compiles one query into a function that is being written. `parent` is the outer query."""
 
     def __init__(
         self, code: Code, catalog: Catalog, settings: FormatSettings, query: tree.Query, parent: QueryCompiler | None
@@ -74,7 +74,7 @@ class QueryCompiler:
         self.parent = parent
         self.query = ends_of_indexes(catalog, expand_joins(sets_apart(query)))
         self.columns: dict[tuple[int, int], Value] = {}
-        self._used: tuple[Columns, Columns] | None = None  # once somebody has asked: _columns_used
+        self._used: tuple[Columns, Columns] | None = None  # after the first use: _columns_used
         self.expressions = ExpressionCompiler(code, settings, self.variable, self._sublink, self._sublink_truth)
         code.at_end.append(self._let_go)
         above = parent.expressions.levels if parent is not None else ()
@@ -83,19 +83,19 @@ class QueryCompiler:
             self.expressions.parameters = parent.expressions.parameters
             self.expressions.overrides = {}
         self.scan_limit = RANGE_LIMIT
-        self._outermost: Step | None = None  # the scan of a whole table that all other loops are inside of
-        self.also_needed: frozenset[tuple[int, int]] = frozenset()  # columns that the caller will ask for
+        self._outermost: Step | None = None  # the scan of a whole table that contains all other loops
+        self.also_needed: frozenset[tuple[int, int]] = frozenset()  # columns that the caller will need
         self.row_names: dict[int, RowNames] = {}  # of the tables whose loops are open
         self.cte_rows: dict[str, str] = {}
         self._served = True
         self._check_supported()
         self._set_functions = set_functions_of(self.query)
-        self._once: list[tree.Expr] = []  # conditions that are told before the first row (One-Time Filter)
+        self._once: list[tree.Expr] = []  # conditions that are evaluated before the first row (One-Time Filter)
         self._relations_of: dict[int, frozenset[int]] = {}  # by the id of a condition of the query
         self._steps = self._order_steps()
 
     def _let_go(self) -> None:
-        """The function is finished: the two compilers refer to each other no longer."""
+        """The function is finished: breaks the references between the two compilers."""
         del self.expressions
 
     @property
@@ -110,12 +110,12 @@ class QueryCompiler:
 
     @property
     def looks_up_an_index(self) -> bool:
-        """Whether an index leads to a row, which may be under another key by now."""
+        """Whether an index leads to a row, whose key may have changed."""
         return any(isinstance(step.access, Access) and step.access.index is not None for step in self._steps)
 
     @property
     def looks_up_from_outside(self) -> bool:
-        """Whether a relation is looked up by equality with something of a query around this one."""
+        """Whether a relation is looked up by equality with a column of an outer query."""
         return any(
             condition.kind == "=" and any(item.levels_up for item in variables(condition.operand))
             for step in self._steps
@@ -139,7 +139,7 @@ class QueryCompiler:
 
     @property
     def notes(self) -> list[PlanNote]:
-        """The plan for EXPLAIN, once it is written."""
+        """The plan for EXPLAIN, after it is written."""
         return self._describe(self._steps, self._served)
 
     def describe_scan(self) -> list[PlanNote]:
@@ -192,7 +192,7 @@ class QueryCompiler:
     # ---- columns ----------------------------------------------------------------------------------------------------
 
     def variable(self, item: tree.Var) -> Value:
-        """The local that holds a column, of this query or of one around it."""
+        """The local that holds a column, of this query or of an outer one."""
         if item.levels_up:
             if self.parent is None:
                 raise NotOnRowPath("column of an unknown query")
@@ -210,7 +210,7 @@ class QueryCompiler:
         return sorted({*used.get(relation, ()), *(column for place, column in self.also_needed if place == relation)})
 
     def _columns_used(self) -> tuple[Columns, Columns]:
-        """The columns that anything in the query refers to, and those that anything but its targets does."""
+        """The columns that any part of the query uses, and those that parts other than its targets use."""
         if self._used is None:
             used, beside = Columns(), Columns()
             for found, part in ((used, self.query.targets), (beside, self._rest())):
@@ -223,8 +223,8 @@ class QueryCompiler:
         return self._used
 
     def _get_named(self, relation: int) -> Sequence[int]:
-        """The columns of a relation whose rows are at hand as a whole that are to have names of their own: all, but
-        where columns alone are shown, and shown at once: those that anything else refers to."""
+        """The columns of a relation whose rows are available as a whole that need names of their own: all, or, if
+        columns alone are output at once, those that other parts use."""
         query = self.query
         targets = [target.expression for target in query.targets]
         shown = query.order_by or query.distinct is not None or query.group_by or query.has_aggregates
@@ -233,8 +233,8 @@ class QueryCompiler:
         return list(self._columns_used()[1].get(relation, ()))
 
     def _rest(self) -> tuple[object, ...]:
-        """All of the query but its targets. Of what is in FROM tables hold no expressions, and those of joins are what
-        is above them already (`expand_joins`)."""
+        """The query without its targets. Tables in FROM hold no expressions, and those of joins have been moved up
+        (`expand_joins`)."""
         query = self.query
         sources = [entry for entry in query.range_table if not isinstance(entry, (tree.RangeTable, tree.RangeJoin))]
         return (
@@ -245,7 +245,7 @@ class QueryCompiler:
     # ---- the function -----------------------------------------------------------------------------------------------
 
     def write(self, sink: Sink) -> None:
-        """Writes the body of the query's function; `get`, `scan` and `n` are there already."""
+        """Writes the body of the query's function; `get`, `scan` and `n` exist already."""
         code, query = self.code, self.query
         sink.start()
         self._write_limits(sink)
@@ -291,8 +291,8 @@ class QueryCompiler:
             code.line(f"if left == 0: return {sink.finish}")
 
     def write_ctes(self, body: object, lazily: bool = False) -> dict[str, str]:
-        """WITH queries that the body refers to: each is run once, before the loops. Gives the sources of their rows.
-        `lazily`: recursive ones may run while they are read, for nothing is written meanwhile."""
+        """WITH queries that the body uses: each is run once, before the loops. Returns the sources of their rows.
+        `lazily`: recursive ones may run while they are read, because nothing is written meanwhile."""
         if not self.query.ctes:
             return self.cte_rows
         used = {item.name for item in walk(body) if isinstance(item, tree.RangeCte)}
@@ -314,7 +314,7 @@ class QueryCompiler:
     # ---- the order of the loops -------------------------------------------------------------------------------------
 
     def _order_steps(self) -> list[Step]:
-        """Inner-joined relations by how well they can be looked up from those before them; then the left joins."""
+        """Inner-joined relations in the best order for look-ups; then the left joins."""
         inner: list[int] = []
         outer: list[Step] = []
         if self.query.set_operation is not None:
@@ -339,8 +339,8 @@ class QueryCompiler:
     def _arrange(
         self, relations: list[int], waiting: list[tuple[int, tree.Expr]], bound: frozenset[int]
     ) -> tuple[list[Step], list[tuple[int, tree.Expr]], frozenset[int]]:
-        """The loops over inner-joined relations, with the conditions (numbered) as filters where they can be told; what
-        is left of these; and all relations that are at hand then."""
+        """The loops over inner-joined relations, with the conditions (numbered) as filters as soon as possible; the
+        remaining conditions; and all relations that are available then."""
         steps: list[Step] = []
         filters = {position for position, c in waiting if has_sublink(c) and not _is_membership(c)}
         while relations:
@@ -359,8 +359,8 @@ class QueryCompiler:
         return steps, waiting, bound
 
     def _relations(self, condition: tree.Expr) -> frozenset[int]:
-        """relations_of for a condition of the query; asked for again and again while the loops are put in order. Where
-        there is one relation, that one: no condition has to wait for another."""
+        """relations_of for a condition of the query; called often while the loops are ordered. With one relation, that
+        one: no condition has to wait for another."""
         if len(self.query.range_table) == 1:
             return _ONLY
         found = self._relations_of.get(id(condition))
@@ -380,7 +380,7 @@ class QueryCompiler:
         return Step(relation, self._best_path(finder, relation))
 
     def _best_path(self, finder: Finder, relation: int) -> Access:
-        """The best path; where one row after another is wanted in order, a path that gives that order wins ties."""
+        """The best path; if rows are needed in order, a path with that order wins ties."""
         query = self.query
         wanted = query.order_by if len(query.from_items) == 1 and query.limit is not None else ()
         if query.has_aggregates or query.group_by or query.distinct is not None:
@@ -405,7 +405,7 @@ class QueryCompiler:
         step.access = finder.best()
 
     def _served_order(self, steps: list[Step]) -> bool:
-        """Whether the rows come in the order of ORDER BY; turns the scan round where that is the way."""
+        """Whether the rows come in the order of ORDER BY; reverses the scan if that helps."""
         query = self.query
         if not query.order_by:
             return True
@@ -435,7 +435,7 @@ class QueryCompiler:
         scanned = [step for step in loops if step.access is not None and step.access.full_scan]
         if scanned and self.parent is None:
             if scanned[0] is self._steps[0]:
-                # Its rows are counted by themselves: what is small enough for it may be gone through for each of them.
+                # It counts its own rows: a small source may be read for each of them.
                 self._outermost = scanned[0]
                 if not self._reads_to_the_end(scanned[0]):
                     self.code.line("outer_rows = 0")
@@ -445,7 +445,7 @@ class QueryCompiler:
         self.code.dedent_to(depth)
 
     def _reads_whole_rows(self, step: Step, access: Access, ordered: bool) -> bool:
-        """Whether a plan that runs once reads the table in one go: all of it, and nothing but declared columns."""
+        """Whether a plan that runs once reads the table in one go: all of it, and only declared columns."""
         if step is not self._outermost or not self._reads_to_the_end(step) or self.query.row_marks:
             return False
         if cuts_order(access, ordered) or len(access.table.columns) > BRIEF_COLUMNS:
@@ -453,7 +453,7 @@ class QueryCompiler:
         return all(number > 0 for number in self._get_needed(step.relation))
 
     def _reads_to_the_end(self, step: Step) -> bool:
-        """Whether the loop over a whole table is sure to go on to its last row."""
+        """Whether the loop over a whole table certainly continues to its last row."""
         return self.query.limit is None and isinstance(step.access, Access) and step.access.index is None
 
     @property
@@ -513,11 +513,11 @@ class QueryCompiler:
         scans.write(step.access, names, row, step.reverse, ordered)
 
     def _member_rows(self, query: tree.Query) -> str:
-        """Source of the rows of the sub-query of an IN that refers to no column of ours: it runs once."""
+        """Source of the rows of the sub-query of an IN that uses no outer column: it runs once."""
         return rows_once(self, self.write_subquery(query, ListSink(self.code, count=False)), query)
 
     def write_columns(self, relation: int, names: RowNames) -> None:
-        """Writes the decoding of a stored row into locals, those columns that the query needs."""
+        """Writes the decoding of a stored row into locals, for the columns that the query needs."""
         entry = self.query.range_table[relation]
         assert isinstance(entry, tree.RangeTable) and isinstance(entry.table, Table)
         needed = self._get_needed(relation)
@@ -566,7 +566,7 @@ class QueryCompiler:
         loop.write_next_row()
 
     def _rows_sink(self, query: tree.Query) -> Sink:
-        """Where the rows of a sub-query in FROM go: into a list; one by one where a recursion may have no end."""
+        """The sink of a sub-query in FROM: a list; or one by one if a recursion may have no end."""
         return self._yielding() if any(cte.recursive for cte in query.ctes) else ListSink(self.code, count=False)
 
     def _yielding(self) -> Sink:
@@ -589,7 +589,7 @@ class QueryCompiler:
         return f"{combine}(list({left}), list({right}))"
 
     def identity(self, operation: tree.SetOperation) -> Identity:
-        """What the rows of a set operation are told apart by."""
+        """The identity of the rows of a set operation."""
         levels = self.expressions.levels
         known = [known_output(self.query, number, type_, levels) for number, type_ in enumerate(operation.types, 1)]
         return identity_of(known)
@@ -619,7 +619,7 @@ class QueryCompiler:
             raise NotOnRowPath("several functions in FROM")
         call = entry.functions[0]
         record = len(call.function.output_types) > 1
-        one_row = record and not (call.function.strict and call.arguments)  # whatever the arguments are
+        one_row = record and not (call.function.strict and call.arguments)  # for any arguments
         if not call.function.returns_set and not one_row:
             raise NotOnRowPath("a plain function in FROM")
         source = self.expressions.set_function(call)
@@ -640,7 +640,7 @@ class QueryCompiler:
             self.code.indent(f"for {target} in {source}:")
 
     def _write_outer(self, step: Step, inside: Callable[[], None]) -> None:
-        """A left join: the matches of the outer row first, or one row of NULLs where there is none."""
+        """A left join: the matches of the outer row first, or one row of NULLs if there are none."""
         code = self.code
         found = code.temporary("found")
         code.line(f"{found} = []")
@@ -673,10 +673,10 @@ class QueryCompiler:
     # ---- row locks --------------------------------------------------------------------------------------------------
 
     def _write_locked(self, steps: list[Step], output: Output) -> None:
-        """FOR UPDATE and its kin: find the rows, put them in order, then lock one after the other up to LIMIT.
+        """FOR UPDATE and similar: find the rows, sort them, then lock one after the other up to LIMIT.
 
-        A row of the result is left out where one of the rows that it was made of is gone, or has changed since the
-        snapshot and its newest version no longer meets the conditions (READ COMMITTED).
+        A row of the result is left out if one of its source rows was deleted, or has changed since the snapshot and its
+        newest version no longer meets the conditions (READ COMMITTED).
         """
         query, code = self.query, self.code
         if query.has_aggregates or query.group_by or query.distinct is not None:
@@ -722,7 +722,7 @@ class QueryCompiler:
         code.dedent_to(depth)
 
     def _lockable_marks(self, steps: list[Step]) -> list[tree.RowMark]:
-        """The marks, all of them on tables whose rows are at hand under their keys. Raises 0A000 (nullable side)."""
+        """The marks, all of them on tables whose rows are available under their keys. Raises 0A000 (nullable side)."""
         nullable = {relation for step in steps if step.outer for relation in (step.relation, *step.group)}
         for mark in self.query.row_marks:
             if mark.relation in nullable:
@@ -738,7 +738,7 @@ class QueryCompiler:
         return names.key, names.value
 
     def _write_lock(self, mark: tree.RowMark, row: RowNames) -> None:
-        """Locks a row that was found, and reads its newest version; opens the block for one that is still there."""
+        """Locks a found row, and reads its newest version; opens the block for one that still exists."""
         code = self.code
         strength = STRENGTHS[mark.strength]
         table = self.query.range_table[mark.relation]
@@ -754,8 +754,8 @@ class QueryCompiler:
         self.write_columns(mark.relation, row)
 
     def _same_key(self, table: Table) -> str:
-        """The argument of get_locked that tells whether a row's unique columns are what they were, where its key does
-        not tell."""
+        """The argument of get_locked that tests whether a row's unique columns are unchanged, if its key does not show
+        it."""
         writer = TableWriter(self.catalog, table)
         if writer.unique_columns() <= frozenset(table.key_columns):
             return ""
@@ -764,7 +764,7 @@ class QueryCompiler:
     # ---- sub-queries ------------------------------------------------------------------------------------------------
 
     def below(self, query: tree.Query) -> QueryCompiler:
-        """A compiler for a query within this one."""
+        """A compiler for a nested query."""
         inner = QueryCompiler(self.code, self.catalog, self.settings, query, self)
         inner.scan_limit = self.scan_limit
         return inner
@@ -772,7 +772,8 @@ class QueryCompiler:
     def write_subquery(
         self, query: tree.Query, sink: Sink, prepare: Callable[[QueryCompiler], None] | None = None
     ) -> str:
-        """Writes a sub-query's function where we are; gives its name. It has no arguments and sees our locals."""
+        """Writes a sub-query's function at the present place; returns its name. It has no arguments and sees our
+        locals."""
         code = self.code
         inner = self.below(pull_up(query))
         name = code.temporary("query")
@@ -793,5 +794,5 @@ class QueryCompiler:
 
 
 def _is_membership(condition: tree.Expr) -> bool:
-    """Whether it is an IN over a sub-query, which look-ups in virtual tables can go by."""
+    """Whether it is an IN over a sub-query that look-ups in virtual tables can use."""
     return isinstance(condition, tree.SubLink) and condition.kind == "any" and not has_sublink(condition.test)

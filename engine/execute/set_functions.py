@@ -1,11 +1,11 @@
-"""Set-returning functions in the target list: a loop between a row and where it goes (PostgreSQL's ProjectSet).
+"""Set-returning functions in the target list: a loop between a row and the sink (PostgreSQL's ProjectSet).
 
     SELECT a, unnest(b) FROM t
         for c1 in <elements of b>:                one function
-        for c1, c2 in zip_longest(<x>, <y>):      several, in step: NULL where one has no more rows
+        for c1, c2 in zip_longest(<x>, <y>):      several, in step: NULL if one has no more rows
 
-Rows are multiplied after grouping, and before DISTINCT, ORDER BY, OFFSET and LIMIT. PostgreSQL sorts first where no
-sort key calls one; a stable sort afterwards gives the same order.
+Rows are multiplied after grouping, and before DISTINCT, ORDER BY, OFFSET and LIMIT. PostgreSQL sorts first if no sort
+key calls one; a stable sort afterwards gives the same order.
 """
 
 from __future__ import annotations
@@ -33,14 +33,14 @@ def calls_set_functions(node: object) -> bool:
 
 
 def asks_session(call: tree.FuncExpr) -> bool:
-    """Whether it asks the session: no other path can run it, and it limits its rows itself."""
+    """Whether it uses the session: no other path can run it, and it limits its rows itself."""
     found = implementation(call.function.source)
     return found is not None and found.needs_session
 
 
 def set_functions_of(query: tree.Query) -> list[tree.FuncExpr]:
-    """The calls in a query's targets, each once: equal calls give equal rows, in step. Raises NotOnRowPath for calls
-    within calls, for those by which rows are grouped still (engine/sql/set_places.py), and for those of records."""
+    """The distinct calls in a query's targets: equal calls return equal rows, in step. Raises NotOnRowPath for calls
+    within calls, for those in GROUP BY (engine/sql/set_places.py), and for those of records."""
     if not query.has_set_functions:
         return []
     if calls_set_functions(query.group_by):
@@ -62,14 +62,14 @@ def set_functions_of(query: tree.Query) -> list[tree.FuncExpr]:
 
 
 def at_most(limit: int, rows: Iterable[object]) -> Iterable[object]:
-    """The rows of a function that are all to be read. Raises RowPathFull where it is known that they are more."""
+    """The rows of a function that are all read. Raises RowPathFull if there are certainly more."""
     if isinstance(rows, range) and len(rows) > limit:
         raise RowPathFull
     return rows
 
 
 def write_at_most(code: Code, limit: int, call: tree.FuncExpr, source: str) -> str:
-    """Source of the same rows, which nothing is begun with where they are too many: that takes milliseconds."""
+    """Source of the same rows, which reads nothing if there are too many: that takes milliseconds."""
     if asks_session(call):
         return source
     code.names["at_most"] = at_most
@@ -79,8 +79,8 @@ def write_at_most(code: Code, limit: int, call: tree.FuncExpr, source: str) -> s
 def open_set_functions(
     code: Code, expressions: ExpressionCompiler, calls: list[tree.FuncExpr], limit: int, whole: bool
 ) -> None:
-    """Opens the loop over the rows of the calls; what follows goes inside it, and finds their values. `whole`: it goes
-    on to their end."""
+    """Opens the loop over the rows of the calls; later code is written inside it, and finds their values. `whole`: it
+    continues to their end."""
     if not calls:
         return
     names = [code.temporary("c") for _ in calls]

@@ -1,4 +1,5 @@
-"""UNION, INTERSECT and EXCEPT of bounded lists of rows. Rows that SQL does not tell apart are the same, NULLs too."""
+"""UNION, INTERSECT and EXCEPT of limited lists of rows. Rows that SQL does not distinguish are the same, including
+NULLs."""
 
 from __future__ import annotations
 
@@ -13,14 +14,14 @@ Identity = Callable[[tuple[object, ...]], object]
 
 
 def leftmost(operation: tree.SetOperation | tree.FromRef) -> int:
-    """The range table index of the first leaf, which gives the columns their names."""
+    """The range table index of the first leaf, which has the names of the columns."""
     while isinstance(operation, tree.SetOperation):
         operation = operation.left
     return operation.relation
 
 
 def identity_of(types: Sequence[SqlType]) -> Identity:
-    """Makes what rows of these types are told apart by."""
+    """A function that returns the identity of rows of these types."""
     keys = [known.sort_key() for known in types]
 
     def identity(row: tuple[object, ...]) -> object:

@@ -1,8 +1,8 @@
 """Details of errors that show values of a row: as much of it as the user may read (execMain.c, genam.c, ri_triggers.c).
 
-Whoever makes the error does not know who is told. So the detail says which columns it shows, and the session narrows it
-when it hands the error out: the whole row to whoever may read the table; else the columns that may be read or that the
-statement itself has given, by their names; of a key all or nothing.
+The creator of the error does not know the reader. So the detail names the columns that it shows, and the session
+narrows it when it sends the error: the whole row if the user may read the table; otherwise the columns that he may read
+or that the statement itself has set, by their names; a key completely or not at all.
 """
 
 from __future__ import annotations
@@ -19,15 +19,15 @@ Given = Callable[[Table], frozenset[int]]
 
 
 class ShownKey(str):
-    """A detail with values of a key, of which `hidden` is left for those who may not read all of them. `numbers`: the
-    key's columns; 0 is an expression, which asks for the whole table."""
+    """A detail with values of a key; `hidden` replaces it for users who may not read all of them. `numbers`: the key's
+    columns; 0 is an expression, which needs the privilege on the whole table."""
 
     table: Table
     numbers: Sequence[int]
     hidden: str | None
 
     def narrow(self, catalog: Catalog, role: Role, given: Given) -> str | None:
-        """What a role is told."""
+        """The detail for a role."""
         readable = may(catalog, self.table, role, "r") or (
             0 not in self.numbers and may_columns(catalog, self.table, role, "r", frozenset(self.numbers))
         )
@@ -41,7 +41,7 @@ class ShownRow(str):
     values: Mapping[int, str]
 
     def narrow(self, catalog: Catalog, role: Role, given: Given) -> str | None:
-        """What a role is told."""
+        """The detail for a role."""
         if may(catalog, self.table, role, "r"):
             return str(self)
         told = given(self.table)

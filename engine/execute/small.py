@@ -1,11 +1,11 @@
-"""A SELECT of a few rows of one table, or of none, that runs once: made of functions that are there already.
+"""A SELECT of a few rows of one table, or of none, that runs once: composed of existing functions.
 
     rows of the access path -> filters -> groups -> outputs -> DISTINCT -> ORDER BY -> DataRows
 
-What a plan writes and compiles (engine/execute/select.py) is worth it for many rows or many executions. A statement
-that is new and finds a few rows is over before its source would have been compiled: here the tree becomes functions
-(engine/execute/closures.py), which lists of rows are mapped over. No large value can come into being. `NotSmall` while
-it runs: the statement is to have a plan after all.
+Generated code (engine/execute/select.py) is worth its compilation for many rows or many executions. A new statement
+that finds a few rows takes less time than the compilation. So here the tree becomes functions
+(engine/execute/closures.py), which are mapped over lists of rows. No large value can occur. `NotSmall` while it runs:
+the statement needs a compiled plan.
 """
 
 from __future__ import annotations
@@ -31,10 +31,10 @@ from engine.sql import tree
 from engine.sql.tree_walk import conjuncts, is_the_same_for_every_row
 from engine.storage.rows import codec_of
 
-MOST_ROWS = 128  # that are read: with more, compiling is soon paid for
+MOST_ROWS = 128  # rows to read: with more, compiling is cheaper
 _TABLES_KEPT = 4096
 _GIVEN = SMALL | TEXTS  # types of parameters
-# Storage ids of tables that had more rows when they were met. A hint: they get plans that are written, at once.
+# Storage ids of tables that had more rows. A hint: they get compiled plans at once.
 _large: dict[int, None] = {}
 
 
@@ -45,7 +45,7 @@ class NotSmall(Exception):  # noqa: N818 - not an error: the statement is to hav
 def small_query(
     query: tree.Query, catalog: Catalog, parameter_types: Sequence[int], literals: int
 ) -> SmallQuery | None:
-    """The query as functions; None where it is to have a plan. `parameter_types`: OIDs; `literals`: see
+    """The query as functions; None if it needs a compiled plan. `parameter_types`: OIDs; `literals`: see
     tree.Analyzed."""
     if len(query.range_table) > 1 or len(query.from_items) > 1 or query.volatile:
         return None
@@ -62,7 +62,7 @@ def small_query(
 
 
 class SmallQuery:
-    """The functions of a query, and running them. Raises NotOnRowPath where there is something that has none."""
+    """The functions of a query, and their execution. Raises NotOnRowPath for a node without a function."""
 
     def __init__(self, query: tree.Query, catalog: Catalog, parameter_types: Sequence[int], literals: int) -> None:
         parameters = len(parameter_types)
@@ -70,7 +70,7 @@ class SmallQuery:
         table = _table_of(query) if query.from_items else None
         rows = _Columns(table, parameters, literals)
         conditions = conjuncts(query.where)
-        self._once: list[Closure] = []  # told before the first row
+        self._once: list[Closure] = []  # evaluated before the first row
         self._reads: Reads | None = None
         self._reads_all = False  # the whole table
         if table is not None:
@@ -118,8 +118,8 @@ class SmallQuery:
     # ---- running ----------------------------------------------------------------------------------------------------
 
     def run(self, context: ExecContext, parameters: Sequence[object]) -> list[Row]:
-        """The rows of the result; of those that ORDER BY needs more of than it shows, the first columns count. Raises
-        NotSmall before anything else may happen, and what the expressions raise."""
+        """The rows of the result; if ORDER BY needs more columns than the result, the first ones count. Raises NotSmall
+        before any effect, and the errors of the expressions."""
         given: Row = tuple(parameters)
         if self._may_last:
             memory = begin_meter(context, may_leave=True)  # noqa: F841 - looked for by catalog/patience.py
@@ -166,7 +166,7 @@ PLANS.add(SmallQuery.run.__code__)
 
 
 def _table_of(query: tree.Query) -> Table:
-    """The table of a query over a plain one."""
+    """The table of a query over a single table."""
     item = query.from_items[0]
     entry = query.range_table[item.relation] if isinstance(item, tree.FromRef) else None
     if not isinstance(entry, tree.RangeTable) or not isinstance(entry.table, Table) or entry.sample is not None:
@@ -175,7 +175,7 @@ def _table_of(query: tree.Query) -> Table:
 
 
 class _Columns(Closures):
-    """The rows of a table: parameters, then its columns. `used`: whether any of these is asked for."""
+    """The rows of a table: parameters, then its columns. `used`: whether any of these is used."""
 
     def __init__(self, table: Table | None, parameters: int, literals: int) -> None:
         super().__init__(literals)
@@ -192,8 +192,8 @@ class _Columns(Closures):
 
 
 class _Groups(Closures):
-    """The rows behind an aggregation: parameters, then what is kept of each group in the order of its first use, which
-    are grouping expressions, columns that these determine, and aggregates."""
+    """The rows after an aggregation: parameters, then the items of each group in the order of their first use: grouping
+    expressions, columns that these determine, and aggregates."""
 
     def __init__(self, query: tree.Query, rows: Closures, parameters: int, literals: int) -> None:
         super().__init__(literals)
@@ -259,7 +259,7 @@ class _Groups(Closures):
 
 
 class _Slot:
-    """What is kept of a group: `first` makes it of the first row, `step` changes it at each row, `last` ends it."""
+    """An item of a group: `first` makes it from the first row, `step` changes it at each row, `last` ends it."""
 
     __slots__ = ("first", "last", "step")
 

@@ -1,10 +1,10 @@
 """Sub-queries as values: EXISTS, IN, ANY, ALL, scalar and ARRAY sub-queries.
 
-Each is a function inside its query's function, and so sees the columns of the outer row. One that refers to no outer
-column runs at most once a statement: its answer waits in a list that is emptied when the plan starts.
+Each is a function inside its query's function, and so sees the columns of the outer row. A sub-query that uses no outer
+column runs at most once a statement: its answer is kept in a list that is emptied when the plan starts.
 
-IN in a place where only TRUE counts becomes EXISTS with the comparison among its conditions where that makes it a
-look-up by key. Where it does not, and the sub-query refers to no outer column, its rows are gathered in a set once.
+If only TRUE counts, IN becomes EXISTS with the comparison as a condition, if that makes it a look-up by key. Otherwise,
+if the sub-query uses no outer column, its rows are collected in a set once.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ def array_of_rows(rows: list[tuple[object]]) -> Array:
 
 
 def sublink_value(compiler: QueryCompiler, link: tree.SubLink) -> Value:
-    """The value of a sub-query, NULLs and all."""
+    """The value of a sub-query, including NULL."""
     function, nullable = _KINDS[link.kind](compiler, link)
     if not link.test and _runs_once(compiler, link.query):
         return _once(compiler, function, nullable)
@@ -47,13 +47,13 @@ def sublink_value(compiler: QueryCompiler, link: tree.SubLink) -> Value:
 
 
 def _runs_once(compiler: QueryCompiler, query: tree.Query) -> bool:
-    """Whether its rows are those of one run, volatile or not: it depends on no row around it (PostgreSQL's InitPlans,
-    and sub-plans that are hashed or materialized)."""
+    """Whether its rows come from a single run, volatile or not: it depends on no outer row (PostgreSQL's InitPlans, and
+    sub-plans that are hashed or materialized)."""
     return not variables(query) and not _refers_to_inner_with(compiler, query)
 
 
 def _refers_to_inner_with(compiler: QueryCompiler, query: tree.Query) -> bool:
-    """Whether it reads a WITH query of a query around it that is no outermost one: that one may depend on its row."""
+    """Whether it reads a WITH query of an outer query that is not the outermost one: that may depend on its row."""
     for levels in outer_ctes(query):
         owner: QueryCompiler | None = compiler
         for _ in range(levels):
@@ -64,7 +64,7 @@ def _refers_to_inner_with(compiler: QueryCompiler, query: tree.Query) -> bool:
 
 
 def sublink_truth(compiler: QueryCompiler, link: tree.SubLink) -> str | None:
-    """Source that is truthy when an IN is TRUE, by a look-up in the sub-query or in the set of its rows; None where
+    """Source that is truthy when an IN is TRUE, by a look-up in the sub-query or in the set of its rows; None if
     neither is possible."""
     query = link.query
     if link.kind != "any" or link.negated or any(operator.name != "=" for operator, _ in link.comparisons):
@@ -96,7 +96,7 @@ def sublink_truth(compiler: QueryCompiler, link: tree.SubLink) -> str | None:
 
 
 def _may_be_gathered(compiler: QueryCompiler, link: tree.SubLink) -> bool:
-    """Whether the sub-query gives the same rows for all rows around it, of types that are compared with themselves."""
+    """Whether the sub-query returns the same rows for all outer rows, of types that are compared with themselves."""
     query = link.query
     outputs = [target.expression for target in query.targets if not target.junk]
     same = all(test.type.oid == output.type.oid for test, output in zip(link.test, outputs, strict=True))
@@ -126,19 +126,20 @@ def _gather(compiler: QueryCompiler, link: tree.SubLink) -> str:
     ]
     key = _key(compiler, [value for _, value in bound], link.test)
     gathered = code.temporary("members")
-    rows = f"({gathered} := {rows_once(compiler, function, link.query)})"  # where there are none, nothing is computed
+    rows = f"({gathered} := {rows_once(compiler, function, link.query)})"  # if there are none, nothing is computed
     return f"({' and '.join([rows, *tests, f'{key} in {gathered}'])})"
 
 
 def _key(compiler: QueryCompiler, values: Sequence[Value], expressions: Sequence[tree.Expr]) -> str:
-    """Source of what is equal, and hashes equally, where none of the values is NULL and SQL holds them equal."""
+    """Source of a value that is equal, and hashes equally, if none of the values is NULL and SQL treats them as
+    equal."""
     known = [replace(value, nullable=False) for value in values]
     keys = [equality_key(compiler.expressions, *pair) for pair in zip(known, expressions, strict=True)]
     return keys[0] if len(keys) == 1 else f"({', '.join(keys)})"
 
 
 def rows_once(compiler: QueryCompiler, function: str, query: tree.Query) -> str:
-    """Source of the rows of a sub-query without columns of an outer row, which runs once where that is sure."""
+    """Source of the rows of a sub-query without outer columns, which runs once if that is certain."""
     if _refers_to_inner_with(compiler, query):
         return f"{function}()"
     return _once(compiler, function, False).source
@@ -200,8 +201,8 @@ def _all(compiler: QueryCompiler, link: tree.SubLink) -> tuple[str, bool]:
 
 
 def _quantify(compiler: QueryCompiler, link: tree.SubLink, decisive: str) -> tuple[str, bool]:
-    """ANY and ALL: the first row that decides does; else NULL if a comparison was unknown, else the other answer. The
-    value that is tested is computed when there is a row to compare it with."""
+    """ANY and ALL: the first row that decides does; otherwise NULL if a comparison was unknown, otherwise the other
+    answer. The tested value is computed when there is a row to compare it with."""
     if link.negated or len(link.comparisons) != 1:
         raise NotOnRowPath("a row comparison with a sub-query")
     code = compiler.code
@@ -256,7 +257,7 @@ def _local(compiler: QueryCompiler, value: Value) -> Value:
 
 
 def _nothing() -> None:
-    """A sink that needs nothing at the start."""
+    """A sink that needs no preparation."""
 
 
 _KINDS: dict[str, Callable[[QueryCompiler, tree.SubLink], tuple[str, bool]]] = {

@@ -1,11 +1,11 @@
 """INSERT ... VALUES compiled for many rows at once: those of one statement, and of many executions of it.
 
-The rows' values are made one after the other as in the plan of one execution; then their keys are looked up and locked,
-and the rows are written, all together (`TableWriter.write_together`). That has no effect unless every row succeeds, so
-it is only for statements of which nobody can tell (`together`): no row sees another one, or is told of by RETURNING or
-by what a function does; what fails or has to wait is run again one by one, and gets its error there.
+The rows' values are made one after the other as in the plan of one execution. Then their keys are looked up and locked,
+and the rows are written, all together (`TableWriter.write_together`). That has no effect unless every row succeeds. So
+it is only for statements in which the difference is invisible (`together`): no row sees another one, by RETURNING or by
+a function. If a row fails or has to wait, the rows are inserted one by one, and the row gets its error there.
 
-The rows of a VALUES list have to be alike: the expressions of the first one over further parameters, in order.
+The rows of a VALUES list must be alike: the expressions of the first one over further parameters, in order.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 def parameters_of_a_row(statement: tree.Insert, types: tuple[int, ...]) -> int | None:
-    """How many parameters each row has, None where they are not alike or the statement is not for this."""
+    """The number of parameters of each row, None if they are not alike or the statement is unsuitable."""
     if statement.source is not None or statement.on_conflict is not None or statement.returning or statement.ctes:
         return None
     if is_volatile(statement) or has_sublink(statement) or contains(statement, _is_position):
@@ -55,7 +55,7 @@ def _number(row: tuple[tree.Expr, ...], by: int) -> tuple[tree.Expr, ...]:
 
 
 def compile_together(compiler: InsertCompiler, each: int) -> Together | None:
-    """None: the statement is not for this. `each`: parameters of a row."""
+    """None: the statement is unsuitable. `each`: parameters of a row."""
     statement, shell, code = compiler.statement, compiler.shell, compiler.code
     writer = shell.writer
     if type(writer) is not TableWriter or writer.exclusions:

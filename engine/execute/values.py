@@ -1,7 +1,7 @@
-"""CURRENT_TIMESTAMP and its kin: the functions of SQL that are written without parentheses.
+"""CURRENT_TIMESTAMP and similar: the functions of SQL that are written without parentheses.
 
-They are what PostgreSQL's own parser made of them before release 9.5: now() cast to the type, under the session's
-time zone; so they run on the same implementations as now() and the casts.
+PostgreSQL's parser translated them in the same way before release 9.5: now() cast to the type, under the session's time
+zone. So they use the implementations of now() and the casts.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _TIMES = {
 
 
 def sql_value_function(name: str, precision: int | None) -> ValueMaker:
-    """What CURRENT_DATE, CURRENT_USER, LOCALTIME(2) and so on give. Times are those of the transaction's start."""
+    """The value of CURRENT_DATE, CURRENT_USER, LOCALTIME(2) and so on. Times are those of the transaction's start."""
     if name in _TIMES:
         return _time(name, precision)
     if name in ("current_user", "user", "current_role"):

@@ -1,11 +1,11 @@
-"""Virtual tables (pg_catalog) on the row path: loops over rows that the session makes, by look-ups where it can.
+"""Virtual tables (pg_catalog) on the row path: loops over rows that the session makes, by look-ups if possible.
 
     for row in v1_equal(operand): ...    a conjunct `column = operand`, `column = ANY (...)`, `column IN (SELECT ...)`,
-                                         or `column ~ '^(name)$'`, as psql asks for a name
+                                         or `column ~ '^(name)$'`, which psql uses for names
     for row in v1_all(): ...             otherwise
 
-What the rows are and how long they are kept: engine/system_views/rows.py. Every row visited is counted, as in scans
-of stored tables, and past ROW_LIMIT the statement goes to the columnar path.
+engine/system_views/rows.py makes and caches the rows. Every visited row is counted, as in scans of stored tables, and
+at ROW_LIMIT the statement goes to the columnar path.
 """
 
 from __future__ import annotations
@@ -36,20 +36,20 @@ _NAME_PATTERN = re.compile(r"\^\(([A-Za-z0-9_ -]+)\)\$|\^([A-Za-z0-9_ -]+)\$")
 
 @dataclass(frozen=True, slots=True)
 class VirtualAccess:
-    """How the rows of a virtual table are found: by one conjunct, or all of them.
+    """The way to the rows of a virtual table: by one conjunct, or all of them.
 
-    `kind`: = | in | query | pattern | all; `covered`: the conjunct that every row found is sure to meet.
+    `kind`: = | in | query | pattern | all; `covered`: the conjunct that every row found meets.
     """
 
     table: VirtualTable
     kind: str = "all"
     column: int = 0
     operand: tree.Expr | None = None
-    direct: bool = False  # the value tells whose rows they are
+    direct: bool = False  # the value determines the owner of the rows
     covered: frozenset[int] = frozenset()
 
     single = False
-    full_scan = False  # a limit of its own applies
+    full_scan = False  # it has a limit of its own
 
     @property
     def rank(self) -> tuple[int, ...]:
@@ -62,8 +62,8 @@ class VirtualAccess:
 def virtual_access(
     table: VirtualTable, relation: int, conjuncts: Sequence[tree.Expr], bound: frozenset[int]
 ) -> VirtualAccess:
-    """The best way to the rows of a relation, given the relations whose columns are at hand. Raises NotOnRowPath for
-    one that is no relation of the system and no sequence."""
+    """The best way to the rows of a relation, given the relations whose columns are available. Raises NotOnRowPath for
+    a relation that is neither a system relation nor a sequence."""
     if table.oid not in system_relations_by_oid() and table.kind != "S":
         raise NotOnRowPath(f"relation {table.name}")
     found = [access for item in enumerate(conjuncts) for access in _matches(table, relation, *item, bound)]
@@ -131,8 +131,8 @@ class VirtualWriter:
         columns: dict[tuple[int, int], Value],
         query_rows: Callable[[tree.Query], str],
     ) -> None:
-        """Opens the loop and puts the needed columns into locals; what follows goes inside it. `query_rows` writes a
-        sub-query and gives the source of its rows."""
+        """Opens the loop and puts the needed columns into locals; later code is written inside it. `query_rows` writes
+        a sub-query and returns the source of its rows."""
         code = self.code
         row = code.temporary("row")
         code.indent(f"for {row} in {self._rows(access, query_rows)}:")
@@ -196,7 +196,7 @@ def of_query(look_up: LookUp, rows: Iterable[tuple[object]]) -> Iterable[tuple[A
 
 
 def of_pattern(look_up: LookUp, pattern: str | None, relation: Any) -> Iterable[tuple[Any, ...]]:
-    """The rows that a regular expression may match: those of one name, where it can match nothing else."""
+    """The rows that a regular expression may match: those of one name, if it can match nothing else."""
     if pattern is None:
         return ()
     found = _NAME_PATTERN.fullmatch(pattern)

@@ -1,11 +1,11 @@
-"""The scan of a whole table in a plan that runs once: all rows are read and decoded by a function made beforehand.
+"""The scan of a whole table in a plan that runs once: an existing function reads and decodes all rows.
 
     for c1, c2, in rows(scan(first, last)):         the loop of such a plan
         ...
 
-Compiling a loop costs more than going through a small table, so what every such loop does is not written into it, nor
-what is there for large values where nothing in the plan can make one: if a stored row turns out to be large,
-`LargeRows` has the plan written again, as one that minds them (engine/execute/measured.py).
+Compiling a loop costs more than reading a small table, so the common part of such loops is not compiled. Memory
+accounting is left out too if the plan cannot make large values: if a stored row is large, `LargeRows` causes a plan
+with accounting (engine/execute/measured.py).
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ Rows = Callable[[Iterable[tuple[bytes, bytes]]], Iterable[Any]]
 
 
 class LargeRows(Exception):  # noqa: N818 - not an error: the plan is written again
-    """A plan that was written without a thought of large values has met a stored row that is large."""
+    """A plan without memory accounting has read a large stored row."""
 
 
 def write_whole_rows(
@@ -40,8 +40,8 @@ def write_whole_rows(
     reverse: bool,
     columns: dict[tuple[int, int], Value],
 ) -> None:
-    """Opens the loop over all rows of a table, raising RowPathFull where there are more than `limit`, with locals for
-    the columns that are `named`; the others of those `needed` are taken from the row."""
+    """Opens the loop over all rows of a table, raising RowPathFull for more than `limit` rows, with locals for the
+    `named` columns; the other `needed` ones are taken from the row."""
     table = access.table
     low = storage_prefix(table.storage_id)
     scan = (
@@ -69,8 +69,8 @@ def write_whole_rows(
 def _reader(
     decode: Callable[[bytes], Any] | None, pick: Callable[[Any], Any] | None, limit: int, minding: bool
 ) -> Rows:
-    """What gives the decoded rows, or the columns picked out of them. `minding` large ones; else it raises
-    LargeRows."""
+    """A function that returns the decoded rows, or the columns picked out of them. `minding` large ones; otherwise it
+    raises LargeRows."""
 
     def rows(found: Iterable[tuple[bytes, bytes]]) -> Iterable[Any]:
         values: list[Any] = []
@@ -78,7 +78,7 @@ def _reader(
             if len(value) > LARGE:
                 if not minding:
                     raise LargeRows
-                meter().stored_row(2 * len(value))  # as it is stored, and decoded
+                meter().stored_row(2 * len(value))  # the stored bytes, and decoded
             values.append(value)
         if len(values) > limit:
             raise RowPathFull

@@ -1,14 +1,14 @@
-"""Writing rows: the row itself, its index entries, uniqueness, and what foreign keys ask for.
+"""Writes rows: the row itself, its index entries, uniqueness, and foreign keys.
 
-Every way of writing goes through `TableWriter`: the row path's INSERT, UPDATE and DELETE, the columnar path's changes
-that come back as rows, COPY where it goes row by row, and the cascades of foreign keys.
+All writes use `TableWriter`: the row path's INSERT, UPDATE and DELETE, the columnar path's changes that come back as
+rows, COPY where it works row by row, and the cascades of foreign keys.
 
-    unique key       `take_key`: a free one is locked by its bytes; a second writer of one key waits for the first one's
-                     end, and then sees what came of it
+    unique key       `take_key`: a free one is locked by its bytes; a second writer of one key waits for the end of the
+                     first one, and then sees the result
     other keys       DEFERRABLE ones and EXCLUDE: exclusions.py
-    foreign keys     are checked when the statement's rows are all written, as PostgreSQL's triggers do: checks are
+    foreign keys     are checked when all rows of the statement are written, like PostgreSQL's triggers: checks are
                      appended to the statement's `Checks` and run by `Checks.finish`
-    index entries    are touched only where their columns (or the row's key) change
+    index entries    change only if their columns (or the row's key) change
 
 Values are whole rows in internal form, one per column of the table, in the order of `table.columns`.
 """
@@ -50,7 +50,7 @@ _SHOWN_BYTES = 64  # of each value, in the detail of a failing row
 
 
 class Checks(list["Callable[[], None]"]):
-    """What is left to check at the end of one statement. A check may append further ones (cascades).
+    """The remaining checks at the end of one statement. A check may append further ones (cascades).
 
     `late`: rows may have been changed again or deleted by then, and are not checked in that case.
     """
@@ -61,11 +61,11 @@ class Checks(list["Callable[[], None]"]):
         self._rows: dict[Exclusion, tuple[Transaction, dict[bytes, None]]] = {}
 
     def look_at(self, transaction: Transaction, exclusion: Exclusion, key: bytes) -> None:
-        """A row that is to be compared with others by `finish`, all of one statement's at once."""
+        """Adds a row that `finish` compares with others, together with all rows of the statement."""
         self._rows.setdefault(exclusion, (transaction, {}))[1][key] = None
 
     def finish(self) -> None:
-        """Runs them in order. Raises 23505, 23P01, 23503 and whatever a cascade raises."""
+        """Runs them in order. Raises 23505, 23P01, 23503 and the errors of cascades."""
         position = 0
         while position < len(self):
             self[position]()
@@ -92,7 +92,7 @@ class IndexWriter:
         self._settings = settings
 
     def entry(self, values: Row, key: bytes) -> bytes | None:
-        """The entry's key, None where the index leaves the row out."""
+        """The entry's key, None if the index does not contain the row."""
         if self.included is not None and not self.included(values):
             return None
         return self.encode(self.values(values), key)
@@ -106,7 +106,7 @@ class IndexWriter:
 
 
 class _ForeignKeys:
-    """How a table's foreign keys are found. They write rows themselves, so foreign_keys.py says it here."""
+    """The finder of a table's foreign keys. foreign_keys.py writes rows itself, so it registers itself here."""
 
     outgoing: Callable[[TableWriter], list[Outgoing]]
     incoming: Callable[[TableWriter], list[Incoming]]
@@ -118,12 +118,12 @@ _foreign_keys = _ForeignKeys()
 def use_foreign_keys(
     outgoing: Callable[[TableWriter], list[Outgoing]], incoming: Callable[[TableWriter], list[Incoming]]
 ) -> None:
-    """From now on writers find their foreign keys so."""
+    """Registers the finder of foreign keys."""
     _foreign_keys.outgoing, _foreign_keys.incoming = outgoing, incoming
 
 
 def run_checks(checks: Checks | None, todo: Sequence[Callable[[], None]]) -> None:
-    """At the statement's end, or at once where there is none to wait for."""
+    """Runs checks at the statement's end, or at once if there is none."""
     if checks is None:
         for check in todo:
             check()
@@ -163,7 +163,7 @@ class TableWriter:
         ]
         self._outgoing: list[Outgoing] | None = None
         self._incoming: list[Incoming] | None = None
-        self.row_shown: Callable[[Row], str] | None = None  # `failing_row` of the partitioned table that was named
+        self.row_shown: Callable[[Row], str] | None = None  # `failing_row` of the partitioned table of the statement
         self.moving: Moving | None = None  # of a partition whose rows the statement may have to move
 
     # ---- foreign keys -----------------------------------------------------------------------------------------------
@@ -234,7 +234,7 @@ class TableWriter:
     def write_together(
         self, transaction: BatchTransaction, context: ExecContext, rows: Sequence[Row], checks: Checks
     ) -> None:
-        """`write_new` of many rows that are in nobody's way. Raises NotTogether before it has written anything."""
+        """`write_new` of many rows without conflicts. Raises NotTogether before it has written anything."""
         keys = self._new_keys(context, rows)
         taken = list(keys) if self._encode_key is not None else []
         entries = []
@@ -269,7 +269,7 @@ class TableWriter:
             try:
                 place = transaction.take_key(entry)
                 if place is not None:
-                    transaction.wait_for_writer(self.row_prefix + place)  # who changes the row may take the entry away
+                    transaction.wait_for_writer(self.row_prefix + place)  # the row's writer may delete the entry
             except LockWait as wait:
                 wait.then = partial(self._refuse_taken, transaction, entry, index, values)
                 raise
@@ -278,8 +278,8 @@ class TableWriter:
         transaction.put(entry, key[PREFIX_BYTES:])
 
     def _refuse_taken(self, transaction: Transaction, key: bytes, index: IndexWriter | None, values: Row) -> None:
-        """After a wait for whoever had a unique key: the row is the one that was to be written, whatever the statement
-        would make of what it sees now. Raises 23505."""
+        """After a wait for another holder of a unique key: the row is the one to be written, whatever the statement
+        would compute now. Raises 23505."""
         if transaction.newest(key) is not None:
             raise self.duplicate(index, values)
 
@@ -288,7 +288,7 @@ class TableWriter:
         if entry is None:
             return
         if index.unique and index.guards(values):
-            transaction.lock(entry, UPDATE)  # who inserts this key meanwhile waits for our end
+            transaction.lock(entry, UPDATE)  # other inserts of this key wait for our end
         transaction.delete(entry)
 
     def delete(
@@ -306,7 +306,7 @@ class TableWriter:
             run_checks(checks, todo)
 
     def take_out(self, transaction: Transaction, context: ExecContext, key: bytes, values: Row) -> None:
-        """`delete`, without what foreign keys make of it."""
+        """`delete` without the actions of foreign keys."""
         transaction.delete(key)
         context.written.deleted[self.oid] += 1
         for index in self.indexes:
@@ -321,9 +321,9 @@ class TableWriter:
         new: Row,
         checks: Checks | None = None,
     ) -> bytes:
-        """Replaces a row that the caller has locked (get_locked, NO KEY UPDATE or more); gives its key.
+        """Replaces a row that the caller has locked (get_locked, NO KEY UPDATE or more); returns its key.
 
-        Raises 23505, 23503, LockWait. NOT NULL and CHECK are the caller's business, before.
+        Raises 23505, 23503, LockWait. The caller checks NOT NULL and CHECK before.
         """
         changed = frozenset(
             column.number for column, a, b in zip(self.table.columns, old, new, strict=True) if not _same(a, b)
@@ -333,7 +333,7 @@ class TableWriter:
     def updater(
         self, changed: Iterable[int]
     ) -> Callable[[Transaction, ExecContext, bytes, Row, Row, Checks | None], bytes]:
-        """Makes `update` for changes of these columns (attnums) only: everything else is left alone."""
+        """An `update` for changes of these columns (attnums) only: it does not touch anything else."""
         if self.moving is not None:
             return self.moving.updater(changed)
         return self.plain_updater(frozenset(changed))
@@ -385,7 +385,7 @@ class TableWriter:
         return write
 
     def writes_only_row(self, changed: Iterable[int]) -> bool:
-        """Whether a change of these columns concerns no index, no key and no foreign key."""
+        """Whether a change of these columns affects no index, no key and no foreign key."""
         columns = frozenset(changed)
         return (
             self.moving is None
@@ -421,7 +421,7 @@ class TableWriter:
     def _later(
         self, transaction: Transaction, key: bytes, values: Row, todo: Sequence[Callable[[], None]]
     ) -> list[partial[None]]:
-        """Checks of a row for later: they are left out if the row is another one by then, or gone."""
+        """Checks of a row for later: they are skipped if the row has changed by then, or was deleted."""
         stored = self.encode(values)
 
         def check(run: Callable[[], None]) -> None:
@@ -431,7 +431,7 @@ class TableWriter:
         return [partial(check, run) for run in todo]
 
     def unique_columns(self) -> frozenset[int]:
-        """The columns that foreign keys might refer to, or by which a row may be in another one's way: a change of them
+        """The columns that foreign keys might refer to, or by which a row may conflict with another: a change of them
         takes the stronger row lock."""
         found = set(self.table.key_columns)
         for index in self.indexes:
@@ -447,7 +447,7 @@ class TableWriter:
     # ---- checks and errors ------------------------------------------------------------------------------------------
 
     def check_not_null(self, values: Row) -> None:
-        """Raises 23502 for the first NULL in a column that takes none."""
+        """Raises 23502 for the first NULL in a NOT NULL column."""
         if None in values:
             for position, name in self.required:
                 if values[position] is None:
@@ -529,11 +529,11 @@ class TableWriter:
 
 
 def quote_name(name: str) -> str:
-    """An identifier as quote_identifier() gives it, reserved words aside."""
+    """An identifier as quote_identifier() returns it, without regard to reserved words."""
     plain = name.isascii() and name.isidentifier() and name == name.lower()
     return name if plain else '"' + name.replace('"', '""') + '"'
 
 
 def _same(left: object, right: object) -> bool:
-    """Whether two values are the same in every respect; 1.0 and 1.00, or 1 and TRUE, are not."""
+    """Whether two values are identical; 1.0 and 1.00, or 1 and TRUE, are not."""
     return left is right or (type(left) is type(right) and left == right and repr(left) == repr(right))

@@ -1,8 +1,8 @@
-"""How many rows this node has written since it started, table by table: what pg_stat_user_tables counts.
+"""The rows that this node has written since it started, by table, for pg_stat_user_tables.
 
-Counted where rows are written (engine/execute/writer.py), one addition a row, and by bulk work when it ends, one
-addition a statement. Like PostgreSQL's, the counts take in what was rolled back; a statement that waited for a lock and
-ran again counts what it wrote each time. They begin at 0 with the process, so a node counts what it has executed.
+Counted when rows are written (engine/execute/writer.py), one addition a row, and by bulk work at its end, one addition
+a statement. As in PostgreSQL, the counts include rolled back rows; a statement that waited for a lock and ran again
+counts its rows each time. They begin at 0 with the process, so a node counts the statements that it has executed.
 """
 
 from __future__ import annotations
@@ -21,16 +21,16 @@ class Written:
         self.inserted: dict[int, int] = defaultdict(int)
         self.updated: dict[int, int] = defaultdict(int)
         self.deleted: dict[int, int] = defaultdict(int)
-        self._dropped: dict[int, list[int]] = defaultdict(lambda: [0, 0, 0])  # of tables that are gone, by database
+        self._dropped: dict[int, list[int]] = defaultdict(lambda: [0, 0, 0])  # of dropped tables, by database
 
     def forget(self, oid: int, database: int) -> None:
-        """The table of that database, if it is one, has been dropped; what was written to it stays in the sums."""
+        """A relation of that database was dropped; its rows stay in the sums."""
         dropped = self._dropped[database]
         for place, counts in enumerate((self.inserted, self.updated, self.deleted)):
             dropped[place] += counts.pop(oid, 0)
 
     def of_database(self, catalog: Catalog) -> list[int]:
-        """Rows inserted, updated and deleted in all tables of a database, those that were dropped included."""
+        """Rows inserted, updated and deleted in all tables of a database, including dropped ones."""
         tables = [table.oid for table in catalog.tables()]
         return [
             before + sum(counts.get(oid, 0) for oid in tables)

@@ -1,15 +1,15 @@
-"""A node: what all its sessions share.
+"""A node: the state that all its sessions share.
 
 node.py                 `Node` itself: the store, the committed catalog, locks, sequences, the commit queue, the
                         register of sessions. shoal/serve.py makes it
-interface.py            what a node knows of its sessions
+interface.py            the interface of a session for the node
 plan_cache.py           plans by text, one cache for each combination of settings
-tablespaces.py          the tablespaces that a node has open
-affected_tablespaces.py    which tablespaces a relation or a schema change concerns
-advisory_space.py       advisory locks of all sessions;  listeners.py  who listens to which channel
-exported_snapshots.py   snapshots that several sessions read with;  old_snapshots.py  what they hold in memory
-stages.py               rows that several sessions hand in for one transaction;  lease.py  what is kept for a while
-system_cache.py         what is kept of the content of pg_catalog
-sizes.py                how large tables and databases are
-backups.py              backups that are being made, and databases that are made out of one
+tablespaces.py          the open tablespaces of a node
+affected_tablespaces.py    the tablespaces of a relation or a schema change
+advisory_space.py       advisory locks of all sessions;  listeners.py  sessions by channel
+exported_snapshots.py   snapshots that several sessions use;  old_snapshots.py  their memory
+stages.py               staged rows of several sessions for one transaction;  lease.py  objects with a lifetime
+system_cache.py         cached content of pg_catalog
+sizes.py                sizes of tables and databases
+backups.py              running backups, and databases that are restored from one
 """

@@ -21,7 +21,7 @@ class AdvisorySpace(LockSpace):
         super().__init__(TABLE_CONFLICTS)
 
     def weaken(self, owner: Owner, name: Hashable, modes: int) -> None:
-        """The owner keeps only these modes of what it holds."""
+        """Reduces the owner's lock to these modes."""
         if not modes:
             owner.table_locks.pop(name, None)
             self.release(owner, [name])

@@ -1,16 +1,16 @@
-"""Which tablespaces relations and schema changes have to do with, where each may be led by another node.
+"""The tablespaces that relations and schema changes concern; each tablespace may have its own leader.
 
-    relation    its own; behind a view those of what the view reads; beside an index that of its table; those of
-                partitions, and whatever else inherits from it
-    changes     of its rows: besides, those of the other sides of its foreign keys, as far as cascades go, of the tables
-                that it inherits from, and pg_default for the sequences of its columns
-    schema      a change of a relation: the same, as it was and as it is. What is new concerns nobody else, unless it
-                hides a relation of that name or is code; whatever else is changed (types, roles, schemas) may concern
-                the rows of every tablespace
+    relation    its own tablespace; those of the tables that a view reads; for an index that of its table; those of
+                partitions and of other children
+    changes     of rows: also those of the tables at the other side of its foreign keys, through all cascades, those of
+                parents, and pg_default for the sequences of its columns
+    schema      a change of a relation: the same, for its old and new form. A new relation concerns no others, unless it
+                hides a relation of that name or is code. Other changes (types, roles, schemas) may concern the rows
+                of every tablespace
 
-A schema change gets a part, maybe an empty one, in each tablespace that it has to do with. So it commits only where all
-of them are led, and no row is committed under a schema that has been changed before: whoever leads the tablespace next
-has applied the part, and with it the change.
+A schema change has a part, maybe an empty one, in each tablespace that it concerns. So it commits only where all of
+them are led, and no row is committed under an outdated schema: the next leader of the tablespace has applied the part,
+and with it the change.
 """
 
 from __future__ import annotations
@@ -38,11 +38,11 @@ TEMPORARY = "pg_temp_"
 
 
 class UntoldError(Exception):
-    """A function in SQL is called: what its body has to do with depends on who calls it."""
+    """A function in SQL is called: its tablespaces depend on the caller's privileges and search path."""
 
 
 def tables_behind(catalog: Catalog, relation: object, tables: dict[int, Table]) -> bool:
-    """Adds the tables that reading the relation reads; whether there is something in pg_default among the rest. Raises
+    """Adds the tables that a read of the relation reads. Returns whether pg_default has some of them. Raises
     UntoldError."""
     if isinstance(relation, Routine):
         raise UntoldError
@@ -58,7 +58,7 @@ def tables_behind(catalog: Catalog, relation: object, tables: dict[int, Table]) 
 
 
 def add_touched(catalog: Catalog, tables: dict[int, Table]) -> bool:
-    """Adds the tables that changes of these may look at or change too; whether sequences are among that. Raises
+    """Adds the tables that changes of these tables may read or change. Returns whether sequences are among them. Raises
     UntoldError."""
     draws = False
     pending = list(tables.values())
@@ -81,8 +81,8 @@ def add_touched(catalog: Catalog, tables: dict[int, Table]) -> bool:
 def places_of_changes(
     before: Mapping[int, Catalog], changes: Mapping[int, SchemaObject | None]
 ) -> frozenset[int] | None:
-    """The OIDs of the tablespaces that a schema change has to do with, pg_default left out; None: all. `before`: the
-    catalogs without it, by database."""
+    """The OIDs of the tablespaces that a schema change concerns, without pg_default; None: all. `before`: the catalogs
+    before the change, by database."""
     found: set[int] = set()
     for oid, new in changes.items():
         for catalog in before.values():
@@ -94,7 +94,7 @@ def places_of_changes(
 
 
 def _places(catalog: Catalog, item: SchemaObject, is_new: bool, found: set[int]) -> bool:
-    """Adds those of one object; False: all."""
+    """Adds the tablespaces of one object. Returns False for all."""
     if is_new and isinstance(item, Table | View | Sequence) and _hides(catalog, item):
         return False
     if isinstance(item, Table | Index | View):
@@ -112,13 +112,13 @@ def _places(catalog: Catalog, item: SchemaObject, is_new: bool, found: set[int])
         if not is_new:
             found.add(item.oid)
     elif not isinstance(item, Sequence):
-        is_code = isinstance(item, CODE)  # a new one may be what calls mean from now on
+        is_code = isinstance(item, CODE)  # existing calls may resolve to a new function
         return (is_new and not is_code) or (isinstance(item, Schema) and item.name.startswith(TEMPORARY))
     return True
 
 
 def _hides(catalog: Catalog, item: Table | View | Sequence) -> bool:
-    """Whether names may mean a new relation from now on that have meant another one."""
+    """Whether names that meant another relation may resolve to a new relation now."""
     temporary = isinstance(item, Table) and item.persistence == "t"
     schema = catalog.get(item.schema)
     own = not isinstance(schema, Schema) or schema.database == catalog.database

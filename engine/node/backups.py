@@ -1,4 +1,5 @@
-"""Backups of a node, as what the composition root hands in, and databases that are being made out of a backup."""
+"""Backups of a node (the composition root provides the functions), and databases that are being restored from a
+backup."""
 
 from __future__ import annotations
 
@@ -8,23 +9,24 @@ from typing import Protocol
 
 
 class Backups(Protocol):
-    """What makes backups of this node, one at a time."""
+    """Makes backups of this node, one at a time."""
 
     async def write(self, url: str) -> int:
-        """Makes a backup in the store at a URL: pg_default's LSN that it reaches. Raises 22023, 55000, 55006, 58030."""
+        """Makes a backup in the store at a URL. Returns the LSN of pg_default that it reaches. Raises 22023, 55000,
+        55006, 58030."""
 
     def progress(self) -> str | None:
-        """How far the one is that runs, as JSON; None while none does."""
+        """The progress of the running backup, as JSON; None if none runs."""
 
     async def fill(
         self, url: str, lsn: int | None, time: int | None, name: str, report: Callable[[str, int, int], None]
     ) -> list[str]:
-        """Directories with the tablespaces that the backups at a URL have, pg_default first, as of an LSN, a time, or
-        the newest of them; what was broken off under the same name is gone on from. `report` is told what is done, how
-        much of it, of how much. Raises 22023, XX001, 58030."""
+        """Directories with the tablespaces of the backups at a URL, pg_default first, as of an LSN, a time, or the
+        newest backup. Continues an interrupted call of the same name. `report` gets the step, the work done and the
+        total. Raises 22023, XX001, 58030."""
 
     def let_go(self, name: str) -> None:
-        """Those directories are no longer needed."""
+        """Deletes these directories."""
 
     def get_filled(self) -> list[str]:
         """The names for which there are such directories."""
@@ -32,7 +34,7 @@ class Backups(Protocol):
 
 @dataclass(slots=True)
 class Restoring:
-    """How far the database is that is being copied out of a backup."""
+    """The progress of a database that is being restored from a backup."""
 
     step: str = "looking at the backup"
     done: int = 0

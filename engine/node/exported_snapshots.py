@@ -1,12 +1,11 @@
 """Snapshots that several sessions read with: pg_export_snapshot(), shoal_hold_snapshot() and SET TRANSACTION SNAPSHOT
 (PostgreSQL 16 manual, 9.27.5 and SET TRANSACTION).
 
-    exported    by a transaction, which holds it as long as it runs, and only so long it can be imported: pg_dump --jobs
-    held        by the node, for programs without one session that lasts: until it is released, or until nobody has
-                begun to read with it for its time
+    exported    by a transaction, which holds it until it ends; it can be imported only during this time: pg_dump --jobs
+    held        by the node, for programs without a permanent session: until it is released, or unused for its lifetime
 
-An importer has a hold of its own. What the exporter has written itself is seen by nobody else. A snapshot is of one
-node: exporter and importers are sessions of the same one (in a cluster, where the tables are led).
+An importer has a hold of its own. Other sessions do not see the exporter's own writes. A snapshot belongs to one node:
+exporter and importers are sessions of the same node (in a cluster, of the leader of the tables).
 """
 
 from __future__ import annotations
@@ -79,7 +78,7 @@ class _Hold:
 
 
 class ExportedSnapshots:
-    """Those of a node, by their identifiers."""
+    """The exported and held snapshots of a node, by identifier."""
 
     def __init__(self) -> None:
         self._exported: dict[str, _Export] = {}
@@ -107,7 +106,7 @@ class ExportedSnapshots:
         return any(known.transaction is transaction for known in self._exported.values())
 
     def hold(self, session: NodeSession, seconds: int) -> str:
-        """The identifier of what is committed now. Raises 22023, 53400."""
+        """The identifier of a snapshot of the present committed state. Raises 22023, 53400."""
         if len(self._held) >= MOST_HELD:
             raise SqlError("53400", f"a node holds {MOST_HELD} snapshots at most")
         name = self._name(session)
@@ -120,7 +119,7 @@ class ExportedSnapshots:
         return name
 
     def release(self, session: NodeSession, name: str) -> bool:
-        """Whether the session's role has held such a snapshot."""
+        """Releases a snapshot. Returns whether the session's role has held it."""
         held = self._held.get(name)
         if held is None or held.user != session.user_name:
             return False

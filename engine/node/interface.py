@@ -1,4 +1,4 @@
-"""What a node knows of its sessions, and of the past that can be read of it: both lie above it (engine/session,
+"""The interfaces of a session and of the readable past for the node: both lie above it (engine/session,
 engine/past)."""
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ class NodeSession(Protocol):
 
     @property
     def node(self) -> Node:
-        """The node that it reads: another one than that on which it is open where it reads the past."""
+        """The node that it reads: a node of the past, if it reads the past."""
 
     @property
     def commits(self) -> int: ...
@@ -47,7 +47,7 @@ class NodeSession(Protocol):
     def rollbacks(self) -> int: ...
     @property
     def stands_on(self) -> frozenset[bytes]:
-        """The tablespaces, by id, that the node must lead for what the session has done in its transaction."""
+        """The tablespaces, by id, that the node must lead for the work that the transaction has done."""
 
     def begin_implicit(self) -> Transaction: ...
     def node_leads(self) -> None:
@@ -55,17 +55,17 @@ class NodeSession(Protocol):
 
     def cancel(self, error: SqlError | None = None) -> None: ...
     def lose_transaction(self, error: SqlError) -> None:
-        """The node leads no more: whatever the session runs ends with the error, and its transaction is over."""
+        """The node is no longer the leader: the running statement ends with the error, and the transaction is over."""
 
     def plan_anew(self) -> None:
-        """The plans that it has found so far are not used any more."""
+        """Forgets the plans that the session has found."""
 
 
 class NodePast(Protocol):
-    """What a node tells its past (engine/past/manager.py)."""
+    """The past of a node (engine/past/manager.py)."""
 
     def several(self, stores: Stores) -> None:
-        """The node has several tablespaces from here on."""
+        """The node has several tablespaces from now on."""
 
     def look_at_spaces(self) -> None:
-        """There may be a tablespace that was not there before."""
+        """There may be a new tablespace."""

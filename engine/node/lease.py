@@ -1,4 +1,4 @@
-"""Something that a node keeps for clients that are no one session: it goes away when nobody has used it for a while."""
+"""An object that a node keeps for clients, independent of a session: it ends when it is not used for its lifetime."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ LONGEST = 24 * 3600  # seconds
 
 
 class Lease:
-    """Calls `at_end` when nothing has used it for `seconds`; on the engine's thread. Raises 22023."""
+    """Calls `at_end` when the object was not used for `seconds`; on the engine's thread. Raises 22023."""
 
     def __init__(self, seconds: int, at_end: Callable[[], None]) -> None:
         if not 1 <= seconds <= LONGEST:
@@ -33,7 +33,7 @@ class Lease:
 
     @contextmanager
     def in_use(self) -> Iterator[None]:
-        """As long as somebody is within, it does not run out."""
+        """The lease does not expire within this block."""
         self._users += 1
         self._stop()
         try:
@@ -44,6 +44,6 @@ class Lease:
                 self._begin()
 
     def end(self) -> None:
-        """Nobody waits for its end any more."""
-        self._users += 1  # whoever still is within begins nothing anew
+        """Ends the lease without a call."""
+        self._users += 1  # blocks that still run do not renew it
         self._stop()

@@ -1,9 +1,8 @@
-"""Which sessions of a node listen to which channels (LISTEN, NOTIFY). What a session does of it:
-engine/session/notifications.py.
+"""The sessions of a node by channel (LISTEN, NOTIFY). engine/session/notifications.py is the session's part.
 
 A commit with notifications writes one row, whose key is always the same: [database, process id, [channel, payload]...].
-When that commit is durable on the leader, and when a follower has applied it, every node tells its own sessions, in the
-order of commits.
+When that commit is durable on the leader, and when a follower has applied it, every node notifies its own sessions, in
+the order of commits.
 """
 
 from __future__ import annotations
@@ -23,20 +22,20 @@ Notification = tuple[int, str, str]  # process id, channel, payload
 
 
 class Listener(Protocol):
-    """A session that listens. `pending`: what it has been told and its client has not."""
+    """A session that listens. `pending`: notifications that its client has not received."""
 
     pending: list[Notification]
 
     def note_told(self) -> None:
-        """There is more in `pending`."""
+        """`pending` has more notifications."""
 
 
 class Listeners:
-    """Who listens to what on one node."""
+    """The listening sessions of a node."""
 
     def __init__(self) -> None:
         self._by_channel: dict[tuple[int, str], dict[Listener, None]] = {}
-        self.told = 0  # notifications that have come by, whoever listens
+        self.told = 0  # notifications received, with or without listeners
         self.streams: set[tuple[int, str]] = set()
         """The channels that are change streams' (engine/changes), as (database, channel)."""
 
@@ -55,7 +54,7 @@ class Listeners:
 
     @property
     def listeners(self) -> int:
-        """How many sessions listen to something."""
+        """The number of listening sessions."""
         return len({listener for found in self._by_channel.values() for listener in found})
 
     def on_applied(self, edits: Edits) -> None:
@@ -68,7 +67,7 @@ class Listeners:
         self.tell(*orjson.loads(row))
 
     def tell(self, database: int, process_id: int, notifications: Iterable[Sequence[str]]) -> None:
-        """Hands (channel, payload) to whoever listens in the database."""
+        """Gives (channel, payload) to all sessions of the database that listen."""
         told: dict[Listener, None] = {}
         for channel, payload in notifications:
             self.told += 1

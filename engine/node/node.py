@@ -1,11 +1,11 @@
-"""A node: what all sessions share.
+"""A node: the state that all sessions share.
 
 The store (changelog, memtable, LMDB), the committed catalog, locks, sequences, the commit queue, the plan caches, the
-columnar worker's client, and the register of sessions. Made by the composition root (shoal/), which hands in the
-changelog; everything here runs on the engine's thread.
+columnar worker's client, and the register of sessions. The composition root (shoal/) makes it and passes the changelog.
+Everything here runs on the engine's thread.
 
-Start-up: open the store (which replays the changelog), read the system tables into a catalog, make the first objects if
-there are none. Stop: sessions end, sequences are settled, the store flushes.
+Start: open the store (which replays the changelog), read the system tables into a catalog, make the first objects if
+there are none. Stop: end the sessions, log the sequences, flush the store.
 """
 
 from __future__ import annotations
@@ -89,13 +89,13 @@ _STORAGE_IDS = Sequence(
 
 
 def resolve(future: asyncio.Future[None]) -> None:
-    """Ends a wait, unless whoever waited has given up."""
+    """Ends a wait, unless it was cancelled."""
     if not future.done():
         future.set_result(None)
 
 
 def _conclude(future: asyncio.Future[None], error: SqlError | None) -> None:
-    """The same, or with an error."""
+    """Ends a wait with an error, unless it was cancelled."""
     if error is None:
         resolve(future)
     elif not future.done():
@@ -103,7 +103,7 @@ def _conclude(future: asyncio.Future[None], error: SqlError | None) -> None:
 
 
 class Node:
-    """`store` is open; `columnar` may be started lazily. Use `bootstrap` once after construction."""
+    """`store` is open; `columnar` may be started lazily. Call `bootstrap` once after construction."""
 
     def __init__(
         self,
@@ -120,11 +120,11 @@ class Node:
         self.table_locks = TableLocks()
         self.advisory_locks = AdvisorySpace()
         self.listeners = Listeners()
-        self.exclusive_tables = 0  # transactions that hold or wait for a table lock which shuts out readers
+        self.exclusive_tables = 0  # transactions that hold or wait for a table lock that excludes readers
         self.commits: CommitQueue | JointCommits = CommitQueue(store, clock)
         self.new_transaction: Callable[..., Transaction] = Transaction
         self.sequences = Sequences(self._newest, self.commits.sequence)
-        self.deferred: dict[int, int] = {}  # by slot, the last commit whose client was told before it was durable
+        self.deferred: dict[int, int] = {}  # by slot, the last commit that was acknowledged before it was durable
         self.prepared = PreparedTransactions(self)
         self.exported = ExportedSnapshots()
         self.stages = Stages(lambda: os.path.dirname(columnar.directory))
@@ -133,12 +133,12 @@ class Node:
         self.catalogs: dict[int, Catalog] = {}  # by database OID; shared objects are in each
         self.sessions: dict[int, NodeSession] = {}
         self.secrets: dict[int, bytes] = {}
-        self.replica: Replica | None = None  # a node alone has none
-        self.cluster_view: ClusterView | None = None  # a node alone has none
-        self.write_checkpoint: Callable[[], Awaitable[int]] | None = None  # gives its LSN; a node alone has none
-        self.past: NodePast | None = None  # what can be read of it; the composition root hands it in
-        self.backups: Backups | None = None  # the composition root hands it in
-        self.restores: dict[str, Restoring] = {}  # by the name of the database that is being made
+        self.replica: Replica | None = None  # None on a single node
+        self.cluster_view: ClusterView | None = None  # None on a single node
+        self.write_checkpoint: Callable[[], Awaitable[int]] | None = None  # returns its LSN; None on a single node
+        self.past: NodePast | None = None  # the readable past, from the composition root
+        self.backups: Backups | None = None  # from the composition root
+        self.restores: dict[str, Restoring] = {}  # by the name of the new database
         self.applied_elsewhere: Callable[[int], Awaitable[bool]] | None = None
         """Waits until every replica that lives has applied a position; False: not in time. A node alone has none."""
         self.report_check: Callable[[bytes, bytes, Digest | SqlError], None] | None = None  # ids: check, tablespace
@@ -147,7 +147,7 @@ class Node:
         self.started = clock()
         self.system = SystemCache()
         self.written = Written()
-        self.configuration: Configuration | None = None  # an embedded database has none
+        self.configuration: Configuration | None = None  # None in an embedded database
         self.default_settings: dict[str, str] = {}  # of every session, in place of PostgreSQL's
         self.activity = Activity()
         self.memory = Pool()
@@ -189,7 +189,7 @@ class Node:
         return [system_rows.decode(key, value) for key, value in found]
 
     def _without_temporary(self, objects: list[SchemaObject]) -> list[SchemaObject]:
-        """Drops what sessions left behind that had no time to: temporary schemas and everything in them."""
+        """Drops temporary schemas that crashed sessions left behind, with their contents."""
         schemas = {item.oid for item in objects if isinstance(item, Schema) and item.name.startswith("pg_temp_")}
         if not schemas:
             return objects
@@ -206,19 +206,19 @@ class Node:
                 new = Catalog(database=item.oid)
                 made = new.with_changes(objects) if first is None else new.alongside(first, objects)
                 self.catalogs[item.oid] = first = made
-        self.commits.schema_version = self.store.of(0).durable_lsn  # what was before may have had another schema
+        self.commits.schema_version = self.store.of(0).durable_lsn  # the replaced table may have had another schema
         self.changes.forget()
 
     # ---- following and leading ----------------------------------------------------------------------------------
 
     def follow(self) -> None:
-        """Reads the catalog that the store has, which may be none yet. The leader alone changes it."""
+        """Reads the catalog of the store, which may have none yet. Only the leader changes it."""
         objects = self._stored_objects()
         self.held.open(objects)
         self._load({item.oid: item for item in objects})
 
     def on_applied(self, edits: Edits) -> None:
-        """The store has applied a commit of the leader's: what it changed of the schema is the catalog now."""
+        """The store has applied a commit of the leader: its schema changes become the catalog now."""
         changes = system_rows.changes(edits.writes.items())
         if changes:
             if self.catalogs:
@@ -233,13 +233,13 @@ class Node:
         self.sequences.forget()
 
     def applied_together(self, parts: Iterable[tuple[bytes, int]]) -> None:
-        """The entry of the leader's that has been applied has these parts in several tablespaces, or none."""
+        """The applied entry of the leader has these parts in several tablespaces, or none."""
         if parts and isinstance(self.store, Stores):
             self.store.applied_together(parts)
 
     def lead(self) -> None:
-        """This node has become the leader, and has applied everything that was committed. What former leaders knew in
-        memory is read again."""
+        """This node has become the leader, and has applied everything that was committed. Reads again what former
+        leaders kept in memory."""
         self.sequences.forget()
         self._forget_row_numbers(0)
         self.catalogs = {}
@@ -249,8 +249,8 @@ class Node:
             session.node_leads()
 
     def step_down(self, committed: int, error: SqlError) -> None:
-        """This node leads no more; nothing above the LSN is committed. Ends every transaction with the error, and
-        takes back what was sequenced above it."""
+        """This node is no longer the leader; nothing above the LSN is committed. Ends every transaction with the error,
+        and removes the entries that it has sequenced above the LSN."""
         for session in list(self.sessions.values()):
             session.lose_transaction(error)
         self.deferred.clear()
@@ -265,15 +265,15 @@ class Node:
         self.changes.forget()
 
     def lead_in(self, space: Store) -> None:
-        """This node has become the leader of another tablespace than pg_default, and has applied all that its last
-        leader knew of the schema."""
+        """This node has become the leader of another tablespace than pg_default, and has applied the schema of its last
+        leader."""
         self._forget_row_numbers(space.slot)
         self.commits.schema_version = self.store.of(0).durable_lsn
         self.prepared.load()
         self.changes.forget()
 
     def step_down_in(self, space: Store, committed: int, error: SqlError) -> None:
-        """As `step_down`, for another tablespace than pg_default: transactions that have to do with it end."""
+        """As `step_down`, for another tablespace than pg_default: transactions that use it end."""
         for session in list(self.sessions.values()):
             if space.tablespace_id in session.stands_on:
                 session.lose_transaction(error)
@@ -285,7 +285,7 @@ class Node:
         self.changes.forget()
 
     def _forget_row_numbers(self, slot: int) -> None:
-        """Those of the tables in a tablespace; in others, transactions that go on may have drawn some."""
+        """Forgets the row numbers of the tables in a tablespace; running transactions may have drawn some in others."""
         slots = self.store.slots if isinstance(self.store, Stores) else {}
         self._row_numbers = {
             storage_id: counter
@@ -294,13 +294,13 @@ class Node:
         }
 
     def give_up_in(self, space: Store, lsn: int, error: SqlError) -> None:
-        """Tells everybody who waits for an LSN above this one of a tablespace beside pg_default."""
+        """Fails all waits for an LSN above this one, in another tablespace than pg_default."""
         if isinstance(self.commits, JointCommits) and isinstance(self.store, Stores) and space in self.store.spaces:
             self.deferred.pop(space.slot, None)
             self.commits.queue(space.slot).give_up(lsn, error)
 
     def publish(self, changes: dict[int, SchemaObject | None]) -> None:
-        """Committed schema changes become the catalog of every session's next statement."""
+        """Committed schema changes become the catalog for the next statements of all sessions."""
         one = next(iter(self.catalogs.values()))
         everything, changed = one.objects, one.with_changes(changes)
         self.catalogs = {
@@ -326,7 +326,7 @@ class Node:
         self.changes.on_published(changes)
 
     def publish_when_durable(self, lsn: int, transaction: Transaction) -> None:
-        """Publishes a sequenced transaction's schema changes once their rows can be read; until then it keeps its
+        """Publishes a sequenced transaction's schema changes when their rows can be read. Until then it keeps its
         locks, and `exclusive_tables` counts it."""
         if tells_bases(transaction.writes):
             self.store.learn_bases()
@@ -341,8 +341,8 @@ class Node:
         transaction.release()
 
     def end_exclusive(self, lsn: int) -> None:
-        """A lock that shuts out readers is let go after a commit, 0 for none. Until that is durable, `exclusive_tables`
-        counts it: whoever reads then has to ask for a lock, and so is told of the commit."""
+        """A lock that excludes readers is released after a commit (0: none). Until that commit is durable,
+        `exclusive_tables` counts the lock: readers then ask for a lock and so learn of the commit."""
         if not lsn:
             self.exclusive_tables -= 1
             return
@@ -358,7 +358,7 @@ class Node:
 
     @property
     def shared_catalog(self) -> Catalog:
-        """Any database's catalog, for what all of them share: roles, databases, tablespaces."""
+        """Any database's catalog, for shared objects: roles, databases, tablespaces."""
         return (
             self.catalogs[POSTGRES_DATABASE_OID]
             if POSTGRES_DATABASE_OID in self.catalogs
@@ -369,19 +369,19 @@ class Node:
         return self.sequences.next_value(_OIDS)
 
     def new_storage_id(self, tablespace: int = DEFAULT_TABLESPACE_OID) -> int:
-        """A storage id for what is to lie in a tablespace (OID)."""
+        """A storage id for a new object in a tablespace (OID)."""
         storage_id = self.sequences.next_value(_STORAGE_IDS)
         self.held.place(storage_id, tablespace)
         return storage_id
 
     def new_leaning_id(self, tablespace: int = DEFAULT_TABLESPACE_OID) -> int:
-        """The same, for what is to lean on what lies there (engine/storage/branch_storage.py)."""
+        """The same for a branch's object, which shares the storage of another (engine/storage/branch_storage.py)."""
         storage_id = leaning_id(self.sequences.next_value(_STORAGE_IDS))
         self.held.place(storage_id, tablespace)
         return storage_id
 
     def next_row_number(self, table: Table) -> int:
-        """The next hidden row number of a table without a primary key: above every one that was ever stored."""
+        """The next hidden row number of a table without a primary key: above every stored one."""
         return next(self._row_counter(table.storage_id))
 
     def next_row_numbers(self, table: Table, count: int) -> int:
@@ -407,12 +407,12 @@ class Node:
     # ---- plans and sessions -------------------------------------------------------------------------------------
 
     def share_plans(self, other: Node) -> None:
-        """The plans of a node with the same catalogs are this one's too."""
+        """Plans of nodes with the same catalogs are shared with this node."""
         self._plans = other._plans
 
     def _plan_the_past_anew(self) -> None:
-        """What has been revoked is to be noticed by sessions that stand on the past too: their plans were checked
-        against the rights of before (`Identity.check_privileges`)."""
+        """Sessions that read the past must notice revoked privileges: their plans were checked with the old ones
+        (`Identity.check_privileges`)."""
         standing = [session for session in self.sessions.values() if session.node is not self]
         for node in {session.node for session in standing}:
             node.catalogs = {oid: copy(catalog) for oid, catalog in node.catalogs.items()}
@@ -433,7 +433,7 @@ class Node:
 
     @property
     def cached_plans(self) -> int:
-        """How many plans the caches have."""
+        """The number of cached plans."""
         return sum(len(cache.plans) for cache in self._plans.values())
 
     def _known_plans(self) -> Iterator[CountedPlan]:
@@ -444,7 +444,7 @@ class Node:
             yield from session.prepared.values()
 
     def background(self, work: Coroutine[Any, Any, None]) -> None:
-        """Runs work that nobody waits for, and keeps it from being collected before it is done."""
+        """Runs work without a waiter, and keeps a reference to it until it is done."""
         task = asyncio.get_running_loop().create_task(work)
         self._background.add(task)
         task.add_done_callback(self._background.discard)
@@ -457,7 +457,7 @@ class Node:
         return process_id, self.secrets[process_id]
 
     def lengthen_secret(self, process_id: int) -> bytes:
-        """A cancel key of the length that clients of protocol 3.2 can keep, in place of the session's short one."""
+        """Replaces the session's short cancel key by a longer one, which clients of protocol 3.2 support."""
         self.secrets[process_id] = secrets.token_bytes(LONG_SECRET)
         return self.secrets[process_id]
 
@@ -466,7 +466,7 @@ class Node:
         self.secrets.pop(process_id, None)
 
     def cancel(self, process_id: int, secret: bytes) -> None:
-        """Ends what the session runs, if the key is right; says nothing either way."""
+        """Cancels the session's statement, if the key is right. The caller gets no answer."""
         known = self.secrets.get(process_id)
         if known is not None and secrets.compare_digest(known, secret):
             self.sessions[process_id].cancel()
@@ -478,32 +478,32 @@ class Node:
         await done
 
     async def pack(self, storage_ids: Iterable[int], everywhere: bool = False) -> None:
-        """VACUUM FULL: waits until the storage ids take as little space as they can, and their tablespaces' files give
-        back what is free; `everywhere`: those of all tablespaces. Raises 53100."""
+        """VACUUM FULL: waits until the storage ids take as little space as possible, and their tablespaces have
+        returned their free space; `everywhere`: all tablespaces. Raises 53100."""
         for space, held in by_space(self, storage_ids, everywhere).items():
             done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
             space.pack(held, partial(_conclude, done))
             await done
 
     def pack_later(self, storage_ids: Iterable[int], done: Packed, everywhere: bool = False) -> None:
-        """The same, and nobody waits for it."""
+        """Does the same in the background."""
         for space, held in by_space(self, storage_ids, everywhere).items():
             space.pack(held, done)
 
     def give_back(self, storage_ids: Iterable[int], everywhere: bool = False) -> None:
-        """VACUUM: the tablespaces of these storage ids, or all of them, give back what is free, later."""
+        """VACUUM: the tablespaces of these storage ids, or all, return their free space in the background."""
         for space in by_space(self, storage_ids, everywhere):
             space.give_back()
 
     def settle(self) -> None:
-        """Logs where the sequences stand, so that a clean stop skips no values."""
+        """Logs the exact positions of the sequences, so that a clean stop skips no values."""
         writes = self.sequences.settle()
         if writes:
             self.commits.sequence(writes)
 
 
 def first_objects() -> list[SchemaObject]:
-    """What a new store starts with: whatever is written for PostgreSQL connects unchanged."""
+    """The objects of a new store, which clients of PostgreSQL expect."""
     database = POSTGRES_DATABASE_OID
     return [
         Role(BOOTSTRAP_ROLE_OID, "postgres", True, True, True, True, True, True, True),

@@ -1,9 +1,9 @@
-"""What old snapshots may keep in memory.
+"""The limit on memory for old snapshots.
 
-While a snapshot is open, what is written after it stays in memory beyond its flush, for the analytic worker to be told
-what the snapshot does not see (engine/columnar/feed.py). PostgreSQL keeps such rows in its tables, where they take the
-disk; here they would take the machine's memory, and with it all other connections. So what is kept for snapshots may
-take as much as `memory` says; beyond that the connection with the oldest snapshot is ended, and then the next one.
+While a snapshot is open, later changes stay in memory beyond their flush, because the analytic worker needs them for
+older snapshots (engine/columnar/feed.py). PostgreSQL keeps such rows in its tables on disk; here they would take the
+memory of all connections. So these changes may take as much as the setting `memory`. Beyond that, the connection with
+the oldest snapshot is ended, then the next.
 """
 
 from __future__ import annotations
@@ -22,7 +22,8 @@ log = logging.getLogger("shoal.session")
 
 
 def bound(node: Node, space: Tablespace) -> bool:
-    """Ends the connection with the oldest snapshot if too much is kept in a tablespace for such. Whether it did."""
+    """Ends the connection with the oldest snapshot if a tablespace keeps too much for old snapshots. Returns whether it
+    did."""
     kept = space.kept_bytes
     if kept <= node.memory.limit:
         return False
@@ -38,8 +39,8 @@ def bound(node: Node, space: Tablespace) -> bool:
     session.cancel(
         SqlError(
             "53200",
-            "terminating connection because of what its snapshot keeps in memory",
-            detail=f"What was written since takes {kept >> 20} MB, more than memory ({node.memory.limit >> 20} MB).",
+            "terminating connection because its snapshot keeps too much in memory",
+            detail=f"Changes since the snapshot take {kept >> 20} MB, more than memory ({node.memory.limit >> 20} MB).",
             hint="End transactions at REPEATABLE READ earlier, or raise the server's setting memory.",
             severity="FATAL",
         )

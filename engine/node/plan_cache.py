@@ -29,8 +29,8 @@ class PlanKey(NamedTuple):
 class PlanCache(Generic[P]):
     """Plans of one PlanKey by statement text, the oldest dropped first.
 
-    A plan is kept when its text comes a second time. What comes once only would push out what is used, and the cyclic
-    collector would walk thousands of objects of each plan for nothing (a sixth of the time of planning).
+    A plan is kept when its text comes a second time. Plans of texts that come only once would displace useful plans,
+    and the cyclic collector would walk thousands of their objects (a sixth of the time of planning).
     """
 
     def __init__(self, key: PlanKey) -> None:
@@ -39,7 +39,7 @@ class PlanCache(Generic[P]):
         self._once: dict[object, None] = {}  # the texts that have come once
 
     def note_meeting(self, key: object) -> bool:
-        """Whether `put` would keep a plan for this text, for it has come before."""
+        """Records a text. Returns whether `put` would keep a plan for it, because it has come before."""
         return key in self._once or key in self.plans
 
     def put(self, key: object, plan: P | None) -> None:

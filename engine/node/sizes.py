@@ -1,11 +1,11 @@
-"""pg_relation_size and its kin: what tables and indexes take on this node, in bytes.
+"""pg_relation_size and similar functions: sizes of tables and indexes on this node, in bytes.
 
     in LMDB      pages counted from the tree (engine/storage/pages.py); a page shared with a neighbour counts in full
-    in memory    what waits for the flush, from a sample of its keys; rows that replace stored ones count in both
+    in memory    changes that wait for the flush, from a sample of their keys; rows that replace stored ones count twice
 
-So a size is an estimate, of this node, of what is committed, rounded up to PostgreSQL's blocks (`block_size`); it is 0
-for what holds nothing. A table's rows lie in the order of its primary key, so its primary index takes nothing beside
-it. A database is its relations, and the schema that all databases share.
+So a size is an estimate, of this node, of the committed state, rounded up to PostgreSQL's blocks (`block_size`); an
+empty relation has 0. A table's rows are stored in the order of its primary key, so its primary index takes no space. A
+database is the sum of its relations and of the schema that all databases share.
 """
 
 from __future__ import annotations
@@ -33,8 +33,8 @@ Stored = Table | Index | Sequence
 
 
 def by_space(node: NodeServices, storage_ids: Iterable[int], everywhere: bool = False) -> dict[Tablespace, list[int]]:
-    """Storage ids by their tablespace, without those that this node does not have. `everywhere`: with the tablespaces
-    that have none of them."""
+    """Storage ids by tablespace, without tablespaces that this node lacks. `everywhere`: includes tablespaces with none
+    of them."""
     spaces: dict[Tablespace, list[int]] = {}
     if everywhere:
         store = node.store
@@ -46,7 +46,7 @@ def by_space(node: NodeServices, storage_ids: Iterable[int], everywhere: bool = 
 
 
 def sizes_of(node: NodeServices, storage_ids: Iterable[int]) -> dict[int, int]:
-    """The bytes under each storage id; those in tablespaces that this node does not have are left out."""
+    """The bytes under each storage id, without tablespaces that this node lacks."""
     found: dict[int, int] = {}
     for space, held in by_space(node, storage_ids).items():
         found.update((storage_id, -(-size // BLOCK) * BLOCK) for storage_id, size in space.sizes_of(held).items())
@@ -54,7 +54,7 @@ def sizes_of(node: NodeServices, storage_ids: Iterable[int]) -> dict[int, int]:
 
 
 def live_rows(node: NodeServices, catalog: Catalog) -> dict[int, int]:
-    """About how many rows each table of a database has, by its OID: exact while they are few."""
+    """An estimate of the number of rows of each table of a database, by OID; exact for small tables."""
     tables = {item.storage_id: item.oid for item in stored_in(catalog) if isinstance(item, Table)}
     found: dict[int, int] = {}
     for space, held in by_space(node, tables).items():
@@ -100,7 +100,7 @@ def database_size(node: NodeServices, oid: int) -> int | None:
 
 
 def tablespace_size(node: NodeServices, oid: int) -> int:
-    """What the relations of all databases take in a tablespace; pg_default has the schema too."""
+    """The size of the relations of all databases in a tablespace; pg_default includes the schema."""
     held = {
         item.storage_id
         for catalog in node.catalogs.values()
@@ -111,14 +111,14 @@ def tablespace_size(node: NodeServices, oid: int) -> int:
 
 
 def stored_in(catalog: Catalog) -> list[Stored]:
-    """What a database has that storage belongs to."""
+    """The objects of a database that have storage."""
     return [
         item for kind in (Table, Index, Sequence) for item in catalog.by_kind.get(kind, ()) if isinstance(item, kind)
     ]
 
 
 def storage_ids(catalog: Catalog, tables: Iterable[Table]) -> list[int]:
-    """Those of tables, of their indexes, and of what branches keep of them."""
+    """The storage ids of tables, of their indexes, and of the old rows that branches keep."""
     found = [number for table in tables for number in (table.storage_id, *_indexes(catalog, table))]
     return [*found, *(kept_id(number) for number in found if leans(number))]
 
@@ -131,7 +131,7 @@ def _indexes(catalog: Catalog, item: Stored) -> list[int]:
 
 
 def _own(catalog: Catalog, item: Stored, found: Mapping[int, int]) -> int | None:
-    """A relation's own size: 0 of an index that is the order in which the rows lie."""
+    """A relation's own size; 0 for an index that is the order of the rows."""
     own = found.get(item.storage_id)
     if own is not None and isinstance(item, Index) and catalog.table(item.table).storage_id == item.storage_id:
         return 0

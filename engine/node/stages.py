@@ -1,17 +1,17 @@
-"""Stages: rows that several sessions hand in, and one transaction then writes.
+"""Stages: rows that several sessions send, and that one transaction then writes.
 
-    anybody            SELECT shoal_stage(3600)                                              -> token
-    workers            COPY t (a, b) FROM STDIN (FORMAT arrow, STAGE 'token', PART '3.0')
-    who has them all   COPY t (a, b) FROM 'stage:token/3.0,4.1' (FORMAT arrow)
-    in the end         SELECT shoal_drop_stage('token')
+    driver     SELECT shoal_stage(3600)                                              -> token
+    workers    COPY t (a, b) FROM STDIN (FORMAT arrow, STAGE 'token', PART '3.0')
+    driver     COPY t (a, b) FROM 'stage:token/3.0,4.1' (FORMAT arrow)
+    driver     SELECT shoal_drop_stage('token')
 
-A part is one attempt of one worker. It is read and checked against the table's columns as it comes, and kept as it came
-in a file without a name; nobody sees it. Who takes them names the parts that count, so what was handed in twice, by an
-attempt that was repeated or by two that raced, is written once. Defaults, constraints, indexes and privileges are those
-of any COPY, at that moment. Handing a part in is no part of a transaction.
+A part is one attempt of one worker. Its data are checked against the table's columns as they arrive, and kept unchanged
+in a file without a name; they are invisible. The driver names the parts that count, so rows of a repeated attempt, or
+of two attempts at the same time, are written once. Defaults, constraints, indexes and privileges apply as in any COPY,
+at that moment. Staging a part is not part of a transaction.
 
-A stage is for one role. It goes away when it is dropped, when nothing has used it for its time (a driver that was
-killed), and with the process: the kernel keeps no file that has no name.
+A stage belongs to one role. It ends when it is dropped, when it is not used for its lifetime (the driver was killed),
+and with the process: the kernel deletes files without a name.
 """
 
 from __future__ import annotations
@@ -54,14 +54,14 @@ class _Stage:
 
 
 class Stages:
-    """Those of a node. `directory` gives the place of the files, on the disk of the data."""
+    """The stages of a node. `directory` returns the place of the files, on the disk of the data."""
 
     def __init__(self, directory: Callable[[], str]) -> None:
         self._directory = directory
         self._known: dict[str, _Stage] = {}
 
     def open(self, user: str, seconds: int) -> str:
-        """A new stage's token; it ends when nothing has used it for so many seconds. Raises 22023, 53400."""
+        """The token of a new stage, which ends when it is not used for this many seconds. Raises 22023, 53400."""
         if sum(stage.user == user for stage in self._known.values()) >= STAGES_OF_A_ROLE:
             raise SqlError("53400", f"a role may have {STAGES_OF_A_ROLE} stages at once")
         token = secrets.token_hex(16)
@@ -69,7 +69,7 @@ class Stages:
         return token
 
     def drop(self, user: str, token: str) -> bool:
-        """Whether there was such a stage."""
+        """Drops a stage. Returns whether it existed."""
         stage = self._known.get(token)
         if stage is None or stage.user != user:
             return False
@@ -91,8 +91,8 @@ class Stages:
     async def put(
         self, session: NodeSession, table: Table, columns: Sequence[Column], where: tuple[str, str], source: CopySource
     ) -> int:
-        """Takes the data of a part; `where`: token and part. The number of rows. Raises 42704, 42710, 53100, and what
-        the data raises."""
+        """Stages the data of a part; `where`: token and part. Returns the number of rows. Raises 42704, 42710, 53100,
+        and errors of the data."""
         token, part = where
         stage = self._find(session.user_name, token)
         if part in stage.parts:
@@ -118,7 +118,7 @@ class Stages:
 
     @contextmanager
     def source(self, session: NodeSession, name: str) -> Iterator[CopySource]:
-        """The data of parts, by the name that COPY was given behind 'stage:'. Raises 42704."""
+        """The data of parts, by the name after 'stage:' in COPY. Raises 42704."""
         token, _, listed = name.partition("/")
         stage = self._find(session.user_name, token)
         files = []
@@ -127,7 +127,7 @@ class Stages:
                 raise SqlError("42704", f'the stage has no part "{part}"')
             files.append(stage.parts[part])
         with stage.lease.in_use(), ExitStack() as opened:
-            # Descriptors of its own: the stage may be dropped meanwhile.
+            # Separate descriptors, because the stage may be dropped meanwhile.
             numbers = [os.dup(file.fileno()) for file in files]
             for number in numbers:
                 opened.callback(os.close, number)
@@ -135,7 +135,7 @@ class Stages:
 
 
 def _take(parser: ArrowParser, file: IO[bytes], data: bytes) -> int:
-    """In a thread: checks a piece and keeps it."""
+    """In a thread: checks and stores a piece."""
     piece = parser.parse(data)
     if piece.error is not None:
         raise piece.error

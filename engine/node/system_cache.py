@@ -1,5 +1,5 @@
-"""What a node keeps of the content of pg_catalog and other virtual tables, for all its sessions. It is made by
-engine/system_views/content.py (Arrow batches) and engine/system_views/rows.py (single rows)."""
+"""The cached content of pg_catalog and other virtual tables, for all sessions. engine/system_views/content.py (Arrow
+batches) and engine/system_views/rows.py (single rows) make it."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ Index = dict[object, list[Row]]
 
 
 class Whole:
-    """All rows of a relation, with an index for each column that was asked for."""
+    """All rows of a relation, with an index for each column that was searched."""
 
     def __init__(self, rows: list[Row]) -> None:
         self.rows = rows
         self._indexes: dict[int, Index] = {}
 
     def index(self, number: int) -> Index:
-        """The rows by the value of a column; those where it is NULL are not in it."""
+        """The rows by the value of a column, without rows in which it is NULL."""
         found = self._indexes.get(number)
         if found is None:
             found = self._indexes[number] = {}
@@ -55,7 +55,7 @@ class SystemCache:
         self.wholes: OrderedDict[object, tuple[Catalog, Any]] = OrderedDict()
         self.texts: dict[object, str] = {}
         self.rows = RowCache()
-        self.numbers = itertools.count(time.time_ns() // 1000)  # of transactions; they go on growing after a restart
+        self.numbers = itertools.count(time.time_ns() // 1000)  # counters of transactions, never reset
         self.numbered: dict[int, tuple[int, int, int]] = {}  # process id -> its transaction (id, start), its number
 
     def text(self, key: object, make: Callable[[], str]) -> str:

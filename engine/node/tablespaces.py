@@ -1,16 +1,15 @@
-"""Which tablespaces a node has open, and what CREATE and DROP TABLESPACE do about them.
+"""The open tablespaces of a node, and CREATE and DROP TABLESPACE.
 
-A node begins with pg_default alone, whose Tablespace is then `Node.store` itself. The first other one that the catalog
-has puts `Stores` in its place, and `JointCommits` in the place of the commit queue: open transactions move over, and
-whatever is planned stays as it is, because plans do not know their store. There is no way back until the node starts
-again.
+A node begins with pg_default alone, whose Tablespace is `Node.store` itself. The first other tablespace replaces it by
+`Stores`, and the commit queue by `JointCommits`. Open transactions move over. Plans stay valid, because they do not
+know their store. The change lasts until the next start.
 
-    CREATE    the storage is made, then the catalog's row commits; when that is durable the tablespace is attached
-    DROP      the row goes; when that is durable the tablespace is detached, and its storage removed
+    CREATE    makes the storage, then the catalog's row commits; when that is durable the tablespace is attached
+    DROP      deletes the row; when that is durable the tablespace is detached, and its storage removed
     follow    a CREATE or DROP of another node attaches or detaches when its commit is applied here
-    arrived   a tablespace that only some nodes hold is here from now on, whole; `departs`: it is not, any more
+    arrived   a tablespace of some nodes is complete on this node from now on; `departs`: it is removed
     a table   its storage id, and those of its indexes, are routed to their tablespace before anything is written
-              under them (`Node.new_storage_id`), at start, and when another node's commit brings them
+              under them (`Node.new_storage_id`), at a start, and when another node's commit brings them
 """
 
 from __future__ import annotations
@@ -34,41 +33,42 @@ if TYPE_CHECKING:
 
 
 class TablespaceStorage(Protocol):
-    """Where the tablespaces beside pg_default live. The composition root hands it to the node."""
+    """The storage of the tablespaces other than pg_default. The composition root passes it to the node."""
 
     @property
     def found(self) -> Mapping[bytes, Store]:
-        """Those that were there at start, by id."""
+        """The tablespaces that existed at the start, by id."""
 
     @property
     def dropped(self) -> Collection[bytes]:
-        """Those, by id, that were dropped before the start and whose past can still be read."""
+        """The tablespaces, by id, that were dropped before the start and whose past can still be read."""
 
     def settle(self, known: Mapping[bytes, Tablespace]) -> None:
-        """Those that the catalog knows, by id, once it has been read: `found` are those of them that this node has.
-        Raises XX001 if one is not there that should be."""
+        """The tablespaces of the catalog, by id, after it has been read; `found` are those of them on this node. Raises
+        XX001 if one is missing."""
 
     def create(self, identity: bytes) -> Store:
-        """A new one, whose CREATE has not committed. Raises 58030."""
+        """The storage of a new tablespace whose CREATE has not committed. Raises 58030."""
 
     def obtain(self, item: Tablespace) -> Store | None:
-        """One that another node's commit has brought; None if this node does not have it (now: see `on_arrived`)."""
+        """The storage of a tablespace that another node's commit has created; None if this node does not have it now
+        (see `on_arrived`)."""
 
     def on_altered(self) -> None:
-        """The catalog says something else about a tablespace, or knows one more."""
+        """A tablespace has changed in the catalog, or is new."""
 
     def check_options(self, options: Mapping[str, str], item: Tablespace | None) -> None:
-        """The options of CREATE TABLESPACE, or those that ALTER sets or resets of an existing one (`item`). Raises
-        0A000 for what cannot be, 42704 for a node that is not there."""
+        """Checks the options of CREATE TABLESPACE, or those that ALTER sets or resets (`item`). Raises 0A000 for
+        unsupported ones, 42704 for an unknown node."""
 
     async def make_ready(self, options: Mapping[str, str]) -> None:
-        """What CREATE needs before it commits: the store is the cluster's from now on. Raises 22023, 55000, 58030."""
+        """Prepares the commit of CREATE: claims the store for the cluster. Raises 22023, 55000, 58030."""
 
     async def stands(self, identity: bytes) -> bool:
-        """Waits until a tablespace whose CREATE has committed can be written to; False if that takes too long."""
+        """Waits until a created tablespace can be written to; False after a timeout."""
 
     def on_attached(self, space: Store) -> None:
-        """It is used from now on."""
+        """The tablespace is in use from now on."""
 
     def keep(self, identity: bytes) -> None:
         """Its CREATE has committed, or its DROP has not."""
@@ -81,7 +81,7 @@ class TablespaceStorage(Protocol):
 
 
 class NodeTablespaces:
-    """The node's part of it; on the engine's thread."""
+    """The node's part; on the engine's thread."""
 
     def __init__(self, node: Node, storage: TablespaceStorage | None) -> None:
         self._node = node
@@ -96,7 +96,7 @@ class NodeTablespaces:
     # ---- start and catalog changes ------------------------------------------------------------------------------
 
     def open(self, objects: Iterable[SchemaObject]) -> None:
-        """The catalog has been read: attaches what it knows. Raises XX001."""
+        """Attaches the tablespaces of the catalog, which has been read. Raises XX001."""
         items = list(objects)
         known = {bytes.fromhex(item.identity): item for item in items if isinstance(item, Tablespace) and item.identity}
         if self._storage is None:
@@ -115,14 +115,14 @@ class NodeTablespaces:
         self.route(items)
 
     def _bring(self, items: Iterable[Tablespace]) -> None:
-        """Attaches what this node has and has not attached."""
+        """Attaches the tablespaces of this node that are not attached."""
         for item in items:
             if self._storage is not None and item.oid not in self._spaces:
                 space = self._storage.obtain(item)
                 if space is not None:
                     self._attach(item.oid, space)
                 elif self._stores is None:
-                    self._become_several()  # whose tables are not pg_default's
+                    self._become_several()  # its tables are in another tablespace than pg_default
 
     def on_published(self, changes: Mapping[int, SchemaObject | None]) -> None:
         """Committed schema changes, which are durable."""
@@ -150,20 +150,19 @@ class NodeTablespaces:
                 self.place(item.storage_id, item.tablespace)
 
     def place(self, storage_id: int, tablespace: int) -> None:
-        """The keys under a storage id belong to a tablespace (OID)."""
+        """Routes the keys under a storage id to a tablespace (OID)."""
         if tablespace != DEFAULT_TABLESPACE_OID and self._stores is not None:
             self._stores.route(storage_id, self._spaces.get(tablespace))
 
     def on_arrived(self, item: Tablespace, space: Store) -> None:
-        """This node has got a tablespace that others had before, with everything in it."""
+        """This node has received all of a tablespace that others had before."""
         self._attach(item.oid, space, came=True)
         self.holdings += 1
         for catalog in self._node.catalogs.values():
             self.route(found for found in catalog.objects.values() if _lies_in(found, item.oid))
 
     def departs(self, space: Store) -> None:
-        """This node gives up a tablespace that lives on elsewhere: nothing reads it from here on, but what has a
-        snapshot of it already."""
+        """This node gives up a tablespace that other nodes keep: only existing snapshots still read it here."""
         for oid in [oid for oid, held in self._spaces.items() if held is space]:
             del self._spaces[oid]
             self.holdings += 1
@@ -178,7 +177,7 @@ class NodeTablespaces:
 
     @property
     def lacking(self) -> int:
-        """How many tablespaces the catalog knows and this node does not have."""
+        """The number of tablespaces of the catalog that this node lacks."""
         return 0 if self._stores is None else sum(map(self._lacks, self._node.shared_catalog.tablespaces.values()))
 
     def _attach(self, oid: int, space: Store, came: bool = False) -> None:
@@ -216,7 +215,7 @@ class NodeTablespaces:
         return stores
 
     def _find_concerned(self, changes: Mapping[int, SchemaObject | None]) -> Collection[int]:
-        """Slots of the tablespaces in which a schema change has a part; a node alone needs none. Raises 57P03."""
+        """Slots of the tablespaces in which a schema change has a part; a single node needs none. Raises 57P03."""
         if self._node.replica is None:
             return ()
         places = places_of_changes(self._node.catalogs, changes)
@@ -227,13 +226,13 @@ class NodeTablespaces:
         return [self._spaces[oid].slot for oid in places if oid in self._spaces]
 
     def _lacks(self, oid: int) -> bool:
-        """Whether there is such a tablespace, and this node does not have it."""
+        """Whether such a tablespace exists and this node lacks it."""
         item = self._node.shared_catalog.get(oid)
         return isinstance(item, Tablespace) and bool(item.identity) and oid not in self._spaces
 
     def stood_on(self, transaction: Transaction) -> frozenset[bytes]:
-        """The tablespaces, by id, in which a transaction has locks, or has looked at what is not durable yet;
-        pg_default is HOME."""
+        """The tablespaces, by id, in which a transaction has locks or has read state that is not durable; pg_default is
+        HOME."""
         if self._stores is None:
             return frozenset((HOME,))
         spaces = self._stores.spaces
@@ -241,7 +240,7 @@ class NodeTablespaces:
         return frozenset(space.tablespace_id if slot else HOME for slot in slots if (space := spaces[slot]))
 
     def slots_of(self, transaction: Transaction) -> set[int]:
-        """The same, their slots."""
+        """The slots of the same tablespaces."""
         store = transaction.store
         slots = set(store.observed) if isinstance(store, ObservedStores) else {0}
         catalog = transaction.catalog or self._node.shared_catalog
@@ -290,7 +289,7 @@ class NodeTablespaces:
             self._storage.doubt(self._spaces[oid].tablespace_id)
 
     def on_abandoned(self, changes: Mapping[int, SchemaObject | None]) -> None:
-        """Schema changes that were not committed."""
+        """Schema changes were not committed."""
         self._node.changes.on_abandoned(changes)
         for oid in changes:
             made = self._made.pop(oid, None)
@@ -319,7 +318,7 @@ def _lies_in(item: SchemaObject, tablespace: int) -> bool:
 
 
 def _place_of(item: SchemaObject | None) -> int:
-    """The tablespace (OID) of what a lock is on."""
+    """The tablespace (OID) of a lock's object."""
     return item.oid if isinstance(item, Tablespace) else getattr(item, "tablespace", DEFAULT_TABLESPACE_OID)
 
 
@@ -332,6 +331,6 @@ def _observing(
     isolation: str,
     read_only: bool,
 ) -> Transaction:
-    """A transaction of a node that has several tablespaces."""
+    """A transaction of a node with several tablespaces."""
     assert isinstance(store, Stores)
     return Transaction(ObservedStores(store), row_space, table_space, process_id, start_time, isolation, read_only)

@@ -1,14 +1,14 @@
-"""The members of tables in place of them, in an analysed statement: what is left reads and changes plain tables only.
+"""Replaces tables by their members in an analysed statement, so that it reads and changes plain tables only.
 
     FROM p                    FROM (SELECT a, b FROM p1 UNION ALL SELECT a, b FROM p2) p
-    FROM p WHERE a = 1        FROM p1 p                           where only p1 can have such rows
+    FROM p WHERE a = 1        FROM p1 p                           if only p1 can have such rows
     UPDATE p SET ...          UPDATE p1 SET ..., UPDATE p2 SET ... as one statement (engine/statements/compound.py)
-    INSERT INTO p             stays: each row finds its way (engine/partitions/partition_writer.py)
+    INSERT INTO p             unchanged: each row is routed (engine/partitions/partition_writer.py)
 
-The columns of such a sub-query are at the positions of their numbers in the table, with NULLs at those of dropped ones,
-so nothing that refers to the table has to be changed. Conditions go down into the parts on either path.
+The columns of such a sub-query are at the positions of their numbers in the table, with NULLs for dropped ones, so
+references to the table do not change. Conditions are pushed down into the parts on either path.
 
-tableoid, where it is asked for, is a column after the last one.
+tableoid, if it is used, is a column after the last one.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ _Reading = TypeVar("_Reading", tree.Query, tree.Update, tree.Delete, tree.Merge)
 
 
 def concerns(analyzed: tree.Analyzed, catalog: Catalog) -> bool:
-    """Whether there is anything to put in place: cheap, and nearly always not."""
+    """Whether the statement has such tables. Cheap, because nearly all statements have none."""
     if analyzed.table_oids:
         return True
     children = catalog.children
@@ -51,8 +51,8 @@ def _is_part(catalog: Catalog, oid: int) -> bool:
 def expand(
     analyzed: tree.Analyzed, environment: Environment, chosen: Mapping[int, Sequence[Table]] | None = None
 ) -> tree.Analyzed:
-    """The statement over the members of its tables: those that its constants leave, or of entries of its own range
-    table those that were `chosen`."""
+    """The statement over the members of its tables: those that match its constants, or the `chosen` ones for entries of
+    its own range table."""
     expansion = _Expansion(environment, chosen or {})
     statement = expansion.statement(analyzed.statement)
     relations = dict.fromkeys((*analyzed.relations, *expansion.read))
@@ -61,7 +61,7 @@ def expand(
 
 
 def spread(statement: tree.Update | tree.Delete, environment: Environment) -> tuple[tree.Update | tree.Delete, ...]:
-    """An UPDATE or DELETE of a table with several members as one of each of them."""
+    """Splits an UPDATE or DELETE of a table with several members into one for each of them."""
     expansion = _Expansion(environment, {})
     whole = replace(statement, members=())
     moves = statement.table.partitioning is not None
@@ -106,7 +106,7 @@ class _Expansion:
         first: int,
         chosen: Mapping[int, Sequence[Table]],
     ) -> _Reading:
-        """With sub-queries in place of the tables that stand for others, from that range entry on."""
+        """Replaces tables with members by sub-queries, from that range entry on."""
         range_table = statement.range_table
         wanted = [
             relation
@@ -224,14 +224,14 @@ class _Expansion:
         return replace(statement, members=tuple(found))
 
     def _assigns_key(self, statement: tree.Update, member: Table, numbers: dict[int, int]) -> bool:
-        """Whether a row of a member may belong elsewhere after the UPDATE."""
+        """Whether a row of a member may belong to another member after the UPDATE."""
         keys = key_column_numbers(self.catalog, member)
         generated = table_rules(member, self.environment).generated
         assigned = [*(numbers[item.column] for item in statement.assignments), *(item.column for item in generated)]
         return keys is None or not keys.isdisjoint(assigned)
 
     def _within_bounds(self, statement: tree.Update | tree.Delete) -> tree.Update | tree.Delete:
-        """Without the check of a partition's bounds where no column is assigned that they are about."""
+        """The change without the check of a partition's bounds, if it assigns no column that they depend on."""
         if not isinstance(statement, tree.Update) or statement.table.bound is None:
             return statement
         keys = key_column_numbers(self.catalog, statement.table)
@@ -240,7 +240,7 @@ class _Expansion:
         return replace(statement, checks=tuple(item for item in statement.checks if item[0] != tree.PARTITION_CHECK))
 
     def onto(self, statement: tree.Update | tree.Delete, member: Table, moves: bool) -> tree.Update | tree.Delete:
-        """The statement over one of the tables whose rows are the target's."""
+        """The statement over one of the target's members."""
         table = statement.table
         numbers = column_numbers(table, member)
         entry = statement.range_table[0]
@@ -289,7 +289,7 @@ def _alike(table: Table, member: Table) -> bool:
 
 
 def _union(arms: list[tree.Query], columns: tuple[tree.RangeColumn, ...]) -> tree.Query:
-    """The arms one after the other; as a balanced tree, since there may be thousands."""
+    """The union of the arms, as a balanced tree because there may be thousands."""
     if len(arms) == 1:
         return arms[0]
     entries = tuple(tree.RangeSubquery(arm, f"*SELECT* {number}", columns) for number, arm in enumerate(arms, 1))
@@ -311,7 +311,7 @@ def _union(arms: list[tree.Query], columns: tuple[tree.RangeColumn, ...]) -> tre
 
 
 def _own_variables(node: object, relation: int) -> Iterator[tuple[tree.Var, int]]:
-    """The Vars of a range entry of this query or change, from inside sub-queries too, with the queries between."""
+    """The Vars of a range entry of this query or change, including those in sub-queries, with the queries between."""
     for item, depth in walk_with_depth(node):
         if isinstance(item, tree.Var) and item.relation == relation and item.levels_up == depth - 1:
             yield item, depth - 1
@@ -322,7 +322,7 @@ def _uses(node: object, relation: int, column: int) -> bool:
 
 
 def _replace(node: object, relation: int, change: Callable[[tree.Var], tree.Expr]) -> object:
-    """The query or change with what its own Vars of one range entry are to be."""
+    """The query or change with replacements for its own Vars of one range entry."""
 
     def each(item: object, depth: int) -> object:
         if isinstance(item, tree.Var) and item.relation == relation and item.levels_up == depth - 1:
@@ -333,7 +333,7 @@ def _replace(node: object, relation: int, change: Callable[[tree.Var], tree.Expr
 
 
 def _as_subquery(node: _Reading, relation: int, before: tree.RangeTable, after: tree.RangeSubquery) -> _Reading:
-    """With tableoid at its position, and the row as a whole without what is no column of the table."""
+    """Moves tableoid to its column, and makes whole rows from the table's columns only."""
     table = before.table
     assert isinstance(table, Table)
     plain = len(after.columns) == len(table.columns)
@@ -349,7 +349,7 @@ def _as_subquery(node: _Reading, relation: int, before: tree.RangeTable, after: 
 
 
 def _row(item: tree.Var, table: Table, numbers: dict[int, int]) -> tree.Expr:
-    """The row of a table as a value, from the columns under these numbers."""
+    """The row of a table as a value, from the columns with these numbers."""
     elements = tuple(
         replace(item, column=numbers[column.number], type=column.type, name=column.name) for column in table.columns
     )
@@ -357,8 +357,8 @@ def _row(item: tree.Var, table: Table, numbers: dict[int, int]) -> tree.Expr:
 
 
 def _renumber(node: object, table: Table, member: Table, numbers: dict[int, int], moves: bool = False) -> object:
-    """A change whose target is a member: columns by their numbers there. `moves`: only when a row is written it is
-    known which table it is in."""
+    """A change of a member as target, with the member's column numbers. `moves`: the table of the new row is known only
+    when it is written."""
     alike = _alike(table, member)
 
     def change(item: tree.Var) -> tree.Expr:
@@ -372,7 +372,7 @@ def _renumber(node: object, table: Table, member: Table, numbers: dict[int, int]
 
 
 def _join_conditions(items: Iterable[tree.FromItem]) -> Iterator[tree.Expr]:
-    """The conditions of inner joins that no outer join is around."""
+    """The conditions of inner joins that are not inside an outer join."""
     for item in items:
         if isinstance(item, tree.FromJoin) and item.kind in ("inner", "cross"):
             yield from conjuncts(item.condition)

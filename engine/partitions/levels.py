@@ -1,11 +1,11 @@
-"""One partitioned table: bounds in comparable form, the partition of a key, and those that conditions leave.
+"""One partitioned table: bounds in comparable form, the partition of a key, and the partitions for conditions.
 
-    list     key bytes -> partition; NULL and DEFAULT apart
-    range    lower ends in order, so the partition of a key is found by bisection; between two ranges DEFAULT takes it
-    hash     the row's hash modulo the largest modulus -> partition
+   list     key bytes -> partition; NULL and DEFAULT are separate
+   range    the lower ends in order, so bisection finds the partition of a key; keys outside of all ranges go to DEFAULT
+   hash     the row's hash modulo the largest modulus -> partition
 
-An end of a range is a tuple, one (rank, key bytes) a column, with ranks 0 MINVALUE, 1 a value, 2 MAXVALUE: tuples then
-compare as PostgreSQL compares bounds.
+An end of a range is a tuple with one (rank, key bytes) for each column. The ranks are 0 for MINVALUE, 1 for a value, 2
+for MAXVALUE, so tuples compare as PostgreSQL compares bounds.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _RANKS = {"-": 0, "v": 1, "+": 2}
 
 
 class Datums:
-    """Values of the columns of a partition key, from text and to key bytes."""
+    """Converts values of a partition key's columns, from text and to key bytes."""
 
     def __init__(self, partitioning: Partitioning) -> None:
         self.types = [column.type.oid for column in partitioning.columns]
@@ -48,7 +48,7 @@ class Datums:
         )
 
     def key(self, values: Key) -> End:
-        """A row's key as an end."""
+        """A row's key in the form of an end."""
         return tuple([(1, encode(value)) for encode, value in zip(self.encode, values, strict=True)])
 
     def find_listed(self, text: str | None) -> bytes | None:
@@ -56,7 +56,7 @@ class Datums:
 
 
 class Limits:
-    """What conditions say of one column of a key: the values that it may have (None: any), or bounds of them.
+    """The limits that conditions set for one column of a key: the possible values (None: any), or bounds.
 
     Bounds are (value, inclusive)."""
 
@@ -67,7 +67,7 @@ class Limits:
 
 
 class Level:
-    """The partitions of one table, as of one catalog."""
+    """The partitions of one table in one catalog."""
 
     def __init__(self, catalog: Catalog, table: Table) -> None:
         assert table.partitioning is not None
@@ -84,7 +84,7 @@ class Level:
 
     @cached_property
     def _ranges(self) -> tuple[list[End], list[End], list[Table]]:
-        """Lower ends in order, the upper ends and partitions that go with them."""
+        """The lower ends in order, with their upper ends and partitions."""
         found = sorted(
             (
                 (self.datums.end(_get_bound(item).lower), self.datums.end(_get_bound(item).upper), item)
@@ -106,7 +106,7 @@ class Level:
         return partition_hash(tuple(self.datums.types)), slots
 
     def find(self, key: Key) -> Table | None:
-        """The partition that takes a row with this key (internal form), None if none does."""
+        """The partition for a key (internal form), or None."""
         if self.strategy == "h":
             hash_key, slots = self._hash_members
             return slots[hash_key(tuple(key)) % len(slots)]
@@ -123,7 +123,7 @@ class Level:
     # ---- conditions -------------------------------------------------------------------------------------------------
 
     def matching(self, limits: Sequence[Limits]) -> list[Table]:
-        """The partitions that may hold rows within the limits, one for each column of the key."""
+        """The partitions that may have rows within the limits, which are one for each column of the key."""
         if any(item.values == [] for item in limits):
             return []
         if all(item.values is not None for item in limits) and not self._many(limits):
@@ -140,7 +140,7 @@ class Level:
         return size > 10_000
 
     def _possible(self, key: Key) -> bool:
-        """Whether the values fit the types of the columns: where one does not, no row has it."""
+        """Whether the values fit the types of the columns. If one does not fit, no row has it."""
         return all(map(fits, self.datums.types, key))
 
     def _in_order(self, found: Iterable[Table | None]) -> list[Table]:
@@ -148,8 +148,7 @@ class Level:
         return [item for item in self.partitions if item.oid in chosen]
 
     def _within(self, limits: Limits) -> list[Table]:
-        """By the first column alone: a partition is left out when no value of the column can be both in it and within
-        the limits."""
+        """Compares the first column only: a partition is left out if none of its values can be within the limits."""
         low, high = self._low(limits), self._high(limits)
         if low is None or high is None:
             return []
@@ -171,7 +170,7 @@ class Level:
         return found if self.default is None else [*found, self.default]
 
     def _low(self, limits: Limits) -> tuple[int, bytes] | None:
-        """The lowest value within the limits; None if there is none, or it could be NULL only."""
+        """The lowest value within the limits; None if there is none, or only NULL is possible."""
         ends = [] if limits.lower is None else [limits.lower[0]]
         if limits.values is not None:
             known = [item for item in limits.values if item is not None]
@@ -209,7 +208,7 @@ class Level:
 
 
 class _Cache:
-    """Replaced as a whole: long statements are planned in threads."""
+    """The cache of levels. It is replaced as a whole, because long statements are planned in threads."""
 
     def __init__(self) -> None:
         self.held: tuple[Catalog | None, dict[int, Level]] = None, {}
@@ -219,7 +218,7 @@ _cache = _Cache()
 
 
 def level_of(catalog: Catalog, table: Table) -> Level:
-    """The level of a partitioned table, made once a catalog."""
+    """The level of a partitioned table, computed once for each catalog."""
     known, levels = _cache.held
     if known is not catalog:
         levels = {}

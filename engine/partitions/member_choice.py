@@ -1,8 +1,8 @@
-"""Which members of a table may hold rows that meet the conditions of a statement.
+"""Chooses the members of a table that may have rows for the conditions of a statement.
 
-Conditions on the columns of a partition key are found as those on the columns of an index are
-(engine/execute/access.py), and their operands are evaluated where that can be done: constants when the statement is
-planned, parameters when it runs. What is not known confines nothing.
+Conditions on the columns of a partition key are found like those on the columns of an index (engine/execute/access.py).
+Their operands are evaluated as soon as possible: constants when the statement is planned, parameters when it runs. A
+condition with an unknown operand excludes nothing.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ Known = Callable[[tree.Expr], tuple[object] | None]
 
 
 def conditions_on(catalog: Catalog, table: Table, relation: int, conjuncts: Sequence[tree.Expr]) -> Conditions:
-    """The conditions on the table's columns whose operands refer to no column and to no sub-query."""
+    """The conditions on the table's columns whose operands contain no column and no sub-query."""
     finder = Finder(catalog, table, relation)
     finder.add([item for item in conjuncts if not _looks_outside(item)])
     return {table.column_by_number(number).name: found for number, found in finder.conditions.items()}
@@ -37,7 +37,7 @@ def _looks_outside(conjunct: tree.Expr) -> bool:
 
 
 def members(catalog: Catalog, table: Table, conditions: Conditions, known: Known) -> list[Table]:
-    """The tables whose own rows are the table's, less those that the conditions rule out."""
+    """The members of the table that the conditions do not exclude."""
     if table.partitioning is None:
         return [table] + [item for item in catalog.descendants(table.oid) if item.partitioning is None]
     level = level_of(catalog, table)
@@ -75,6 +75,6 @@ def _limits(conditions: Sequence[Condition], known: Known) -> Limits:
 
 
 def _confine(limits: Limits, values: list[object]) -> None:
-    """Of two lists of values the shorter one confines more."""
+    """Combines two limits. Of two lists of values the shorter one is used."""
     if limits.values is None or len(values) < len(limits.values):
         limits.values = values

@@ -1,11 +1,11 @@
-"""Rows on their way to a partition: INSERT into a partitioned table, and rows that an UPDATE moves.
+"""Writes rows to partitions: INSERT into a partitioned table, and rows that an UPDATE moves.
 
-    PartitionedWriter    a TableWriter whose rows are those of the named table: each goes to its partition, is put in
-                         the order of that table's columns, and is checked by its rules
-    Moving               of the writer of one partition: what an UPDATE of the partitioned table does with a row that no
-                         longer belongs there: it is deleted, and inserted anew (PostgreSQL 16 manual, 5.11)
+   PartitionedWriter    a TableWriter for rows of the named table. Each row is routed to its partition, put in the order
+                        of the partition's columns, and checked by its constraints
+   Moving               used by the writer of one partition. If a changed row no longer belongs there, it is deleted and
+                        inserted again (PostgreSQL 16 manual, 5.11)
 
-The bounds are looked at once a row, by the route; the partition's own constraint is not checked again.
+The route checks the bounds once for each row. The partition's own constraint is not checked again.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from engine.txn.locks import ROW_EXCLUSIVE
 
 
 class Leaf:
-    """A partition that has rows, as a target of rows of a table above it."""
+    """A partition with rows, as the target of rows of a table above it."""
 
     def __init__(self, root: TableWriter, table: Table, writer: TableWriter | None = None) -> None:
         catalog = root.catalog
@@ -69,8 +69,8 @@ class Leaf:
 
 
 def show_as(writer: TableWriter, named: TableWriter) -> None:
-    """Has errors show rows as those of the table that the statement named: in the order of its columns, and to those
-    who may read it."""
+    """Makes errors show rows in the form of the table that the statement named: in the order of its columns, to roles
+    that may read it."""
     change = reorder(writer.table, named.table)
     writer.row_shown = named.failing_row if change is None else lambda row: named.failing_row(change(row))
 
@@ -90,7 +90,7 @@ class PartitionedWriter(TableWriter):
         self._by_prefix: dict[bytes, Leaf] = {}
 
     def leaf_of(self, values: Row) -> Leaf:
-        """Where a row goes. Raises 23514."""
+        """The partition for a row. Raises 23514."""
         if self._outside is not None and (name := self._outside(values)) is not None:
             raise self.check_violation(name, values)
         table = self.router.leaf(values)
@@ -101,11 +101,11 @@ class PartitionedWriter(TableWriter):
         return found
 
     def leaf_at(self, key: bytes) -> Leaf:
-        """Whose row a key is, of those that rows have gone to."""
+        """The partition of a key, among the partitions that have got rows."""
         return self._by_prefix[key[:PREFIX_BYTES]]
 
     def decode_at(self, key: bytes, value: bytes) -> Row:
-        """A stored row, in the order of the partitioned table's columns."""
+        """Decodes a stored row into the order of the partitioned table's columns."""
         leaf = self.leaf_at(key)
         return leaf.root_row(leaf.writer.decode(value))
 
@@ -115,7 +115,7 @@ class PartitionedWriter(TableWriter):
     def write_new(
         self, transaction: Transaction, context: ExecContext, values: Row, checks: Checks | None = None
     ) -> bytes:
-        """Inserts a row; gives its key. Raises 23514, 23502, 23505, 23503, LockWait."""
+        """Inserts a row and returns its key. Raises 23514, 23502, 23505, 23503, LockWait."""
         leaf = self.leaf_of(values)
         transaction.lock_table(leaf.table.oid, ROW_EXCLUSIVE)
         row = leaf.row(values)
@@ -128,7 +128,7 @@ class PartitionedWriter(TableWriter):
     def updater(
         self, changed: Iterable[int]
     ) -> Callable[[Transaction, ExecContext, bytes, Row, Row, Checks | None], bytes]:
-        """For ON CONFLICT DO UPDATE: a row stays in its partition (0A000)."""
+        """The updater for ON CONFLICT DO UPDATE. A row must stay in its partition (0A000)."""
         columns = frozenset(changed)
 
         def write(
@@ -146,7 +146,7 @@ class PartitionedWriter(TableWriter):
 
 
 class PartitionedConflicts:
-    """ON CONFLICT on a partitioned table: its arbiter indexes stand for those of the partitions."""
+    """ON CONFLICT on a partitioned table: its arbiter indexes represent those of the partitions."""
 
     def __init__(self, writer: PartitionedWriter, indexes: Sequence[int]) -> None:
         self._writer = writer
@@ -154,7 +154,7 @@ class PartitionedConflicts:
         self._finders: dict[int, ConflictFinder] = {}
 
     def find(self, transaction: Transaction, values: Row) -> bytes | None:
-        """The key of the row in the way, None if the way is free. Raises what ConflictFinder and the route raise."""
+        """The key of the conflicting row, or None. Raises errors of ConflictFinder and of the route."""
         leaf = self._writer.leaf_of(values)
         transaction.lock_table(leaf.table.oid, ROW_EXCLUSIVE)
         row = leaf.row(values)
@@ -178,7 +178,7 @@ class PartitionedConflicts:
 
 
 class Moving:
-    """What the writer of a partition does with rows of an UPDATE that named `root`, a table above it."""
+    """Moves rows of a partition for an UPDATE that named `root`, a table above it."""
 
     def __init__(self, writer: TableWriter, root: Table) -> None:
         self._writer = writer
@@ -186,12 +186,12 @@ class Moving:
         self.leaf = Leaf(self._target, writer.table, writer)
 
     def table_oid(self, key: bytes) -> int:
-        """Of a row that has been written."""
+        """The tableoid of a row that has been written."""
         own = self._writer.table
         return own.oid if key.startswith(storage_prefix(own.storage_id)) else self._target.table_oid(key)
 
     def updater(self, changed: Iterable[int]) -> Callable[..., bytes]:
-        """Makes TableWriter.updater's function; rows are those of the partition."""
+        """Makes TableWriter.updater's function. Rows are those of the partition."""
         stay = self._writer.plain_updater(frozenset(changed))
         own, leaf, target, writer = self._writer.table.oid, self.leaf, self._target, self._writer
 
@@ -213,9 +213,9 @@ class Moving:
     def _follow(
         self, transaction: Transaction, context: ExecContext, old: Row, new: Row, checks: Checks | None
     ) -> None:
-        """What foreign keys make of a row that was taken out of the partition and is in another one now: for those that
-        refer to the named table, or to one above it, it has changed; for those of the partition it has gone. Raises
-        0A000 for those between."""
+        """Applies foreign keys to a row that has moved to another partition. For those that refer to the named table,
+        or to a table above it, the row has changed. For those that refer to the partition it was deleted. Raises 0A000
+        for those between."""
         own, root = self._writer.table, self._target.table
         below = {}
         for table in self._writer.catalog.partitioned_above(own):
@@ -247,7 +247,7 @@ class Moving:
 def writer_of(
     catalog: Catalog, statement: tree.Insert | tree.Update | tree.Delete, settings: FormatSettings
 ) -> TableWriter:
-    """The writer for a statement's target."""
+    """The writer for the target of a statement."""
     table = statement.table
     if isinstance(statement, tree.Insert) and table.partitioning is not None:
         return PartitionedWriter(catalog, table, settings)
@@ -257,7 +257,7 @@ def writer_of(
 
 
 def prepare_writer(writer: TableWriter, statement: tree.Statement) -> None:
-    """What an UPDATE that named another table than its target asks of the writer."""
+    """Prepares the writer for an UPDATE that named another table than its target."""
     if not isinstance(statement, tree.Update):
         return
     if statement.root is not None:

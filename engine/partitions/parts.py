@@ -1,7 +1,7 @@
-"""UPDATE and DELETE of tables with several members as statements of several parts (engine/sql/parts.py).
+"""UPDATE and DELETE of tables with several members, as statements of several parts (engine/sql/parts.py).
 
-Every member's part runs on the snapshot with which the statement began, so none meets rows that another one has moved
-to its table. What they return is one result, which the main part then reads.
+All parts use the snapshot of the statement, so none sees rows that another one has moved to its table. Their results
+are joined, and the main part reads them.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _MAIN_RESULT = FIRST_RESULT_OID + 0xFFFF
 
 
 def parts_of(root: tree.Statement, environment: Environment) -> Parts | None:
-    """The parts of a statement; None for one that is a single part."""
+    """The parts of a statement, or None if it has only one."""
     parts = take_apart(root)
     if parts is None:
         if not _has_members(root):

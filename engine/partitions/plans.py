@@ -1,10 +1,10 @@
-"""Row plans of statements whose parameters say in which partitions their rows are.
+"""Row plans of statements whose parameters decide which partitions have their rows.
 
     SELECT ... FROM p WHERE a = $1    $1 -> the partition -> the plan of the statement over that partition alone
 
-The operands of conditions on partition keys are evaluated first; for each set of partitions that they leave there is a
-plan, made when it is first needed. So a look-up by the key of a partitioned table is one of its partition's, and locks
-that table only. What takes many partitions is for the columnar path.
+The operands of conditions on partition keys are evaluated first. For each set of matching partitions there is a plan,
+which is made when it is first needed. So a look-up by the key of a partitioned table is a look-up in one partition, and
+locks that table only. Statements on many partitions use the columnar path.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ Evaluate = Callable[[ExecContext, Sequence[object]], object]
 
 
 class Choice:
-    """One partitioned table of a statement, and the conditions that say where its rows are."""
+    """A partitioned table of a statement, and its conditions on the partition key."""
 
     def __init__(self, relation: int, table: Table, conditions: Conditions, settings: FormatSettings) -> None:
         self.relation = relation
@@ -56,7 +56,8 @@ class Choice:
 def plan_by_parameters(
     analyzed: tree.Analyzed, environment: Environment, settings: FormatSettings
 ) -> PlansByPartition | None:
-    """The plan of a statement (not yet expanded) over partitioned tables; None where its parameters say nothing."""
+    """The plan of a statement over partitioned tables, which are not yet expanded. None if its parameters do not choose
+    partitions."""
     statement = analyzed.statement
     if isinstance(statement, tree.Query):
         items, changes = statement.from_items, False
@@ -96,7 +97,8 @@ def _has_parameters(conditions: Conditions) -> bool:
 
 
 class PlansByPartition:
-    """A RowPlan (engine/execute/context.py): one for each set of partitions that parameters have left so far."""
+    """A RowPlan (engine/execute/context.py) with one plan for each set of partitions that parameters have matched so
+    far."""
 
     repeats = False
     finds_rows = False  # a row that has moved to another partition is found there
@@ -124,7 +126,7 @@ class PlansByPartition:
 
     def explain(self) -> list[str]:
         """See RowPlan."""
-        return [f"{self.command.title()} on the partitions of {item.table.name} that its parameters leave"
+        return [f"{self.command.title()} on the partitions of {item.table.name} that match the parameters"
                 for item in self._choices]  # fmt: skip
 
     def rows(self, context: ExecContext, parameters: Sequence[object]) -> tuple[list[tuple[object, ...]], int]:
@@ -154,7 +156,7 @@ class PlansByPartition:
                 transaction.lock_table(oid, ROW_EXCLUSIVE if self.changes and not place else self._mode)
 
     def _plan(self, context: ExecContext, parameters: Sequence[object]) -> RowPlan:
-        """The plan for the partitions that these parameters leave, which are locked then. Raises RowPathFull."""
+        """The plan for the partitions that match these parameters. Locks them. Raises RowPathFull."""
         found = {choice.relation: choice.members(context, parameters) for choice in self._choices}
         chosen = tuple([tuple([item.oid for item in tables]) for tables in found.values()])
         if context.transaction is not None:

@@ -1,4 +1,4 @@
-"""The way of a row to its partition: which columns of the two tables are the same, which key decides, who takes it."""
+"""Routes a row to its partition: maps the columns of the two tables, computes the key, finds the partition."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ Reorder = Callable[[Row], Row]
 
 
 def reorder(source: Table, target: Table) -> Reorder | None:
-    """Makes a function from rows of one table to rows of another with columns of the same names; None where they are
-    alike."""
+    """Makes a function that converts rows of one table to rows of another with columns of the same names. None if they
+    are identical."""
     places = {column.name: place for place, column in enumerate(source.columns)}
     order = [places[column.name] for column in target.columns]
     if order == list(range(len(source.columns))):
@@ -27,13 +27,13 @@ def reorder(source: Table, target: Table) -> Reorder | None:
 
 
 def column_numbers(source: Table, target: Table) -> dict[int, int]:
-    """From the attnums of one table to those of the columns of the same names in another."""
+    """Maps the attnums of one table to those of the columns with the same names in another."""
     names = {column.name: column.number for column in target.columns}
     return {column.number: names[column.name] for column in source.columns if column.name in names}
 
 
 class Router:
-    """The way of a row down from one partitioned table."""
+    """Routes rows from one partitioned table down to partitions."""
 
     def __init__(self, catalog: Catalog, table: Table) -> None:
         assert table.partitioning is not None
@@ -44,7 +44,7 @@ class Router:
         self._below: dict[int, tuple[Reorder | None, Router]] = {}
 
     def leaf(self, row: Row) -> Table:
-        """The partition that takes a row of the table. Raises 23514."""
+        """The partition of a row. Raises 23514."""
         key = self.key(row)
         found = self._level.find(key)
         if found is None:
@@ -55,7 +55,7 @@ class Router:
         return router.leaf(row)
 
     def find(self, row: Row) -> Table | None:
-        """The partition that would take a row of the table; None if there is none."""
+        """The partition of a row, or None."""
         found = self._level.find(self.key(row))
         if found is None or found.partitioning is None:
             return found
@@ -63,7 +63,7 @@ class Router:
         return router.find(row)
 
     def _under(self, table: Table, row: Row) -> tuple[Router, Row]:
-        """The router of a partitioned partition, and the row as one of that."""
+        """The router of a partition that is partitioned itself, and the row in that one's form."""
         below = self._below.get(table.oid)
         if below is None:
             below = self._below[table.oid] = reorder(self.table, table), Router(self._catalog, table)
@@ -84,14 +84,14 @@ class Router:
 
 
 def key_getter(catalog: Catalog, table: Table) -> Callable[[Row], tuple[object, ...]]:
-    """Makes a function from a row to its partition key."""
+    """Makes a function that computes the partition key of a row."""
     assert table.partitioning is not None
     columns = tuple(IndexColumn(item.number, item.expression, type=item.type) for item in table.partitioning.columns)
     return value_getter(catalog, table, Index(0, table.schema, "", table.oid, columns, 0))
 
 
 def key_shown(table: Table, key: Sequence[object]) -> str:
-    """'(a, b) = (1, x)' in messages."""
+    """A key as messages show it: '(a, b) = (1, x)'."""
     assert table.partitioning is not None
     names, texts = [], []
     for column, value in zip(table.partitioning.columns, key, strict=True):
@@ -101,8 +101,8 @@ def key_shown(table: Table, key: Sequence[object]) -> str:
 
 
 def key_column_numbers(catalog: Catalog, table: Table) -> frozenset[int] | None:
-    """The columns (attnums) of a partition that decide where its rows belong, by all tables above it; None where an
-    expression does, which may be any."""
+    """The columns (attnums) of a partition that decide the partition of its rows, in all tables above it. None if a key
+    has an expression, which may use any column."""
     names: set[str] = set()
     for above in catalog.partitioned_above(table):
         assert above.partitioning is not None

@@ -1,11 +1,11 @@
-"""The past: a database as it was at an LSN.
+"""The past: a database at an earlier LSN.
 
-    manager.py    which past can be read, by LSN and by time
-    nodes.py      what a session stands on that reads the past
-    far.py        moments that memory does not keep any more: directories made of a checkpoint and the changelog
-    replay.py     changelog entries behind a checkpoint, applied to a directory
+    manager.py    decides which past can be read, by LSN and by time
+    nodes.py      the node object of a session that reads the past
+    far.py        moments that memory no longer has: directories that are filled from a checkpoint and the changelog
+    replay.py     applies changelog entries after a checkpoint to a directory
 
-What memory keeps: `keep_from` in engine/storage/tablespace.py. A moment of several tablespaces: `whole` in
-engine/storage/joints.py, `KeptJoints` in engine/storage/stores.py. AS OF and SET as_of: engine/statements/as_of.py. The
-past that a node alone keeps: shoal/history.py, and the holds of replication/local.py.
+Memory keeps the recent past: `keep_from` in engine/storage/tablespace.py. For moments of several tablespaces see
+`whole` in engine/storage/joints.py, and `KeptJoints` in engine/storage/stores.py. AS OF and SET as_of:
+engine/statements/as_of.py. The past of a single node: shoal/history.py, and the holds of replication/local.py.
 """

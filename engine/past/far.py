@@ -1,10 +1,11 @@
-"""Moments behind what memory keeps: directories that are filled with the state at an LSN, and nodes over them.
+"""Moments that memory no longer has: directories that are filled with the state at an LSN, and nodes over them.
 
-    PAST/<lsn>-<n>/         pg_default's directory: a checkpoint, and the log behind it (engine/past/replay.py)
+    PAST/<lsn>-<n>/         pg_default's directory: a checkpoint, and the log after it (engine/past/replay.py)
     PAST/<lsn>-<n>/<ts>/    another tablespace's, by id, at its LSN of the same moment
 
-One is made when it is first asked for, and shared by whoever reads the same moment. LIMIT of them stay, the longest
-unused goes first; those in use stay in any case. Each has a worker of its own once a query needs columns.
+A directory is made at the first request, and shared by all readers of the same moment. LIMIT of them are kept, and the
+least recently used one is removed. Those in use are always kept. Each has a worker of its own once a query needs
+columns.
 """
 
 from __future__ import annotations
@@ -43,38 +44,38 @@ have been set back meanwhile."""
 
 
 class Source(Protocol):
-    """Where the past of a tablespace is kept."""
+    """The place where the past of a tablespace is kept."""
 
     @property
     def files(self) -> CheckpointFiles:
-        """The checkpoints'."""
+        """The files of checkpoints."""
 
     @property
     def root(self) -> str:
-        """Their root among them."""
+        """Their root directory."""
 
     async def checkpoints(self) -> Sequence[Manifest]:
-        """Those from which every later LSN can be reached, in order."""
+        """The checkpoints from which every later LSN can be read, oldest first."""
 
     async def oldest_entry(self) -> int | None:
-        """The first LSN of the log from which on all of it can be read; None if there is no entry yet."""
+        """The first LSN of the kept log; None if it has no entry yet."""
 
     def hold(self, holder: str, after: int | None) -> None:
-        """Keeps the log above an LSN until the same holder says None."""
+        """Keeps the log above an LSN until the same holder passes None."""
 
     def entries(self, after: int, upto: int) -> AsyncIterator[PastEntry]:
-        """The entries above `after` up to one that is durable, verified. Raises XX001."""
+        """The verified entries above `after`, up to a durable one. Raises XX001."""
 
     async def fetch_bulk(self, name: str, path: str) -> None:
         """The bulk segment of an entry as a file. Raises XX001."""
 
     async def lsn_at(self, time: int) -> int | None:
-        """The last LSN before the first commit that was later than a time; None if that is not kept."""
+        """The last LSN before the first commit later than a time; None if that is not kept."""
 
 
 @dataclass(frozen=True, slots=True)
 class Gone:
-    """A tablespace that was dropped and whose past is kept."""
+    """A dropped tablespace whose past is kept."""
 
     tablespace: bytes
     lsn: int  # of pg_default, where it was gone
@@ -92,7 +93,7 @@ class _Kept:
 
 @dataclass(slots=True)
 class _Made:
-    """A directory, open. `spaces`: pg_default first."""
+    """An open directory. `spaces`: pg_default first."""
 
     path: str
     store: AnyStore
@@ -103,8 +104,8 @@ class _Made:
 
 
 class FarPast:
-    """engine.past.manager.History over the sources of tablespaces, by id; `gone` tells of those that were dropped.
-    `directory` is emptied."""
+    """An engine.past.manager.History over the sources of tablespaces, by id. `gone` returns the dropped ones. Existing
+    files in `directory` are removed."""
 
     def __init__(
         self,
@@ -125,11 +126,11 @@ class FarPast:
 
     @property
     def _source(self) -> Source:
-        """pg_default's."""
+        """The source of pg_default."""
         return self._source_of(self._present.store.of(0).tablespace_id)
 
     def node_ready(self, at: Lsn) -> PastNode | None:
-        """The node at a moment, if it is made."""
+        """The node at a moment, if its directory exists."""
         made = self._made.pop(at, None)
         if made is None:
             return None
@@ -142,7 +143,7 @@ class FarPast:
         return node
 
     async def node_at(self, at: Lsn) -> PastNode | None:
-        """The node at a moment; None for one that is too old. Raises XX001, 58030."""
+        """The node at a moment, or None if the moment is too old. Raises XX001, 58030."""
         if at not in self._made:
             parts = await self._parts(at)
             if parts is None:
@@ -152,7 +153,7 @@ class FarPast:
         return self.node_ready(at)
 
     async def _parts(self, at: Lsn) -> list[_Part] | None:
-        """What a moment is made of, pg_default first; None if that is no longer kept."""
+        """The parts of a moment, pg_default first; None if it is no longer kept."""
         found = []
         for kept in self._get_kept(lsn_in(0, at)):
             lsn = lsn_in(kept.slot, at)
@@ -166,7 +167,7 @@ class FarPast:
         return found
 
     def _get_kept(self, first: int) -> list[_Kept]:
-        """The tablespaces that there may have been at an LSN of pg_default, which is the first of them."""
+        """The tablespaces that may have existed at an LSN of pg_default, which comes first."""
         store = self._present.store
         if not isinstance(store, Stores):
             return [_Kept(store.tablespace_id, 0, store.durable_lsn)]
@@ -175,11 +176,11 @@ class FarPast:
         return [*found, *(_Kept(item.tablespace, store.gone[item.tablespace], item.last) for item in there)]
 
     def had_others(self, lsn: int) -> bool:
-        """Whether a tablespace that there may have been at an LSN of pg_default has been dropped since."""
+        """Whether a tablespace that may have existed at an LSN of pg_default has been dropped since."""
         return any(item.lsn > lsn for item in self._gone())
 
     async def _once(self, at: Lsn, make: Callable[[], Awaitable[_Made]]) -> None:
-        """Makes it, or waits for whoever does."""
+        """Makes the directory, or waits until another reader has made it."""
         waiting = self._making.get(at)
         if waiting is not None:
             await asyncio.wait([waiting])
@@ -238,7 +239,7 @@ class FarPast:
         self._forget()
 
     def _forget(self) -> None:
-        """Closes those that are too many."""
+        """Closes the surplus directories."""
         for at, made in list(self._made.items()):
             if len(self._made) <= LIMIT:
                 return
@@ -249,14 +250,14 @@ class FarPast:
                 task.add_done_callback(self._closing.discard)
 
     async def close(self) -> None:
-        """Lets go of everything."""
+        """Closes everything."""
         made, self._made = list(self._made.values()), {}
         await asyncio.gather(*map(_close, made), *self._closing)
 
     # ---- LSNs and times ---------------------------------------------------------------------------------------------
 
     async def lsn_at(self, time: int) -> int | None:
-        """The last LSN before the first commit that was later than a time; None for one that is too old."""
+        """The last LSN before the first commit later than a time; None if the time is too old."""
         found = await self._source.lsn_at(time)
         if found is None:  # before the log begins there may be what it goes on from
             oldest = (await self._source.oldest_entry()) or 0
@@ -266,7 +267,7 @@ class FarPast:
         return found
 
     async def whole(self, lsn: int, time: int) -> Moment | None:
-        """See engine.past.manager.History."""
+        """An engine.past.manager.History.whole."""
         store = self._present.store
         assert isinstance(store, Stores)
         first, *others = self._get_kept(lsn)
@@ -285,8 +286,7 @@ class FarPast:
         return Moment(tuple(slots.get(slot, LSN_MASK) for slot in range(len(store.spaces))))
 
     async def _lsn_in(self, tablespace: bytes, time: int) -> int | None:
-        """The last LSN of a tablespace before the first commit that was later than a time; None for one that is too
-        old."""
+        """The last LSN of a tablespace before the first commit later than a time; None if the time is too old."""
         source = self._source_of(tablespace)
         found = await source.lsn_at(time)
         if found is None:
@@ -297,7 +297,7 @@ class FarPast:
         return found
 
     async def _joints_around(self, kept: _Kept, time: int) -> AsyncIterator[tuple[tuple[bytes, int], ...]]:
-        """The parts of the transactions over several tablespaces that were committed in a tablespace about a time."""
+        """The parts of the transactions over several tablespaces that were committed in a tablespace around a time."""
         source = self._source_of(kept.tablespace)
         oldest = await source.oldest_entry()
         if oldest is None:
@@ -310,7 +310,7 @@ class FarPast:
                 return
 
     async def time_of(self, lsn: int) -> int | None:
-        """The commit time of an LSN; None for one that is too old."""
+        """The commit time of an LSN; None if it is too old."""
         for manifest in await self._source.checkpoints():
             if manifest.lsn == lsn and manifest.commit_time:
                 return manifest.commit_time
@@ -331,7 +331,7 @@ class FarPast:
 
 @dataclass(frozen=True, slots=True)
 class _Part:
-    """A tablespace of a moment: where it is kept, its LSN, and the checkpoint below; None: from the first entry on."""
+    """A tablespace of a moment: its source, its LSN, and an earlier checkpoint. None: from the first entry."""
 
     source: Source
     tablespace: bytes
@@ -350,7 +350,7 @@ class _Part:
 
 
 def join_spaces(spaces: Sequence[Tablespace]) -> Stores:
-    """Tablespaces that stand still, pg_default first, as the store of a node."""
+    """Joins tablespaces without writers, pg_default first, to the store of a node."""
     stores = Stores(spaces[0])
     for space in spaces[1:]:
         stores.add(space)
@@ -358,8 +358,8 @@ def join_spaces(spaces: Sequence[Tablespace]) -> Stores:
 
 
 def route(node: PastNode, spaces: Mapping[bytes, Tablespace]) -> None:
-    """Tells the store of a node that has read its catalogs where its tables lie; `spaces` by id. Raises 72000 for those
-    of a tablespace that has been dropped since."""
+    """Sets the tablespaces of the tables in a node's store, after its catalogs were read; `spaces` by id. Raises 72000
+    for tables in a tablespace that has been dropped since."""
     catalog, stores = node.shared_catalog, node.store
     if not isinstance(stores, Stores):
         return
@@ -368,7 +368,7 @@ def route(node: PastNode, spaces: Mapping[bytes, Tablespace]) -> None:
             place = catalog.get(item.tablespace)
             space = spaces.get(bytes.fromhex(place.identity)) if isinstance(place, Place) else None
             if space is None:
-                raise SqlError("72000", f'"{item.name}" lay in a tablespace that is gone since LSN {node.lsn}')
+                raise SqlError("72000", f'"{item.name}" was in a tablespace that has been dropped since LSN {node.lsn}')
             stores.route(item.storage_id, space)
 
 

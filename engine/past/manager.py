@@ -1,9 +1,10 @@
-"""Which past can be read: the recent one in memory, and what history keeps behind it.
+"""Decides which past can be read: the recent past in memory, and older moments from history.
 
-Every TICK the LSN of the moment is noted, and the tablespace keeps what readers saw at the oldest note that is not
-older than the window (engine/storage/tablespace.py, `keep_from`). So of the window every LSN can be read at once. Of
-several tablespaces a moment is one LSN in each.
-Behind it, and across changes of the schema, `history` makes a directory of what is asked for (engine/past/far.py).
+Every TICK the LSN of the moment is noted. The tablespace keeps the versions that were visible at the oldest note within
+the window (engine/storage/tablespace.py, `keep_from`). So every LSN of the window can be read at once. With several
+tablespaces, a moment is one LSN in each.
+
+For older moments, and across schema changes, `history` makes a directory with the requested state (engine/past/far.py).
 """
 
 from __future__ import annotations
@@ -32,46 +33,46 @@ TIMES_FOUND = 100
 
 
 class History(Protocol):
-    """What is kept of the past beyond memory."""
+    """The past that is kept beyond memory."""
 
     async def node_at(self, at: Lsn) -> PastNode | None:
-        """The node at a moment; None for one that is too old. Raises XX001, 58030."""
+        """The node at a moment; None if it is too old."""
 
     async def lsn_at(self, time: int) -> int | None:
-        """The last LSN before the first commit that was later than a time (microseconds since 2000-01-01 UTC); None
-        for one that is too old."""
+        """The last LSN before the first commit later than a time (microseconds since 2000-01-01 UTC); None if it is too
+        old."""
 
     async def time_of(self, lsn: int) -> int | None:
-        """The commit time of an LSN; None for one that is too old."""
+        """The commit time of an LSN; None if it is too old."""
 
     async def whole(self, lsn: int, time: int) -> Lsn | None:
-        """The moment at which pg_default is at an LSN, and all other tablespaces have what was committed up to its
-        time, and no transaction over several is in half of them; None for one that is too old."""
+        """The moment with pg_default at an LSN, and all other tablespaces at the commits up to its time. No transaction
+        over several tablespaces is visible in part. None if it is too old."""
 
     def node_ready(self, at: Lsn) -> PastNode | None:
-        """The node at a moment, if it needs no waiting."""
+        """The node at a moment, if it is available without waiting."""
 
     def had_others(self, lsn: int) -> bool:
-        """Whether a tablespace that there may have been at an LSN of pg_default has been dropped since, and is kept."""
+        """Whether a tablespace that may have existed at an LSN of pg_default has been dropped since, and is kept."""
 
     async def oldest(self) -> tuple[int, int] | None:
         """The oldest LSN that can be read, and its commit time (0: not known)."""
 
     async def close(self) -> None:
-        """Lets go of everything."""
+        """Closes everything."""
 
 
 def past_of(node: Node) -> Past | None:
-    """What can be read of a node's past; None: nothing."""
+    """The past of a node, or None if it keeps none."""
     return cast("Past | None", node.past)
 
 
 class Past:
-    """Of a node. `window` in seconds; 0 keeps nothing in memory beyond what readers hold.
+    """The past of a node. `window` in seconds; with 0, memory keeps only the versions that readers need.
 
-    What is asked for is an LSN of pg_default, or a time. What is read is a moment: where there are other tablespaces,
-    each of them as of the commit time of that LSN, or of the time, moved so that no transaction over several is seen in
-    half (engine/storage/joints.py, `whole`).
+    A request is an LSN of pg_default, or a time. It is answered with a moment. Other tablespaces are read at the commit
+    time of that LSN, or at the time, adjusted so that no transaction over several tablespaces is visible in part
+    (engine/storage/joints.py, `whole`).
     """
 
     def __init__(self, node: Node, window: float = WINDOW, history: History | None = None) -> None:
@@ -85,13 +86,13 @@ class Past:
         self.look_at_spaces()
 
     def start(self) -> None:
-        """From now on the recent past is kept. In the node's event loop."""
+        """Starts to keep the recent past. Runs in the node's event loop."""
         if isinstance(self._node.store, Stores):
             self.several(self._node.store)
         self._tick()
 
     def several(self, stores: Stores) -> None:
-        """The node has several tablespaces from here on."""
+        """Called when the node gets several tablespaces."""
         if self._window > 0 and stores.noted is None:
             stores.noted = KeptJoints()
 
@@ -127,7 +128,7 @@ class Past:
         return store.open_spaces() if isinstance(store, Stores) else [store]
 
     def look_at_spaces(self) -> None:
-        """There may be a tablespace that was not there before: what happens in it from now on is kept."""
+        """Called when a tablespace may be new. Its past is kept from now on."""
         for space in self._spaces():
             if space not in self._since:
                 self._since[space] = self._node.clock(), space.durable_lsn
@@ -138,7 +139,7 @@ class Past:
 
     async def lsn_at(self, time: int) -> int:
         """The LSN of pg_default at a time, in microseconds since 2000-01-01 UTC. Raises 22023 for the future, 72000 for
-        what is not kept."""
+        a time that is not kept."""
         found = self.lsn_known(time)
         if found is None and self._history is not None:
             found = await _ask(self._history.lsn_at(time))
@@ -147,13 +148,13 @@ class Past:
         return found
 
     def lsn_known(self, time: int) -> int | None:
-        """The same, without waiting; None where that needs a look at history."""
+        """The LSN at a time without waiting; None if it must be read from history."""
         if time > self._node.clock():
             raise SqlError("22023", "the future cannot be read", hint="The time is later than now.")
         return self._lsn_in(self._node.store.of(0), time) or None
 
     def _lsn_in(self, space: Tablespace, time: int) -> int | None:
-        """The last LSN of a tablespace before the first commit that was later than a time, if memory knows it."""
+        """The last LSN of a tablespace before the first commit later than a time, if memory has it."""
         found = space.lsn_at(time)
         if found is None and space.slot and space.first_timed_lsn == 1:
             return 0  # it is younger
@@ -180,7 +181,7 @@ class Past:
     # ---- moments ------------------------------------------------------------------------------------------------
 
     async def at(self, lsn: int | None, time: int | None) -> Lsn:
-        """The moment of an LSN of pg_default, or of a time: one is given. Raises 22023, 72000, 0A000."""
+        """The moment of an LSN of pg_default, or of a time (one of them is given). Raises 22023, 72000, 0A000."""
         known = self.at_known(lsn, time)
         if known is not None:
             return known
@@ -202,7 +203,7 @@ class Past:
         return found
 
     def at_known(self, lsn: int | None, time: int | None) -> Lsn | None:
-        """The same without waiting; None where that needs a look at history. Raises 22023."""
+        """The moment without waiting; None if it must be read from history. Raises 22023."""
         store = self._node.store
         first = lsn
         if first is None:
@@ -218,7 +219,7 @@ class Past:
         return self._found.get((lsn, time)) if found is None else found
 
     def _known_moment(self, stores: Stores, first: int, time: int) -> Moment | None:
-        """The moment that has pg_default at an LSN and the others at its time, if memory knows it."""
+        """The moment with pg_default at an LSN and the others at its time, if memory has it."""
         lsns = [first]
         for space in stores.spaces[1:]:
             found = LSN_MASK if space is None else self._lsn_in(space, time)
@@ -234,12 +235,12 @@ class Past:
     # ---- nodes --------------------------------------------------------------------------------------------------
 
     def node_ready(self, at: Lsn) -> PastNode | None:
-        """As `node_at`, if that needs no waiting."""
+        """The node at a moment, if it is available without waiting."""
         found = self._recent(at)
         return found if found is not None or self._history is None else self._history.node_ready(at)
 
     def store_ready(self, at: Lsn) -> PastStore | PastStores | None:
-        """What memory keeps as of a moment, if it was under the schema of now; to be closed."""
+        """The store of a moment in memory, if it has the present schema. The caller closes it."""
         if not self._node.commits.schema_version <= lsn_in(0, at) <= self._node.store.of(0).durable_lsn:
             return None
         try:
@@ -248,12 +249,12 @@ class Past:
             return None
 
     def show(self, node: PastNode, at: Lsn) -> bool:
-        """Makes a closed node of the recent past one at another moment, if it can be."""
+        """Reuses a closed node of the recent past for another moment, if possible."""
         self._check_reached(self._node.store.of(0), lsn_in(0, at))
         return node.show(self._node, at)
 
     async def node_at(self, at: Lsn) -> PastNode:
-        """The node at a moment, to be closed. Raises 22023 for one that there is not yet, 72000 for one that is not
+        """The node at a moment, which the caller closes. Raises 22023 for a future moment, 72000 for one that is not
         kept."""
         found = self._recent(at)
         if found is None and self._history is not None:
@@ -263,7 +264,7 @@ class Past:
         return found
 
     def _recent(self, at: Lsn) -> PastNode | None:
-        """The node at a moment of which memory still has everything. Raises 22023."""
+        """The node at a moment that is completely in memory. Raises 22023."""
         self._check_reached(self._node.store.of(0), lsn_in(0, at))
         try:
             return recent(self._node, at, whole=self._history is not None)
@@ -273,7 +274,7 @@ class Past:
             return None
 
     async def _too_old(self, message: str) -> SqlError:
-        """72000, with the oldest that can be read."""
+        """72000, with the oldest moment that can be read."""
         space = self._node.store.of(0)
         lsn = space.readable_from
         oldest = (lsn, space.time_of(lsn) or 0)
@@ -288,7 +289,7 @@ class Past:
 
 
 async def _ask(answer: Awaitable[T]) -> T:
-    """What history says. Raises 58030 for what keeps it from that: a store that does not answer."""
+    """Calls history. Raises 58030 for errors such as a store that does not answer."""
     try:
         return await answer
     except SqlError:

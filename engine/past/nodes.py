@@ -1,14 +1,15 @@
-"""The node as it was at an LSN: what a session stands on that reads the past.
+"""The node object of a session that reads the past.
 
-    session.node    Node        PastNode over the tablespace's own versions: the recent past, kept in memory
-                                PastNode over a directory of its own (engine/past/far.py): as far back as history goes
+    session.node    Node        the present
+                    PastNode    over the tablespace's own versions: the recent past, kept in memory
+                    PastNode    over a directory of its own (engine/past/far.py): as far back as history goes
 
-Nothing else in a session knows of it: the row path reads `node.store.current`, its transactions take snapshots of it,
-the worker gets them as overlays as it gets those of old REPEATABLE READ transactions. What is written there is refused
-by every part that could.
+The other parts of a session work unchanged. The row path reads `node.store.current`, and its transactions take
+snapshots of it. The worker gets the differences as overlays, as for old REPEATABLE READ transactions. All parts refuse
+writes.
 
-The recent past has the schema of its LSN. The worker, whose tables are those of now, reads those of them that have not
-lost anything since.
+The recent past has the schema of its LSN. The worker has the present tables, and reads those that have lost no rows or
+columns since.
 """
 
 from __future__ import annotations
@@ -35,11 +36,11 @@ if TYPE_CHECKING:
 
 
 def read_only() -> SqlError:
-    return SqlError("25006", "the past cannot be changed", hint="RESET as_of, then change what is there now.")
+    return SqlError("25006", "the past cannot be changed", hint="RESET as_of before you change data.")
 
 
 class PastStore:
-    """The part of a Tablespace that reading needs, at one LSN. `close` lets go of it."""
+    """The part of a Tablespace that reading needs, at one LSN. The caller calls `close`."""
 
     slot = 0
 
@@ -66,15 +67,15 @@ class PastStore:
         return self.current.scan(low, high, reverse)
 
     def sizes_of(self, storage_ids: Iterable[int]) -> dict[int, int]:
-        """As they are now."""
+        """The present sizes."""
         return self._space.sizes_of(storage_ids)
 
     def rows_of(self, storage_ids: Iterable[int]) -> dict[int, int]:
-        """As they are now."""
+        """The present numbers of rows."""
         return self._space.rows_of(storage_ids)
 
     def on_durable(self, callback: Callable[[int], None]) -> None:
-        """Nothing becomes durable in the past."""
+        """Does nothing, because nothing becomes durable in the past."""
 
     def sequence(self, *_: object) -> int:
         """Raises 25006."""
@@ -89,7 +90,7 @@ class PastStore:
 
 
 class PastStores:
-    """PastStore of several tablespaces, at one moment."""
+    """A PastStore of several tablespaces, at one moment."""
 
     def __init__(self, stores: Stores, at: Moment) -> None:
         """Raises 72000."""
@@ -128,7 +129,7 @@ class PastStores:
         return self.current.scan(low, high, reverse)
 
     def on_durable(self, callback: Callable[[int], None]) -> None:
-        """Nothing becomes durable in the past."""
+        """Does nothing, because nothing becomes durable in the past."""
 
     def sequence(self, *_: object) -> int:
         """Raises 25006."""
@@ -141,7 +142,7 @@ class PastStores:
 
 
 def store_at(store: AnyStore, at: Lsn) -> PastStore | PastStores:
-    """What memory keeps, as of an LSN or, of several tablespaces, of a moment. Raises 72000."""
+    """The store in memory at an LSN or, with several tablespaces, at a moment. Raises 72000."""
     if isinstance(store, Stores):
         assert isinstance(at, Moment)
         return PastStores(store, at)
@@ -150,7 +151,7 @@ def store_at(store: AnyStore, at: Lsn) -> PastStore | PastStores:
 
 
 class _PastCommits(CommitQueue):
-    """Of a node on which nothing is committed: nobody waits."""
+    """The commits of a node without writes: no caller waits."""
 
     def late(self, met: Lsn) -> int:
         return 0
@@ -160,7 +161,7 @@ class _PastCommits(CommitQueue):
 
 
 class _PastColumns:
-    """The worker for a node of the recent past: for tables that are still what they were then."""
+    """The worker for a node of the recent past. It serves tables that have not been changed incompatibly since."""
 
     def __init__(self, columnar: WorkerClient, present: Node, lsn: int) -> None:
         self._columnar = columnar
@@ -176,7 +177,7 @@ class _PastColumns:
         return await self._columnar.batches(query, parameters, reader, *arguments, **named)
 
     def _check(self, query: ColumnarQuery, reader: Any) -> None:
-        """Raises 72000 for a table whose columns the worker no longer has, XX000 for a reader of now."""
+        """Raises 72000 for a table whose columns the worker no longer has, XX000 for a reader of the present."""
         if isinstance(reader, Transaction) and reader.isolation == READ_COMMITTED:
             raise SqlError("XX000", "a transaction that reads the past has no snapshot of it")
         if self._present.commits.schema_version <= self.lsn:
@@ -185,7 +186,7 @@ class _PastColumns:
             self._check_table(table)
 
     def check_all(self, node: PastNode) -> None:
-        """The same, for every table that the node has."""
+        """Checks every table of the node."""
         for item in node.shared_catalog.objects.values():
             if isinstance(item, Table):
                 self._check_table(item)
@@ -196,7 +197,7 @@ class _PastColumns:
             raise SqlError(
                 "72000",
                 f'table "{table.name}" is another one since LSN {self.lsn}, and this query needs its columns',
-                hint="A node alone with history_retention keeps what it takes to read it all the same.",
+                hint="A single node with history_retention can read it.",
             )
 
     def __getattr__(self, name: str) -> Any:
@@ -204,7 +205,7 @@ class _PastColumns:
 
 
 def _has_columns(now: Table, then: Table) -> bool:
-    """Whether a table has still everything that it had, under the same keys."""
+    """Whether a table still has all of its former columns, under the same keys."""
     held = {column.number: column.type for column in now.columns}
     return (
         now.storage_id == then.storage_id
@@ -222,14 +223,14 @@ def _begin_read_only(
     isolation: str,
     read_only_: bool,
 ) -> Transaction:
-    """Every transaction of the past reads one moment, and writes nothing."""
+    """A transaction of the past reads one moment and writes nothing."""
     if isinstance(store, Stores):
         store = ObservedStores(store)
     return Transaction(store, row_space, table_space, process_id, start_time, REPEATABLE_READ, True)
 
 
 class PastNode(Node):
-    """`release` is called by `close`, once."""
+    """The node of a past moment. `close` calls `release` once."""
 
     def __init__(
         self, store: Any, columnar: Any, present: Node, at: Lsn, release: Callable[[], None] | None = None
@@ -251,8 +252,8 @@ class PastNode(Node):
         """Of pg_default."""
 
     def show(self, present: Node, at: Lsn) -> bool:
-        """Becomes the node at another moment, after `close`; False if that is not kept, or has another schema than now.
-        Only for one that `recent` has made, and that had the schema of its now."""
+        """Moves the closed node to another moment. False if that is not kept, or has another schema than the present.
+        Only for a node that `recent` has made with the present schema."""
         if self.catalogs is not present.catalogs or lsn_in(0, at) < present.commits.schema_version:
             return False
         try:
@@ -265,18 +266,18 @@ class PastNode(Node):
         return True
 
     def read_catalogs(self) -> None:
-        """The catalog is the one of the LSN."""
+        """Loads the catalog of the LSN."""
         self._load({item.oid: item for item in self._stored_objects()})
 
     def close(self) -> None:
-        """The session reads it no more; closing twice is the same as once."""
+        """Called when the session no longer reads the node. A second call does nothing."""
         release, self._release = self._release, None
         if release is not None:
             release()
 
 
 def recent(present: Node, at: Lsn, whole: bool = False) -> PastNode:
-    """The node at a moment that is kept in memory. Raises 72000 for one that is not; `whole`: or has tables whose
+    """The node at a moment in memory. Raises 72000 if it is not kept, and with `whole` also if it has tables whose
     columns the worker no longer has."""
     store = store_at(present.store, at)
     lsn = lsn_in(0, at)
@@ -299,11 +300,12 @@ def recent(present: Node, at: Lsn, whole: bool = False) -> PastNode:
 
 
 def _check_places(store: AnyStore, node: PastNode) -> None:
-    """Raises 72000 for tables in a tablespace that is not here any more."""
+    """Raises 72000 for tables in a tablespace that no longer exists."""
     if not isinstance(store, Stores):
         return
     for item in node.shared_catalog.objects.values():
         if isinstance(item, Table) and item.tablespace != DEFAULT_TABLESPACE_OID:
             slot = store.slots.get(storage_prefix(item.storage_id), 0)
             if not slot or slot >= len(store.spaces) or store.spaces[slot] is None:
-                raise SqlError("72000", f'table "{item.name}" lay in a tablespace that is gone since LSN {node.lsn}')
+                message = f'table "{item.name}" was in a tablespace that has been dropped since LSN {node.lsn}'
+                raise SqlError("72000", message)

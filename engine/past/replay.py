@@ -1,8 +1,8 @@
-"""Applying entries of the changelog to a tablespace's directory that stands still: after a checkpoint was restored.
+"""Applies changelog entries to a tablespace's directory without other users, after a checkpoint was restored.
 
-The tablespace is opened over a changelog that takes nothing, applies the entries as a follower does, and is closed:
-then its LMDB is the exact state at the last of them. Broken off, it is the state at an earlier one, and going on from
-there is the same as never having stopped.
+The tablespace is opened over a read-only changelog, applies the entries as a follower does, and is closed. Then its
+LMDB is the exact state at the last entry. If this is interrupted, the state is that of an earlier entry, and a later
+call continues from there.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ BULK = "replayed"
 
 
 class PastEntry(Protocol):
-    """A committed entry of the changelog, verified."""
+    """A verified, committed entry of the changelog."""
 
     @property
     def lsn(self) -> int: ...
@@ -39,7 +39,7 @@ class PastEntry(Protocol):
 
     @property
     def parts(self) -> tuple[tuple[bytes, int], ...]:
-        """Of a transaction over several tablespaces: their ids, and its LSN in each."""
+        """The ids of the tablespaces of a transaction over several, with its LSN in each."""
 
 
 FetchBulk = Callable[[str, str], Awaitable[None]]
@@ -47,8 +47,8 @@ FetchBulk = Callable[[str, str], Awaitable[None]]
 
 
 class NoChangelog(UnwritableLog):
-    """Of a tablespace in which nothing is committed (25006). `directory` is where replayed bulk segments lie until they
-    are flushed."""
+    """The changelog of a tablespace without commits (25006). `directory` holds replayed bulk segments until they are
+    flushed."""
 
     def __init__(self, directory: str) -> None:
         super().__init__(lambda: SqlError("25006", "the past cannot be changed"))
@@ -58,7 +58,7 @@ class NoChangelog(UnwritableLog):
         return os.path.join(self._directory, name)
 
     def bulk_names(self) -> list[str]:
-        """Segments that a broken replay has left are fetched again."""
+        """Empty: segments of an interrupted replay are fetched again."""
         return os.listdir(self._directory) if os.path.isdir(self._directory) else []
 
     def drop_bulk(self, name: str, lsn: int) -> None:
@@ -69,8 +69,8 @@ class NoChangelog(UnwritableLog):
 def open_still(
     path: str, loop: asyncio.AbstractEventLoop, failed: Callable[[BaseException], None] | None = None
 ) -> Tablespace:
-    """The tablespace of a directory, over no changelog. `failed` is told once when a write has failed. Raises what
-    Tablespace.open does."""
+    """Opens the tablespace of a directory without a changelog. `failed` is called once when a write has failed. Raises
+    the errors of Tablespace.open."""
     log = NoChangelog(os.path.join(path, BULK))
     return Tablespace.open(path, lambda *_: log, partial(_in_loop, loop), on_fatal=failed)
 
@@ -86,10 +86,10 @@ async def replay(
     fetch: FetchBulk,
     progress: Callable[[int], None] = lambda _: None,
 ) -> int:
-    """Applies `entries(after)`, those behind what the directory holds, in order and without a gap. Everything is in
-    LMDB, and nothing open, when it returns: the LSN reached. `progress` is told LSNs.
+    """Applies `entries(after)`, the entries after the directory's state, in order and without a gap. When it returns,
+    everything is in LMDB and nothing is open. Returns the LSN. `progress` is called with LSNs.
 
-    Raises XX001 for damage, 58030 when the disk fails, and what `entries` and `fetch` raise.
+    Raises XX001 for damage, 58030 when the disk fails, and errors of `entries` and `fetch`.
     """
     loop = asyncio.get_running_loop()
     failures: list[BaseException] = []

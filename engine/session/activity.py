@@ -1,4 +1,4 @@
-"""What others see of a session: its statement, when that began, and what it waits for (pg_stat_activity)."""
+"""Data of a session for pg_stat_activity: its statement, the time when that began, and the event that it waits for."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ def query_text(session: Session) -> str:
 
 
 def query_id(session: Session) -> int | None:
-    """The number that pg_stat_statements has for it, once it has run."""
+    """The query id in pg_stat_statements, after the first execution."""
     plan = known_plan(session)
     return None if plan is None or plan.tally is None else plan.tally.queryid
 
 
 def known_plan(session: Session) -> Prepared | None:
-    """Its plan, if that is known."""
+    """The plan of the current or last statement, if it is known."""
     shown = session.shown
     if not isinstance(shown, bytes):
         return shown if isinstance(shown, Prepared) else None
@@ -37,12 +37,12 @@ def known_plan(session: Session) -> Prepared | None:
 
 
 def query_start(session: Session) -> int:
-    """When it began, in microseconds since 2000-01-01 UTC; 0: there was none."""
+    """The start of the current or last statement, in microseconds since 2000-01-01 UTC; 0: there was none."""
     return _wall(session, session.began)
 
 
 def query_end(session: Session) -> int:
-    """When the last one ended. What runs at once takes microseconds, so its end is not looked at."""
+    """The end of the last statement. Statements of the cached path take microseconds, so their end is not recorded."""
     return _wall(session, max(session.began, session.ended))
 
 
@@ -51,7 +51,7 @@ def _wall(session: Session, counter: float) -> int:
 
 
 def state_of(session: Session) -> str:
-    """What pg_stat_activity.state shows."""
+    """The value of pg_stat_activity.state."""
     carried = session.client.carried
     waits = session.transaction is not None and session.transaction.waiting is not None
     if carried == "active" or waits or (session.task is not None and not session.task.done()):
@@ -64,7 +64,7 @@ def state_of(session: Session) -> str:
 
 
 def waits_for(session: Session) -> tuple[str | None, str | None]:
-    """wait_event_type and wait_event: the lock, or the client."""
+    """wait_event_type and wait_event: a lock, or the client."""
     transaction = session.transaction
     ticket = None if transaction is None else transaction.waiting
     if ticket is None:

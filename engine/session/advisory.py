@@ -1,17 +1,17 @@
 """Advisory locks of a session (PostgreSQL 16 manual, 13.3.5 and 9.27.10).
 
-A lock's name is (database, first number, second number, 1 for one bigint or 2 for two integers), its mode EXCLUSIVE or
-TABLE_SHARE of engine/txn/locks.py. All sessions share the space `Node.advisory_locks`, whose owner is the session: its
-locks never conflict with each other, whether they are
+The name of a lock is (database, first number, second number, 1 for one bigint or 2 for two integers). Its mode is
+EXCLUSIVE or TABLE_SHARE of engine/txn/locks.py. All sessions share the space `Node.advisory_locks`, whose owner is the
+session, so locks of one session never conflict with each other:
 
-    the session's           counted; each unlock takes one away; kept over ROLLBACK, until the connection ends
-    the transaction's       let go at its end, or by ROLLBACK TO a savepoint that is older
+    session locks       counted; each unlock subtracts one; kept over ROLLBACK, until the connection ends
+    transaction locks   released at the end of the transaction, or by ROLLBACK TO an older savepoint
 
-A call that must wait raises LockWait, and its statement runs again when the lock is granted. So that no lock is counted
-twice, what the run has taken by then is uncounted first (`restart`), and counted again by the next run, which finds it
-held. What was granted to a run that never came is let go at the transaction's end (`_sweep`).
+A call that must wait raises LockWait, and its statement runs again when the lock is granted. `restart` first subtracts
+the locks that the first run has counted; the next run finds them held and counts them again. Locks that were granted to
+a run that never came are released at the end of the transaction (`_sweep`).
 
-A wait is the transaction's (`waiting`), so a deadlock is found also where it goes through row and table locks.
+A wait belongs to the transaction (`waiting`), so a deadlock with row and table locks is detected too.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 
 class AdvisoryLocks:
-    """What one session holds. Implements engine.txn.locks.Owner; `table_locks` are the modes by name."""
+    """The advisory locks of one session. Implements engine.txn.locks.Owner; `table_locks` are the modes by name."""
 
     def __init__(self, session: SessionCore, space: AdvisorySpace) -> None:
         self._session = session
@@ -72,8 +72,8 @@ class AdvisoryLocks:
         return bool(self._taken)
 
     def lock(self, run: object, name: LockName, mode: int, of_session: bool, wait: bool) -> bool:
-        """Takes a lock for the session or its transaction. `run` is one object for one run of a statement. False: it is
-        not free, and was not to be waited for. Raises LockWait, 40P01."""
+        """Takes a lock for the session or its transaction. `run` is one object for one run of a statement. Returns
+        False if the lock is not free and `wait` is false. Raises LockWait, 40P01."""
         if self._session.transaction is None:
             self._session.begin_implicit()
         if run is not self._run:
@@ -101,7 +101,7 @@ class AdvisoryLocks:
         self._granted_late = True
 
     def unlock(self, name: LockName, mode: int) -> bool:
-        """Takes one of the session's counts away. False, with a warning, if it holds none."""
+        """Subtracts one of the session's counts. Returns False, with a warning, if there is none."""
         if (name, mode) not in self._counts:
             self._session.warn("01000", f"you don't own a lock of type {MODE_NAMES[mode]}")
             return False
@@ -110,7 +110,7 @@ class AdvisoryLocks:
         return True
 
     def unlock_all(self) -> None:
-        """Lets go of all that the session holds; its transaction's locks stay."""
+        """Releases all session locks; transaction locks stay."""
         names = {name for name, _ in self._counts}
         self._counts.clear()
         for name in names:
@@ -121,7 +121,7 @@ class AdvisoryLocks:
         self._saved[id(savepoint)] = len(self._taken)
 
     def roll_back_to(self, savepoint: Savepoint) -> None:
-        """ROLLBACK TO, or an error behind the savepoint."""
+        """ROLLBACK TO, or an error after the savepoint."""
         kept = self._saved.get(id(savepoint), 0)
         gone = {name for name, _ in self._taken[kept:]}
         del self._taken[kept:]
@@ -154,7 +154,7 @@ class AdvisoryLocks:
             self._counts[key] = left
 
     def _trim(self, name: LockName) -> None:
-        """Lets go of the modes that nothing counts any more."""
+        """Releases the modes that have no count left."""
         modes = 0
         for mode in MODE_NAMES:
             if (name, mode) in self._counts or (name, mode) in self._taken:

@@ -1,6 +1,6 @@
-"""Where the answer of a statement goes, and what COPY FROM STDIN reads.
+"""The destination of a statement's answer, and the data of COPY FROM STDIN.
 
-The wire's connection implements both; so do the collectors of engine/statements/collect.py, for statements inside
+The connection of the wire implements both; so do the collectors of engine/statements/collect.py, for statements within
 others.
 """
 
@@ -14,13 +14,13 @@ from engine.session.prepared import Prepared
 
 
 class Sink(Protocol):
-    """Where the answer of a statement goes: the wire's connection, or a collector in the embedded library."""
+    """The destination of a statement's answer: the wire's connection, or a collector in the embedded library."""
 
     def fields(self, prepared: Prepared, formats: tuple[int, ...]) -> None:
         """The columns of the rows that follow (simple queries only; Describe answers in the extended protocol)."""
 
     async def rows(self, data: bytes) -> None:
-        """Whole framed rows. Waits while the client does not take them."""
+        """Complete framed rows. Waits while the client does not read."""
 
     def complete(self, tag: str) -> None: ...
     def empty(self) -> None: ...
@@ -33,7 +33,7 @@ class Sink(Protocol):
 
 
 class Answer:
-    """A sink that holds the command tag back until the statement's transaction is durable."""
+    """A sink that sends the command tag only when the statement's transaction is durable."""
 
     def __init__(self, sink: Sink) -> None:
         self._sink = sink
@@ -56,5 +56,5 @@ class Answer:
 
 
 def tag(command: str, count: int) -> str:
-    """The command tag: INSERT has a zero for the OID that it used to report."""
+    """The command tag. INSERT has a zero in place of the OID of old releases."""
     return f"INSERT 0 {count}" if command == "INSERT" else f"{command} {count}"

@@ -1,24 +1,24 @@
-"""Sessions with another `synchronous_commit` than on: what is told before it is durable, and what is told later.
+"""Sessions whose `synchronous_commit` is not on: commits that are acknowledged before or after they are durable.
 
-    off             the client is told when the commit is sequenced. A crash, or a fail-over, may lose the last such
-                    commits, never one without all that came after it: LSNs become durable in order
-    remote_apply    the client is told when the commit is durable and every replica that lives has applied it
-    local, remote_write    as on: the changelog is the only place where a commit is, and it is there whole or not at all
+    off             the commit is acknowledged when it is sequenced. A crash or a fail-over may lose the last such
+                    commits, but never a commit without all later ones: LSNs become durable in order
+    remote_apply    the commit is acknowledged when it is durable and every live replica has applied it
+    local, remote_write    as on: a commit is only in the changelog, whole or not at all
 
-With the first SET of such a value a session gets other objects for its transactions, its waits and its row plans
-(`become_asynchronous`), and keeps them; no other session pays for it.
+The first SET of such a value replaces the session's objects for transactions, waits and row path plans
+(`become_asynchronous`). They stay; other sessions have no extra cost.
 
-**What a session sees that has not waited.** Other sessions read durable state only. This one reads up to everything
-that any session was told early, its own commits among it (`Node.deferred`): single statements on the row path read at
-that LSN what is sequenced; whatever may wait (the columnar path, REPEATABLE READ's snapshot, several tablespaces) waits
-until it is durable. A commit of its own has a later LSN, or an empty part in the other tablespace (`observed`), so what
-stands on a commit that is lost is lost with it.
+**Visibility.** Other sessions read durable state only. This session also reads all commits that any session of the node
+has acknowledged early, including its own (`Node.deferred`). Single statements on the row path read sequenced state at
+that LSN. Statements that may wait (the columnar path, a REPEATABLE READ snapshot, several tablespaces) wait until it is
+durable. A commit of this session has a later LSN, or an empty part in the other tablespace (`observed`). So if a commit
+is lost, the commits that depend on it are lost too.
 
-**When commits are lost that it was told of**, because its node leads no more, the session ends (08006): a client that
-went on would build on what is not there. Those who were only told by a node that is gone have lost their connection.
+**Lost commits.** If the node loses its leadership, and an early acknowledged commit may be lost, the session ends
+(08006), because its client would continue from a wrong state. Clients of a dead node have lost their connection.
 
-**How much may be lost.** A commit waits after all when one that was told early has not become durable for LIMIT
-seconds, or when the changelog is behind (`pressure`). Schema changes always wait, as does SELECT nextval().
+**Limits.** A commit waits if an early acknowledged one has not become durable for LIMIT seconds, or if the changelog is
+overloaded (`pressure`). Schema changes always wait, and so does SELECT nextval().
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ LIMIT = 0.6  # seconds; PostgreSQL's is three times wal_writer_delay, 0.2 s
 
 
 class AheadTransaction(Transaction):
-    """Its statements on the row path read what is sequenced up to `ahead`, where that is not 0."""
+    """A transaction whose row path statements read sequenced state up to `ahead`, unless that is 0."""
 
     __slots__ = ("ahead",)
 
@@ -81,23 +81,22 @@ class AheadTransaction(Transaction):
 
 
 class AsynchronousCommits:
-    """What a session knows of commits that were not durable when it was told of them. `unwaited`: their positions, by
-    slot."""
+    """The commits that a session has seen before they were durable. `unwaited`: their positions, by slot."""
 
     def __init__(self, session: Session) -> None:
         self._session = session
         self.unwaited: dict[int, int] = {}
-        self._lost: SqlError | None = None  # what it is to end with
-        self._since = 0.0  # loop time: something has been unwaited since
+        self._lost: SqlError | None = None  # the error that ends the session
+        self._since = 0.0  # loop time: there are unwaited commits since
 
     @property
     def waits_for_nothing(self) -> bool:
-        """Whether everything that it was told of is durable."""
+        """Whether all commits that the client knows of are durable."""
         durable = self._session.node.store.durable_lsn
         return all(position <= durable for position in self.unwaited.values())
 
     def may_defer(self, slot: int) -> bool:
-        """Whether a commit in that tablespace may be told of now."""
+        """Whether a commit in this tablespace may be acknowledged now."""
         store = self._session.node.store
         space = store if isinstance(store, Tablespace) else store.spaces[slot]
         if space is None or space.pressure:
@@ -105,7 +104,7 @@ class AsynchronousCommits:
         return self.waits_for_nothing or asyncio.get_running_loop().time() - self._since < LIMIT
 
     def know(self, position: int) -> None:
-        """The session was told of a commit that is not durable: it wants to hear of its loss."""
+        """The session has seen a commit that is not durable, and must end if it is lost."""
         unwaited = self.unwaited
         if self.waits_for_nothing:
             self._since = asyncio.get_running_loop().time()
@@ -120,7 +119,7 @@ class AsynchronousCommits:
         self._session.node.commits.wait(self.unwaited[slot], partial(self._durable, slot), self._was_lost)
 
     def _durable(self, slot: int) -> None:
-        """What was watched is durable; later commits may not be."""
+        """The watched commit is durable; later ones may not be."""
         self._since = asyncio.get_running_loop().time()
         on_durable = self._session.client.on_durable
         if self.unwaited[slot] > self._session.node.store.durable_lsn:
@@ -134,24 +133,24 @@ class AsynchronousCommits:
             asyncio.get_running_loop().call_soon(self._session.cancel, self._lost)
 
     def check(self) -> None:
-        """Raises 08006 where a commit that it was told of is lost."""
+        """Raises 08006 if a commit that the session has seen is lost."""
         if self._lost is not None:
             raise self._lost
 
     def ahead(self) -> list[int]:
-        """The positions of what was told early and is not durable yet."""
+        """The positions of commits that were acknowledged early and are not durable yet."""
         node = self._session.node
         durable = node.store.durable_lsn
         return [position for position in node.deferred.values() if position > durable]
 
 
 class AsynchronousWaits(Waits):
-    """Waits of a session that is told of commits early, or when the replicas have applied them."""
+    """Waits of a session whose commits are acknowledged early, or when the replicas have applied them."""
 
     def __init__(self, session: Session, known: AsynchronousCommits) -> None:
         super().__init__(session)
         self._known = known
-        self.to_apply = 0  # the position of a commit that is to be applied by the replicas too
+        self.to_apply = 0  # position of a commit that the replicas must apply
         self._applying: asyncio.Future[bool] | None = None
 
     @property
@@ -172,7 +171,7 @@ class AsynchronousWaits(Waits):
             return 0
         return at
 
-    # ---- what the replicas have applied -----------------------------------------------------------------------------
+    # ---- replicas ---------------------------------------------------------------------------------------------------
 
     def await_commit(self, lsn: int, acknowledge: Acknowledge, lost: Lost) -> None:
         position, self.to_apply = self.to_apply, 0
@@ -195,7 +194,8 @@ class AsynchronousWaits(Waits):
             await self._wait_applied(position)
 
     async def _wait_applied(self, position: int) -> None:
-        """Returns when every replica that lives has applied it, or with a warning: what is committed stays so."""
+        """Returns when every live replica has applied the commit, or with a warning: the transaction stays
+        committed."""
         wait = self._session.node.applied_elsewhere
         if wait is None:
             return
@@ -227,7 +227,7 @@ class AsynchronousWaits(Waits):
 
 
 class AsynchronousTransactions(TransactionControl):
-    """Commits that the client is told of early, or when the replicas have applied them."""
+    """Commits that are acknowledged early, or when the replicas have applied them."""
 
     def __init__(self, session: Session, known: AsynchronousCommits, waits: AsynchronousWaits) -> None:
         super().__init__(session)
@@ -264,7 +264,7 @@ class AsynchronousTransactions(TransactionControl):
 
 
 class AheadRunner(RowRunner):
-    """Single statements on the row path read what is sequenced, up to what any session was told early."""
+    """Single statements on the row path that read sequenced state, up to the last early acknowledged commit."""
 
     def __init__(self, session: Session, known: AsynchronousCommits) -> None:
         super().__init__(session)
@@ -295,7 +295,7 @@ class AheadRunner(RowRunner):
 
 
 def become_asynchronous(session: Session) -> None:
-    """Gives the session what it needs for such values of `synchronous_commit`, if it has not got it yet."""
+    """Gives the session its objects for such values of `synchronous_commit`, if it does not have them yet."""
     if not isinstance(session.waits, AsynchronousWaits):
         known = AsynchronousCommits(session)
         session.waits = waits = AsynchronousWaits(session, known)

@@ -1,4 +1,4 @@
-"""What ends statements and sessions from outside: errors that several parts of a session and the wire raise."""
+"""Errors that end statements and sessions from outside; several parts of a session and the wire raise them."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ def canceled_error() -> SqlError:
 
 
 def transaction_error() -> SqlError:
-    """What ends a session whose transaction lasts longer than transaction_timeout (PostgreSQL 17 manual, 19.11)."""
+    """The error of a session whose transaction exceeds transaction_timeout (PostgreSQL 17 manual, 19.11)."""
     return SqlError("25P04", "terminating connection due to transaction timeout", severity="FATAL")
 
 
 def idle_error(status: str) -> SqlError:
-    """What ends a session that has idled too long, in this state of ReadyForQuery."""
+    """The error of a session that has idled too long, in this state of ReadyForQuery."""
     if status == "I":
         return SqlError("57P05", "terminating connection due to idle-session timeout", severity="FATAL")
     return SqlError("25P03", "terminating connection due to idle-in-transaction timeout", severity="FATAL")

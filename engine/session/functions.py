@@ -1,5 +1,5 @@
-"""What functions ask of the session whose statement calls them: `CallContext.session` (catalog/functions/base.py). The
-modules of catalog/functions declare the parts that they use."""
+"""The session as functions see it: `CallContext.session` (catalog/functions/base.py). The modules of catalog/functions
+declare the parts that they use."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ if TYPE_CHECKING:
 
 
 class FunctionServices:
-    """Of one session."""
+    """The services of one session for functions."""
 
     __slots__ = ("_session",)
 
     def __init__(self, session: Session) -> None:
         self._session = session
 
-    # ---- who and where ----------------------------------------------------------------------------------------------
+    # ---- identity ---------------------------------------------------------------------------------------------------
 
     @property
     def node(self) -> Node:
@@ -66,7 +66,7 @@ class FunctionServices:
     def server_address(self) -> tuple[str, int] | None:
         return self._session.client.server_address
 
-    # ---- what it sees -----------------------------------------------------------------------------------------------
+    # ---- visible objects --------------------------------------------------------------------------------------------
 
     @property
     def catalog(self) -> Catalog:
@@ -86,7 +86,7 @@ class FunctionServices:
 
     @property
     def surroundings(self) -> object:
-        """Names, definitions and privileges as the session sees them now, and what is asked of the node."""
+        """Names, definitions and privileges as the session sees them now, and data of the node."""
         return self._session.views.surroundings
 
     def virtual_rows(self, relation: VirtualTable) -> object:
@@ -94,7 +94,7 @@ class FunctionServices:
         return self._session.views.rows(relation)
 
     def type_named(self, text: str) -> TypeRef:
-        """The type that a text names, as regtype's input does. Raises 42704, 42601."""
+        """The type that a text names, by the rules of regtype's input. Raises 42704, 42601."""
         return type_from_text(text, self._session.environment)
 
     # ---- settings and sequences -------------------------------------------------------------------------------------
@@ -139,7 +139,7 @@ class FunctionServices:
         return self._session.large_objects
 
     def current_row(self, cursor: str, table: Table) -> bytes:
-        """The key of the table's row under which a cursor is (engine/session/positioned.py)."""
+        """The key of the table's row at which a cursor is (engine/session/positioned.py)."""
         return current_row(self._session.portals, self._session.transaction, cursor, table)
 
     def export_snapshot(self) -> str:
@@ -147,11 +147,11 @@ class FunctionServices:
         return self._session.node.exported.export(self._session)
 
     def blockers(self, process_id: int) -> list[int]:
-        """The process ids of the sessions for which that one waits."""
+        """The process ids of the sessions that block that session."""
         session = open_sessions(self._session.node).get(process_id)
         return [] if session is None else activity.blockers(session)
 
     def safe_snapshot_blockers(self, process_id: int) -> list[int]:
-        """The process ids of the sessions for which that one waits until its snapshot is safe."""
+        """The process ids of the sessions that delay that session's safe snapshot."""
         session = open_sessions(self._session.node).get(process_id)
         return [] if session is None else safe_snapshots.blockers(session)

@@ -1,4 +1,4 @@
-"""Who a session is, and what he may do: SET ROLE, SET SESSION AUTHORIZATION, what runs as another user."""
+"""The current user of a session and its privileges: SET ROLE, SET SESSION AUTHORIZATION, SECURITY DEFINER."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 class Identity:
-    """`acting`: whom the session runs something as, in place of its user."""
+    """`acting`: the role that a function or view owner's code runs as, in place of the current user."""
 
     def __init__(self, session: SessionCore) -> None:
         self._session = session
@@ -26,8 +26,8 @@ class Identity:
 
     @property
     def user(self) -> Role | None:
-        """The current user; None if somebody has dropped the role meanwhile. In the past a superuser is who was one
-        then and is one now."""
+        """The current user; None if the role has been dropped. In the past, a superuser is a role that was one at that
+        moment and is one now."""
         session = self._session
         catalog, today = session.catalog, session.catalog_today
         found = catalog.get(catalog.roles.get(session.user_name, 0))
@@ -69,7 +69,7 @@ class Identity:
 
     @contextlib.contextmanager
     def acting_as(self, role: Role) -> Iterator[None]:
-        """What is planned and run meanwhile is so as another user: what its owner runs for somebody else."""
+        """Code in this block is planned and run as another user, for example as the owner of a function."""
         before, self.acting = self.acting, role
         self._session.settings_changed()
         try:
@@ -78,10 +78,10 @@ class Identity:
             self.acting = before
             self._session.settings_changed()
 
-    # ---- what he may do ---------------------------------------------------------------------------------------------
+    # ---- privileges -------------------------------------------------------------------------------------------------
 
     def check_privileges(self, analyzed: tree.Analyzed) -> None:
-        """42501 unless the user may do what the statement does (engine/sql/privileges.py)."""
+        """Raises 42501 unless the user has the privileges that the statement needs (engine/sql/privileges.py)."""
         session = self._session
         catalog, today, user = session.catalog, session.catalog_today, self._known_user()
         views = any([isinstance(catalog.get(oid), View) for oid in analyzed.relations])
@@ -93,14 +93,14 @@ class Identity:
                 privileges.check(today, user, analyzed.statement)
 
     def require_superuser(self, function: str) -> None:
-        """42501 unless the user is a superuser."""
-        user = self.user  # who may have become one, or be one no more, since the session began
+        """Raises 42501 unless the user is a superuser."""
+        user = self.user  # the attribute may have changed since the session began
         if user is None or not user.superuser:
             raise SqlError("42501", f"permission denied for function {function}")
 
     def check_letters(self, item: Table | View | SequenceObject, letters: str, columns: Sequence[int] = ()) -> None:
-        """42501 unless the user holds any of these letters (catalog/privileges.py) on a relation, or on these columns
-        of it."""
+        """Raises 42501 unless the user holds any of these privileges (catalog/privileges.py) on a relation, or on these
+        columns of it."""
         catalog, user = self._session.catalog, self._known_user()
         if user.superuser:
             return

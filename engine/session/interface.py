@@ -1,6 +1,6 @@
-"""What the parts of a session ask of it, and what it asks of the packages above it.
+"""The interfaces between a session, its parts, and the packages above it.
 
-A part knows `SessionCore`, so that it needs not know all other parts. engine/connect.py joins the packages.
+A part knows `SessionCore` and no other parts. engine/connect.py connects the packages.
 """
 
 from __future__ import annotations
@@ -32,12 +32,12 @@ class Shown(Protocol):
     """Settings, and the modes of the transaction."""
 
     def get(self, name: str) -> str:
-        """What SHOW gives. Raises 42704."""
+        """The value for SHOW. Raises 42704."""
 
 
 class SessionCore(Protocol):
-    """What a session is, whatever it is made of. `present` is the node, also where the session reads another one, of
-    the past; `status` as ReadyForQuery shows it: I T E."""
+    """The common state of a session. `present` is the node, also while the session reads a node of the past; `status`
+    is that of ReadyForQuery: I T E."""
 
     node: Node
     present: Node
@@ -59,7 +59,7 @@ class SessionCore(Protocol):
     def user(self) -> Role | None: ...
     @property
     def shown(self) -> object:
-        """The statement that runs, or ran last: a `Prepared` or its text."""
+        """The current or last statement: a `Prepared` or its text."""
 
     @property
     def variables(self) -> Shown: ...
@@ -98,14 +98,14 @@ class SessionCore(Protocol):
 
 
 class SystemViews(Protocol):
-    """What the session sees of the system: engine/system_views/views.py."""
+    """The system as the session sees it: engine/system_views/views.py."""
 
     @property
     def surroundings(self) -> object:
-        """What functions ask: names, definitions and privileges as the session sees them now."""
+        """Names, definitions and privileges as the session sees them now, for functions."""
 
     def content(self) -> VirtualContent:
-        """What gives the columnar client the content of virtual tables."""
+        """A provider of the content of virtual tables for the columnar client."""
 
     def rows(self, relation: VirtualTable) -> object:
         """The rows of a virtual table, for one execution on the row path."""
@@ -115,14 +115,14 @@ class TemporaryTables(Protocol):
     """The temporary tables of a session: engine/statements/temporary.py."""
 
     def on_commit(self, transaction: Transaction) -> None:
-        """What ON COMMIT says of them, before the session's transaction is sequenced."""
+        """Applies ON COMMIT, before the session's transaction is sequenced."""
 
     async def drop(self) -> None:
-        """Drops the session's temporary schema with all that is in it, in a transaction of its own."""
+        """Drops the session's temporary schema with its contents, in a transaction of its own."""
 
 
 class SessionParts(NamedTuple, Generic[S]):
-    """What makes the parts of a session that lie above it."""
+    """Makes the parts of a session that lie above it."""
 
     views: Callable[[S], SystemViews]
     temporary: Callable[[S], TemporaryTables]

@@ -1,10 +1,9 @@
 """Large objects (PostgreSQL 16 manual, chapter 35; be-fsstubs.c and inv_api.c).
 
     storage id 13, database, OID          -> the owner's OID as JSON
-    storage id 14, database, OID, page    -> up to PAGE bytes; what is missing before the last page's end is zeros
+    storage id 14, database, OID, page    -> up to PAGE bytes; missing bytes before the end of the object are zeros
 
-The rows are written by the session's transaction like all others. A descriptor lives as long as its transaction: the
-descriptors stand with the transaction that they were opened in, and another transaction has none.
+The session's transaction writes these rows like all others. A descriptor belongs to the transaction that opened it.
 """
 
 from __future__ import annotations
@@ -37,7 +36,7 @@ _PAGE = struct.Struct(">IIII").pack
 _BEHIND = 0xFFFFFFFF  # greater than the number of any page
 
 
-SLICE = 500  # objects that are looked at in one go: less than a millisecond
+SLICE = 500  # objects that one slice reads: less than a millisecond
 _PREFIX = LARGE_OBJECTS.to_bytes(4, "big")
 
 
@@ -67,7 +66,7 @@ class Descriptor:
 
 
 class LargeObjects:
-    """A session's part."""
+    """The large objects of a session."""
 
     def __init__(self, session: SessionCore) -> None:
         self._session = session
@@ -78,7 +77,7 @@ class LargeObjects:
     # ---- objects ----------------------------------------------------------------------------------------------------
 
     def create(self, oid: int) -> int:
-        """A new, empty object; OID 0 has one chosen. Raises 23505, 25006."""
+        """Creates an empty object; 0 chooses an OID. Raises 23505, 25006."""
         transaction = self._writing("lo_create()")
         oid = oid or self._session.node.new_oid()
         key = self._key(oid)
@@ -103,7 +102,7 @@ class LargeObjects:
         self.remove(oid)
 
     def remove(self, oid: int) -> None:
-        """Takes one away, whoever owns it."""
+        """Removes an object, without a check of its owner."""
         transaction = self._writing("lo_unlink()")
         transaction.lock(self._key(oid), UPDATE)
         for key, _ in list(transaction.scan(self._page(oid, 0), self._page(oid, _BEHIND))):
@@ -122,7 +121,7 @@ class LargeObjects:
 
     def owned_by(self, owner: int) -> list[tuple[int, int]]:
         """The large objects of a role, in all databases: (database, OID). Between `find_owned` and `forget_owned` only
-        what has changed meanwhile is looked at."""
+        changes since then are read."""
         value, known, transaction = _value(owner), self._owned, self._reading()
         if known is None or value not in known.values:
             raise SqlError("XX000", f"the large objects of role {owner} were not looked for")
@@ -136,8 +135,8 @@ class LargeObjects:
         return [(int.from_bytes(key[4:8], "big"), int.from_bytes(key[8:12], "big")) for key in sorted(keys)]
 
     async def find_owned(self, owners: Iterable[int]) -> None:
-        """Looks for the large objects of these roles, of which there may be millions: a slice at a time, others have
-        their turn in between."""
+        """Searches the large objects of these roles, of which there may be millions, in slices, so that other sessions
+        run in between."""
         snapshot = self._session.node.store.of(LARGE_OBJECTS).snapshot()
         self._owned = known = _Owned(snapshot, frozenset(map(_value, owners)))
         low, high = _PREFIX, _OBJECT(LARGE_OBJECTS + 1, 0, 0)
@@ -155,7 +154,7 @@ class LargeObjects:
             known.snapshot.close()
 
     def give(self, oid: int, owner: int) -> None:
-        """Another owner, whoever asks."""
+        """Sets another owner, without a check of privileges."""
         transaction = self._writing("ALTER LARGE OBJECT")
         transaction.lock(self._key(oid), NO_KEY_UPDATE)
         transaction.put(self._key(oid), _value(owner))
@@ -180,7 +179,7 @@ class LargeObjects:
         del self._descriptors[number]
 
     def read(self, number: int, length: int) -> bytes:
-        """From the descriptor's position on. Raises 42704."""
+        """Reads from the descriptor's position on. Raises 42704."""
         item = self._descriptor(number)
         data = self._read(self._reading(), item.oid, item.position, max(length, 0))
         item.position += len(data)
@@ -210,7 +209,7 @@ class LargeObjects:
         return self._descriptor(number).position
 
     def truncate(self, number: int, length: int) -> None:
-        """Cuts off, or fills up with zeros. Raises 42704, 55000, 22023."""
+        """Truncates, or extends with zeros. Raises 42704, 55000, 22023."""
         item = self._descriptor(number)
         self._must_write(item, number)
         if not 0 <= length <= LIMIT:
@@ -323,7 +322,7 @@ class LargeObjects:
         return found if isinstance(found, Role) else None
 
     def _check(self, transaction: Transaction, oid: int, otherwise: str) -> None:
-        """The object is there, and the user's. Raises 42704, 42501."""
+        """Raises 42704 if the object does not exist, 42501 if the user is not its owner."""
         row = transaction.get(self._key(oid))
         if row is None:
             raise SqlError("42704", f"large object {oid} does not exist")

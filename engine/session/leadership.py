@@ -1,15 +1,14 @@
-"""A session on a node of a cluster: what it is told when the node is deposed, and what it takes over from another node
-on which its transactions have run.
+"""A session on a node of a cluster: loss of leadership, and transactions that ran on another node.
 
-    the node is deposed     `lose_transaction`: what runs ends with the error. A client that has said nothing yet is
-                            *owed* it: the error answers the next statement, for nobody may be told COMMIT's ordinary
-                            tag of a transaction that is gone. A block in which nothing has been done goes on
-    after a wait            `check`: a process may have been stopped while its statement waited, and another node
-                            may lead by now. Between the check and what is read nothing is awaited, so what is read was
-                            true when the node still led
-    carried transactions    (wire/leader_forwarding.py) `block_image` says how the block was opened, so that it can be
-                            opened at the leader; settings, statements and the block's end come back by `adopt_*`,
-                            `end_block` and `fail_block`
+the node is deposed     `lose_transaction`: the running statement ends with the error. If the client is silent, the
+                        error is *owed*: it answers the next statement, because COMMIT of a lost transaction must not
+                        succeed. A block that has done nothing continues
+after a wait            `check`: the process may have been stopped while its statement waited, and another node may
+                        lead. Nothing is awaited between the check and the reads, so the reads belong to the time
+                        when the node still led
+forwarded transactions  (wire/leader_forwarding.py) `block_image` describes the opening of the block, to open it at
+                        the leader; `adopt_*`, `end_block` and `fail_block` take back settings, statements and the
+                        end of the block
 """
 
 from __future__ import annotations
@@ -34,7 +33,7 @@ NO_CATALOG = Catalog(database=0)  # of statements that are not planned
 
 
 def deposed_error() -> SqlError:
-    """What a statement ends with whose node leads no more."""
+    """The error of a statement whose node is no longer the leader."""
     return SqlError(
         "40001",
         "this node no longer leads: the transaction was rolled back",
@@ -43,24 +42,24 @@ def deposed_error() -> SqlError:
 
 
 def is_untouched(transaction: Transaction) -> bool:
-    """Whether nothing of a transaction would be missed if it began anew elsewhere."""
+    """Whether a transaction has done nothing, so that it can begin again elsewhere."""
     return not (transaction.has_writes or transaction.has_snapshot or transaction.table_locks or transaction.row_locks)
 
 
 def commits_lost() -> SqlError:
-    """What ends a session whose last commits did not survive a fail-over, or may not have."""
+    """The error of a session whose last commits did not survive a fail-over, or may not have survived it."""
     return SqlError(
         "08006",
-        "commits of this session that it did not wait for may be lost: the leadership of their tablespace moved",
-        hint="They were made, or read, with synchronous_commit = off. Connect again and look what is there.",
+        "asynchronous commits of this session may be lost: the leadership of their tablespace has moved",
+        hint="This session made or read them with synchronous_commit = off. Connect again and check the data.",
         severity="FATAL",
     )
 
 
 class Leadership:
-    """Of one session. `owed`: how the transaction has ended, which the client does not know. `must_lead`: what it runs
-    is for the leader alone; the connection sets it, which asks before each batch. `alone`: the tablespaces, by id, that
-    its transaction has to do with, on a node that does not lead pg_default."""
+    """The leadership state of one session. `owed`: the error that the client has not received yet. `must_lead`: the
+    statement must run on the leader; the connection sets it and asks before each batch. `alone`: the tablespaces, by
+    id, that the transaction uses, on a node that does not lead pg_default."""
 
     def __init__(self, session: Session) -> None:
         self._session = session
@@ -69,14 +68,14 @@ class Leadership:
         self.owed: SqlError | None = None
 
     def check(self) -> None:
-        """Raises 40001 for work that only the leader may do, on a node that leads no more."""
+        """Raises 40001 for work of the leader on a node that is no longer the leader."""
         if self.must_lead and not self.leads_on:
             raise deposed_error()
 
     @property
     def stands_on(self) -> frozenset[bytes]:
-        """The tablespaces, by id (pg_default: HOME), that the node must lead for what the session has done in its
-        transaction."""
+        """The tablespaces, by id (pg_default: HOME), that the node must lead for the work that the transaction has
+        done."""
         transaction = self._session.transaction
         if transaction is None:
             return frozenset()
@@ -85,18 +84,18 @@ class Leadership:
 
     @property
     def leads_on(self) -> bool:
-        """Whether this node still leads what the session stands on."""
+        """Whether this node still leads these tablespaces."""
         replica = self._session.node.replica
         return replica is None or replica.leads or replica.leads_in(self.stands_on)
 
     def lose_transaction(self, error: SqlError) -> None:
-        """The node leads no more: whatever the session runs ends with the error, and its transaction is over; a block
-        stays failed until its end. Its temporary tables are gone: the next leader drops them."""
+        """The node is no longer the leader: the running statement ends with the error, and the transaction is over. A
+        block stays failed until its end. Its temporary tables are lost: the next leader drops them."""
         session = self._session
         session.temporary_schema = None
         transaction = session.transaction
         if transaction is not None and session.client.canceler is None and not self._goes_on(transaction):
-            if session.status != "E":  # else its client knows, and what may be running is the block's end
+            if session.status != "E":  # otherwise the client knows, and the block's end may be running
                 told = transaction.waiting is not None or (session.task is not None and not session.task.done())
                 if transaction.waiting is not None:
                     transaction.waiting.cancel(error)
@@ -115,10 +114,10 @@ class Leadership:
         idle = session.task is None or session.task.done()
         return session.in_block and idle and transaction.waiting is None and is_untouched(transaction)
 
-    # ---- carried transactions ---------------------------------------------------------------------------------------
+    # ---- forwarded transactions -------------------------------------------------------------------------------------
 
     def block_image(self) -> list[str]:
-        """The statements that open the session's block as it is now; nothing outside a block."""
+        """The statements that open the session's block in its present state; nothing outside a block."""
         session = self._session
         transaction = session.transaction
         if transaction is None or not session.in_block:
@@ -142,24 +141,24 @@ class Leadership:
         return statements + script(state, session.settings.state())
 
     def adopt_statement(self, name: bytes, sql: bytes, types: tuple[int, ...]) -> None:
-        """It was prepared at the leader: it is planned here when it is first used here."""
+        """Records a statement that was prepared at the leader: its first use here plans it."""
         session = self._session
         statement = ast.Statement(ast.Node(), sql.decode(errors="replace"))
         session.prepared[name] = Prepared.of(statement, types, NO_CATALOG, session.key, UnplannedStatement())
 
     def adopt_settings(self, values: Mapping[str, str]) -> None:
-        """Settings as the leader has them after a transaction (lower-case names); the client has been told."""
+        """Takes the settings of the leader after a transaction (lower-case names); the client knows them."""
         settings = self._session.settings
         settings.adopt(values)
         settings.changed.clear()
 
     def end_block(self) -> None:
-        """The block, in which nothing was done here, has ended at the leader, and the client has been told."""
+        """The block, in which nothing was done here, has ended at the leader, and the client knows it."""
         self._session.transactions.abort()
         self._session.settings.changed.clear()
 
     def fail_block(self, error: SqlError | None) -> None:
-        """The session is in a failed block, whether it was begun here or at the leader; the client is owed an error."""
+        """Marks the block as failed, whether it began here or at the leader; the client is owed an error."""
         session = self._session
         if not session.in_block:
             session.transactions.abort()
@@ -170,8 +169,8 @@ class Leadership:
         self.owed = error
 
     def forgive(self, ended: bool) -> None:
-        """The client has been told what it was owed, or has rolled back by itself. `ended`: by what it has said the
-        block ends as well."""
+        """The client has received the owed error, or has rolled back by itself. `ended`: the same message also ends the
+        block."""
         self.owed = None
         if ended:
             self._session.transactions.abort()

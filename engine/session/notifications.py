@@ -1,15 +1,15 @@
 """LISTEN, NOTIFY, UNLISTEN (PostgreSQL 16 manual, 55.2.7 and the commands' pages).
 
-    NOTIFY    kept by the transaction, equal ones folded; at COMMIT one row, whose key is always the same, goes with the
-              transaction's writes into the changelog: [database, process id, [channel, payload]...]
-    delivery  when that commit is durable on the leader, and when a follower has applied it: every node tells its own
+    NOTIFY    kept by the transaction, without duplicates; at COMMIT one row, whose key is always the same, goes with
+              the transaction's writes into the changelog: [database, process id, [channel, payload]...]
+    delivery  when that commit is durable on the leader, and when a follower has applied it: every node notifies its own
               sessions, in the order of commits
     LISTEN    takes effect at COMMIT; each session has its channels, the node has the sessions by channel
-    the wire  sends what a session has been told when it is idle and outside a transaction
+    the wire  sends a session's notifications when it is idle and outside a transaction
 
-A row that is overwritten by the next one leaves nothing to clean up. A node that starts has no sessions, so the row
-that it finds is told to nobody. A session that a client's node carries here (wire/leader_forwarding.py) does not listen
-itself: it reports what it would do, and the client's node does it.
+The next notification overwrites the row, so there is nothing to clean up. A node that starts has no sessions, so it
+ignores the row that it finds. A forwarded session (wire/leader_forwarding.py) does not listen itself: it reports its
+LISTENs, and the client's node executes them.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from engine.txn.joint import JointCommits
     from engine.txn.transaction import Savepoint, Transaction
 
-CHANNEL_LIMIT = 64  # bytes; a name of so many is too long
+CHANNEL_LIMIT = 64  # bytes; a longer name is refused
 PAYLOAD_LIMIT = 8000
 QUEUE_LIMIT = 1_000_000  # notifications that wait for one session to end its transaction
 LISTEN, UNLISTEN, UNLISTEN_ALL = "listen", "unlisten", "unlisten_all"
@@ -47,7 +47,7 @@ class _Session(Protocol):
 
 
 class SessionNotifications:
-    """A session's part. `pending`: what it has been told and the client has not."""
+    """The notifications of a session. `pending`: those that the client has not received."""
 
     def __init__(self, session: _Session) -> None:
         self._session = session
@@ -58,7 +58,7 @@ class SessionNotifications:
         self._saved: dict[int, tuple[int, int]] = {}  # by id of a savepoint: how many of each are older
         self.pending: list[Notification] = []
 
-    # ---- what statements do -----------------------------------------------------------------------------------------
+    # ---- statements -------------------------------------------------------------------------------------------------
 
     def notify(self, channel: str, payload: str) -> None:
         """NOTIFY and pg_notify(). Raises 22023."""
@@ -71,7 +71,8 @@ class SessionNotifications:
         self._sent[channel, payload] = None
 
     def act(self, action: str, channel: str = "") -> None:
-        """LISTEN and UNLISTEN, in the session's transaction. Raises 0A000 where nothing can be sent unasked."""
+        """LISTEN and UNLISTEN, in the session's transaction. Raises 0A000 if the client cannot receive
+        notifications."""
         if action == LISTEN and self._session.client.on_told is None and self._session.client.listens_elsewhere is None:
             not_supported("LISTEN on a connection of this kind")
         self._actions.append((action, channel))
@@ -83,7 +84,7 @@ class SessionNotifications:
 
     @property
     def queue_usage(self) -> float:
-        """How full the session's own queue is, of 1: nobody else waits for it."""
+        """The share of the session's own queue that is in use, from 0 to 1."""
         return len(self.pending) / QUEUE_LIMIT
 
     # ---- the transaction --------------------------------------------------------------------------------------------
@@ -93,7 +94,7 @@ class SessionNotifications:
         self._saved[id(savepoint)] = len(self._sent), len(self._actions)
 
     def roll_back_to(self, savepoint: Savepoint) -> None:
-        """ROLLBACK TO, or an error behind the savepoint."""
+        """ROLLBACK TO, or an error after the savepoint."""
         sent, actions = self._saved.get(id(savepoint), (0, 0))
         for key in list(self._sent)[sent:]:
             del self._sent[key]
@@ -101,11 +102,12 @@ class SessionNotifications:
 
     @property
     def used(self) -> bool:
-        """Whether the transaction has done anything of LISTEN, UNLISTEN and NOTIFY."""
+        """Whether the transaction has used LISTEN, UNLISTEN or NOTIFY."""
         return bool(self._sent or self._actions)
 
     def before_commit(self, transaction: Transaction) -> bytes | None:
-        """Adds the transaction's notifications to its writes; the row. Allowed in a read-only transaction too."""
+        """Adds the transaction's notifications to its writes, and returns the row. Allowed in a read-only transaction
+        too."""
         if not self._sent:
             return None
         session = self._session
@@ -129,7 +131,7 @@ class SessionNotifications:
         self._saved.clear()
 
     def do(self, action: str, channel: str) -> None:
-        """Listens, or ends it, at once."""
+        """Starts or stops listening at once."""
         database = self._session.database_oid
         if action == LISTEN:
             if self._session.client.on_told is not None:
@@ -141,14 +143,14 @@ class SessionNotifications:
             self._listeners.remove(database, name, self)
 
     def script(self, savepoint: Savepoint | None) -> list[Action]:
-        """What the transaction has done of LISTEN and UNLISTEN, up to the savepoint."""
+        """The LISTENs and UNLISTENs of the transaction, up to the savepoint."""
         end = len(self._actions) if savepoint is None else self._saved.get(id(savepoint), (0, 0))[1]
         return self._actions[:end]
 
     # ---- the client -------------------------------------------------------------------------------------------------
 
     def note_told(self) -> None:
-        """There is more in `pending`."""
+        """`pending` has more notifications."""
         if len(self.pending) > QUEUE_LIMIT:
             self.do(UNLISTEN_ALL, "")
             self.pending.clear()
@@ -157,7 +159,7 @@ class SessionNotifications:
             self._session.client.on_told()
 
     def take(self) -> list[Notification]:
-        """What the client is to be sent now."""
+        """Takes the notifications that are to be sent now."""
         taken, self.pending = self.pending, []
         return taken
 
@@ -168,4 +170,4 @@ class SessionNotifications:
 
 
 def _never(_: SqlError) -> None:
-    """The commit was lost with the leadership: whoever waits for it is told, and nothing is notified."""
+    """The commit was lost with the leadership: waiting sessions get the error, and nothing is notified."""

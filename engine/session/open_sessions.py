@@ -1,4 +1,4 @@
-"""All sessions that are open on a node: the node keeps them, and knows less of them than they do of each other."""
+"""All open sessions of a node. The node depends only on this interface of a session."""
 
 from __future__ import annotations
 

@@ -1,11 +1,11 @@
-"""Waits for other things than locks: functions that have to wait, shoal_check(), shoal_checkpoint(); durability.
+"""Waits that are not for locks: functions that wait, shoal_check(), shoal_checkpoint(), durability.
 
-Functions are plain synchronous calls. One that must wait begins its work and raises LockWait, as a statement does that
-meets a lock; the statement runs again when the work is done, and its call is then given the result. A statement that
-makes the call for several rows is given one result for all of them.
+Functions are plain synchronous calls. A function that must wait starts its work and raises LockWait, like a statement
+that meets a lock. The statement runs again when the work is done, and its call then returns the result. If a statement
+makes the call for several rows, all get the same result.
 
-An error that comes of a commit which is not durable yet (the key is there already) is told when it is: the client will
-look for what is in its way, and only what is durable is seen by a new transaction.
+An error caused by a commit that is not durable yet (the key exists) is reported when the commit is durable: the client
+may look for the row, and a new transaction sees only durable rows.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ if TYPE_CHECKING:
 
 
 class Work:
-    """The wait for a function's result (engine.txn.interface.WaitTicket)."""
+    """The wait for the result of a function (engine.txn.interface.WaitTicket)."""
 
     def __init__(self, work: Awaitable[object]) -> None:
         self.error: Exception | None = None
-        self.taken_by: object = None  # the run of the statement that has been given the result
+        self.taken_by: object = None  # the run of the statement that has received the result
         self._callbacks: list[Callable[[], None]] = []
         self._task = asyncio.ensure_future(work)
         self._task.add_done_callback(self._note_end)
@@ -46,7 +46,7 @@ class Work:
             self._callbacks.append(callback)
 
     def cancel(self, error: Exception) -> None:
-        """Nobody waits any more; the work ends where it can."""
+        """Nobody waits any more; the work ends if it can."""
         if not self.done:
             self.error = error
             self._task.cancel()
@@ -62,7 +62,7 @@ class Work:
 
 
 class DurabilityWait:
-    """A wait until positions are durable, as a statement waits for a lock (engine.txn.interface.WaitTicket)."""
+    """A wait until positions are durable, like a statement's wait for a lock (engine.txn.interface.WaitTicket)."""
 
     def __init__(self, node: Node, positions: Sequence[int]) -> None:
         self.error: Exception | None = None
@@ -97,7 +97,7 @@ class DurabilityWait:
 
 
 def wait_for_met(node: Node, late: int) -> None:
-    """Before an error that may come of what a transaction has met, up to `late`. Raises LockWait unless that is durable
+    """Called before an error that a commit up to `late` may have caused. Raises LockWait unless that commit is durable
     (0)."""
     if late:
         raise LockWait(DurabilityWait(node, [late]))
@@ -112,8 +112,8 @@ class _Worker(Protocol):
 
 
 def result_of(session: _Worker, name: str, run: object, begin: Callable[[], Awaitable[object]]) -> object:
-    """The result of the work that `begin` begins. `run` is the same object throughout one run of the statement. Raises
-    LockWait until the result is there."""
+    """The result of the work that `begin` starts. `run` is the same object throughout one run of the statement. Raises
+    LockWait until the result exists."""
     work = session.work.get(name)
     if work is not None and (work.error is not None or (work.taken_by is not None and work.taken_by is not run)):
         work = None  # of an earlier statement

@@ -1,4 +1,4 @@
-"""The parameters of a prepared statement: their types, and what reads their values."""
+"""The parameters of a prepared statement: their types, and functions that read their values."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ if TYPE_CHECKING:
 
 ParameterDecoder = Callable[[bytes], object]
 
-# Types whose texts never mean a time.
+# Types whose texts never denote a time.
 _TIMELESS = oids.NUMBERS | oids.COLLATABLE | oids.JSON_TYPES | {oids.BOOL, oids.BYTEA, oids.CHAR, oids.UUID}
-_SAFE_DIGITS = {oids.INT8: 18, oids.INT2: 4, oids.INT4: 9}  # so many digits are always within the type
+_SAFE_DIGITS = {oids.INT8: 18, oids.INT2: 4, oids.INT4: 9}  # this many digits always fit the type
 
 
 class Parameters:
-    """`types` are OIDs; `declared` are those that clients are told of, and with which the statement is planned again:
-    domains are domains. `literals` read the literals of a lifted statement."""
+    """`types` are OIDs. `declared` are the types that clients see and that a new plan uses: domains stay domains.
+    `literals` read the literals of a lifted statement."""
 
     __slots__ = ("_catalog", "_decoders", "_key", "declared", "literals", "types")
 
@@ -40,19 +40,19 @@ class Parameters:
         self._decoders: dict[tuple[int, ...], tuple[ParameterDecoder, ...]] = {}
 
     def decoders(self, formats: tuple[int, ...]) -> tuple[ParameterDecoder, ...]:
-        """What reads Bind's parameters in these formats, one for each. Raises 08P01."""
+        """Functions that read Bind's parameters in these formats, one for each. Raises 08P01."""
         decoders = self._decoders.get(formats)
         if decoders is None:
             decoders = self._decoders[formats] = self._make_decoders(formats)
         return decoders
 
     def decode(self, values: Sequence[bytes | None], formats: tuple[int, ...]) -> list[object]:
-        """Bind's parameters, one for each type, in internal form. Raises what the types' inputs raise."""
+        """Bind's parameters, one for each type, in internal form. Raises the errors of the types' inputs."""
         decoders = self.decoders(formats)
         return [None if value is None else decoder(value) for value, decoder in zip(values, decoders, strict=True)]
 
     def explain(self, error: SqlError, portal: bytes, values: Sequence[bytes | None], formats: tuple[int, ...]) -> None:
-        """Says in the error's context which parameter could not be read, without its value, as PostgreSQL does."""
+        """Names the parameter that could not be read in the error's context, without its value, as PostgreSQL does."""
         for number, (value, decoder) in enumerate(zip(values, self._decoders.get(formats, ()), strict=False), 1):
             try:
                 if value is not None:
@@ -64,14 +64,14 @@ class Parameters:
                 return
 
     def literal_decoder(self, tag: str, oid: int) -> ParameterDecoder:
-        """What reads a lifted literal: i and l are integers."""
+        """A function that reads a lifted literal: i and l are integers."""
         if tag in "il":
             return int
         decode = self._text_decoder(oid)
         return lambda literal: decode(utf8(literal))
 
     def _text_decoder(self, oid: int) -> Callable[[str], object]:
-        """The input function of a type under the statement's settings; the reg types read names of its catalog."""
+        """The input function of a type under the statement's settings; the reg types look up names in its catalog."""
         if oid not in NAMED_TYPES and oid not in NAMED_ARRAY_TYPES:
             decode = lookup(oid).text_decoder(self._key.format)
             return decode if oid in _TIMELESS else outside_of_plans(decode)
@@ -102,14 +102,14 @@ class Parameters:
 
 def _from_text(decode: Callable[[str], object], textual: bool) -> ParameterDecoder:
     if not textual:
-        # What is not ASCII is refused by the type's input, with the text in its message.
+        # The type's input refuses non-ASCII text, with the text in its message.
         return lambda value: decode(value.decode() if value.isascii() else utf8(value))
 
     return lambda value: decode(utf8(value))
 
 
 def _from_digits(decode: ParameterDecoder, most: int) -> ParameterDecoder:
-    """An integer's text: what is nothing but a few digits, perhaps behind a minus, needs no further look."""
+    """An integer from its text. A short text of digits, with or without a minus, needs no further check."""
 
     def read(value: bytes) -> object:
         if len(value) <= most and (value.isdigit() or (value[:1] == b"-" and value[1:].isdigit())):

@@ -1,4 +1,4 @@
-"""How a prepared statement runs: what the session and the wire know of a plan. The kinds are in engine/statements.
+"""The plan of a prepared statement as the session and the wire see it. engine/statements has the kinds.
 
 A plan is made once, and shared by all sessions that have the same `Prepared`.
 """
@@ -22,8 +22,8 @@ RunRow = Callable[[ExecContext, Sequence[object]], tuple[bytes, int]]
 
 
 class Answer(NamedTuple):
-    """What a statement has given at once: framed rows, its command, how many rows (-1: its tag counts none), and an LSN
-    that must be durable before the client is told (0: none)."""
+    """The complete answer of a statement: framed rows, its command, the number of rows (-1: the tag has no count), and
+    the LSN that must be durable before the answer is sent (0: none)."""
 
     data: bytes
     command: str
@@ -32,8 +32,8 @@ class Answer(NamedTuple):
 
 
 class ResultColumns:
-    """The columns of a statement's rows. `descriptions` is a place where the protocol layer keeps what it makes once
-    for result formats (RowDescription)."""
+    """The columns of a statement's rows. The protocol layer caches encoded descriptions (RowDescription) in
+    `descriptions`."""
 
     __slots__ = ("descriptions", "fields", "text_formats")
 
@@ -58,30 +58,31 @@ NO_COLUMNS = ResultColumns(())
 
 
 class Plan:
-    """A kind of plan overrides what is different. `columns` are None for a statement that returns no rows; `locks` are
-    the table locks that it needs, as (relation OID, mode of engine/txn/locks.py); `relations` are OIDs."""
+    """A kind of plan overrides these defaults. `columns` are None for a statement that returns no rows; `locks` are the
+    table locks that it needs, as (relation OID, mode of engine/txn/locks.py); `relations` are OIDs."""
 
     __slots__ = ()
 
     columns: ResultColumns | None = None
-    command: str = ""  # of its tag; '' of statements that are neither queries nor changes
+    command: str = ""  # of the tag; '' for statements that are neither queries nor changes
     locks: tuple[tuple[int, int], ...] = ()
     relations: tuple[int, ...] = ()
     row: RowPlan | None = None  # for the row path
     writes: bool = False  # it changes rows, or locks them
     temporary: bool = False  # it writes temporary tables only, as a read-only transaction may
-    at_once: bool = False  # it can run now without waiting for anything but locks: by `row_run`, or else by `answer`
+    at_once: bool = False  # it can run now and waits only for locks: by `row_run`, or else by `answer`
     is_counted: bool = True  # by itself, in pg_stat_statements
     is_cacheable: bool = True  # it depends on nothing but its text and the plan's key
-    is_planned_late: bool = False  # when it runs: a change of the schema does not make it stale
+    is_planned_late: bool = False  # at execution; a change of the schema does not make it stale
 
     @property
     def analysed_statement(self) -> Statement | None:
-        """The statement, where it was analysed."""
+        """The statement, if it was analysed."""
         return None
 
     def row_run(self, formats: tuple[int, ...]) -> RunRow | None:
-        """What runs it on the row path, with results in these formats; None where that is not its path now."""
+        """The function that runs the plan on the row path, with results in these formats; None if another path runs it
+        now."""
         return None
 
     def text_run(self, prepared: Prepared) -> RunRow | None:
@@ -91,8 +92,8 @@ class Plan:
     def answer(
         self, session: Session, prepared: Prepared, parameters: Sequence[object], formats: tuple[int, ...]
     ) -> Answer | None:
-        """Runs it at once. None: that needs more, and nothing has happened. Raises SqlError (the caller calls `fail`)
-        and LockWait."""
+        """Runs the plan at once. None: it needs more, and nothing has happened. Raises SqlError (the caller calls
+        `fail`) and LockWait."""
         return None
 
     async def run(self, session: Session, portal: Portal, limit: int, sink: Sink) -> None:
@@ -101,6 +102,6 @@ class Plan:
 
 
 class UnplannedStatement(Plan):
-    """A statement that was prepared on another node: it is planned when it is used first."""
+    """A statement that was prepared on another node: its first use plans it."""
 
     __slots__ = ()

@@ -1,4 +1,4 @@
-"""A portal: a bound statement that runs, and the rows that it has given so far."""
+"""A portal: a bound statement that runs, and the rows that it has returned so far."""
 
 from __future__ import annotations
 
@@ -15,7 +15,8 @@ if TYPE_CHECKING:
 
 
 class Portal:
-    """A bound statement. Once started, rows come from `pending` (framed DataRow messages, whole) and then `stream`."""
+    """A bound statement. After the start, rows come from `pending` (complete framed DataRow messages) and then from
+    `stream`."""
 
     __slots__ = (
         "bound", "chunks", "count", "done", "error", "formats", "held", "holdable", "holding", "kept", "name",
@@ -39,21 +40,21 @@ class Portal:
         self.stream: ResultStream | None = None
         self.count = 0
         self.holdable = False
-        self.holding: Holding | None = None  # what its rows take
-        self.bound: Holding | None = None  # what its parameters take, if that is much
+        self.holding: Holding | None = None  # memory of its rows
+        self.bound: Holding | None = None  # memory of its parameters, if that is much
         self.kept = False  # a cursor WITH HOLD whose transaction has been committed
         self.scroll = False
         self.position = 0
-        self.held: Mapping[Hashable, int] | None = None  # the table locks from before the statement, once it has some
-        self.error: SqlError | None = None  # what the next FETCH raises
-        self.positions: Positions | None = None  # where a cursor's rows lie, if it can be changed through
-        self.path = "utility"  # that it took, once it has run: utility, row, columnar
+        self.held: Mapping[Hashable, int] | None = None  # the table locks before the statement, once it has taken some
+        self.error: SqlError | None = None  # the error of the next FETCH
+        self.positions: Positions | None = None  # the places of a cursor's rows, for WHERE CURRENT OF
+        self.path = "utility"  # path of its execution: utility, row, columnar
         self.took = 0.0  # seconds of execution so far
-        self.profile: Profile | None = None  # takes what DuckDB does for it, for EXPLAIN
+        self.profile: Profile | None = None  # receives DuckDB's profile, for EXPLAIN
         self.rows: list[bytes] | None = None  # a materialised cursor: one DataRow message each
 
     def take(self, limit: int) -> tuple[bytes, int]:
-        """Up to `limit` pending rows (0: all), and how many they are."""
+        """Takes up to `limit` pending rows (0: all), with their number."""
         data, rows = self.pending, self.pending_rows
         if not limit or rows <= limit:
             self.pending, self.pending_rows = b"", 0

@@ -1,4 +1,4 @@
-"""The portals of a session, by their names: those of the transaction end with it."""
+"""The portals of a session by name. Portals of a transaction end with it."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ class Portals(dict[bytes, Portal]):
     def __init__(self, session: SessionCore) -> None:
         super().__init__()
         self._session = session
-        self._failed: frozenset[bytes] = frozenset()  # the names of those that there were when the block failed
-        self._saved: list[tuple[Savepoint, tuple[Portal, ...]]] = []  # those that there were at savepoints
+        self._failed: frozenset[bytes] = frozenset()  # the names of the portals that existed when the block failed
+        self._saved: list[tuple[Savepoint, tuple[Portal, ...]]] = []  # the portals that existed at savepoints
 
     def get_portal(self, name: bytes) -> Portal:
-        """The portal of that name. Raises 34000, and 25P02 for one that has ended with the block."""
+        """The portal of that name. Raises 34000, and 25P02 for a portal that has ended with the block."""
         portal = self.get(name)
         if portal is None:
             if self._session.status == "E" and name in self._failed:
@@ -39,7 +39,7 @@ class Portals(dict[bytes, Portal]):
             self.stop(portal)
 
     def stop(self, portal: Portal) -> None:
-        """Ends what the portal still runs."""
+        """Stops the execution of the portal."""
         if portal.stream is not None:
             stream, portal.stream = portal.stream, None
             self._session.node.background(stream.close())
@@ -47,7 +47,7 @@ class Portals(dict[bytes, Portal]):
     # ---- the transaction --------------------------------------------------------------------------------------------
 
     def end_transaction(self, committed: bool) -> None:
-        """All end but cursors WITH HOLD whose transaction has been committed."""
+        """Ends all portals except cursors WITH HOLD of committed transactions."""
         for name in list(self):
             portal = self[name]
             portal.kept = portal.kept or (committed and portal.holdable)
@@ -63,13 +63,13 @@ class Portals(dict[bytes, Portal]):
         self._failed = frozenset(self)
 
     def save(self, savepoint: Savepoint, others: Iterable[Savepoint]) -> None:
-        """SAVEPOINT; `others` are those that there are."""
+        """SAVEPOINT; `others` are the savepoints that exist."""
         points = set(map(id, others))
         self._saved = [item for item in self._saved if id(item[0]) in points]
         self._saved.append((savepoint, tuple(self.values())))
 
     def roll_back_to(self, savepoint: Savepoint) -> None:
-        """ROLLBACK TO, or an error behind the savepoint: what was bound since ends."""
+        """ROLLBACK TO, or an error after the savepoint: portals that were bound since end."""
         kept = next((portals for point, portals in self._saved if point is savepoint), ())
         for name, portal in list(self.items()):
             if portal not in kept and not portal.kept:

@@ -1,13 +1,13 @@
-"""WHERE CURRENT OF: cursors that know where their rows lie.
+"""WHERE CURRENT OF: cursors that know the places of their rows.
 
-    DECLARE   a cursor that can be changed through selects the places of its rows too, in front of its own columns:
-              the primary key's, or the hidden row number
-    FETCH     moves it; its rows come without the places
-    UPDATE, DELETE ... WHERE CURRENT OF   ask for the key of the row under which the cursor is (`current_row`)
+    DECLARE   an updatable cursor also selects the places of its rows, before its own columns: the primary key, or the
+              hidden row number
+    FETCH     moves it; its rows are returned without the places
+    UPDATE, DELETE ... WHERE CURRENT OF   get the key of the cursor's row (`current_row`)
 
-Which cursors these are, and what the others are told, is PostgreSQL's rule (execCurrent.c): with FOR UPDATE or SHARE it
-is the table that is locked, else the one table that the query scans. A cursor that sorts is taken, which PostgreSQL
-takes only where an index gives the order.
+PostgreSQL's rules (execCurrent.c) decide which cursors are updatable, and the errors of the others: with FOR UPDATE or
+SHARE it is the locked table, otherwise the only table that the query scans. Shoal also accepts a cursor that sorts;
+PostgreSQL accepts it only if an index gives the order.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ class Places:
 
 @dataclass(slots=True)
 class Positions:
-    """What a cursor knows of its rows' places: one list of values, in binary, a row."""
+    """The places of a cursor's rows: one list of binary values per row."""
 
     tables: tuple[Places, ...]
     locked: bool  # by FOR UPDATE or FOR SHARE, which name the tables
@@ -67,7 +67,7 @@ class Positions:
 
 
 def add_places(query: tree.Query) -> tuple[tree.Query, tuple[Places, ...]]:
-    """The query with the places of its rows in front of its columns; unchanged where it has none."""
+    """The query with the places of its rows before its columns; unchanged if it has none."""
     tables: list[Places] = []
     targets: list[tree.Target] = []
     for relation in _relations(query):
@@ -87,7 +87,7 @@ def _place_types(table: Table) -> list[TypeRef]:
 
 
 def _relations(query: tree.Query) -> list[int]:
-    """The range table indexes of the relations whose rows are each a row of the result."""
+    """The range table indexes of the relations whose rows correspond to rows of the result."""
     if query.row_marks:
         return [mark.relation for mark in query.row_marks]
     combined = query.has_aggregates or query.group_by or query.distinct is not None or query.set_operation is not None
@@ -117,8 +117,8 @@ def check_options(options: Sequence[str], query: tree.Query) -> None:
 
 
 def scrolls(query: tree.Query) -> bool:
-    """Whether a cursor that says neither SCROLL nor NO SCROLL can be read backwards: ExecSupportsBackwardScan for the
-    plan that PostgreSQL would most likely have."""
+    """Whether a cursor with neither SCROLL nor NO SCROLL can be read backwards: ExecSupportsBackwardScan for the plan
+    that PostgreSQL would most likely have."""
     if query.row_marks or query.has_windows or query.has_set_functions:
         return False
     if query.order_by:
@@ -135,7 +135,7 @@ def scrolls(query: tree.Query) -> bool:
 
 
 def separate_places(rows: list[bytes], width: int) -> tuple[list[bytes], list[tuple[bytes | None, ...]]]:
-    """DataRow messages whose first `width` columns are places: the messages without them, and the places."""
+    """Separates DataRow messages, whose first `width` columns are places, into messages without them and places."""
     shown: list[bytes] = []
     places: list[tuple[bytes | None, ...]] = []
     for row in rows:
@@ -153,7 +153,7 @@ def separate_places(rows: list[bytes], width: int) -> tuple[list[bytes], list[tu
 
 
 class Cursor(Protocol):
-    """What is asked of a portal."""
+    """The parts of a portal that are needed here."""
 
     @property
     def rows(self) -> list[bytes] | None: ...
@@ -166,8 +166,8 @@ class Cursor(Protocol):
 
 
 def current_row(portals: Mapping[bytes, Cursor], transaction: Transaction | None, cursor: str, table: Table) -> bytes:
-    """The key of the table's row under which the cursor is. Raises 34000 if there is no such cursor, 24000 if it is on
-    no row or cannot say."""
+    """The key of the table's row at which the cursor is. Raises 34000 if there is no such cursor, 24000 if it is not at
+    a row or has no places."""
     portal = portals.get(cursor.encode())
     if portal is None:
         raise SqlError("34000", f'cursor "{cursor}" does not exist')

@@ -1,6 +1,6 @@
 """A planned statement.
 
-`Prepared` is what the plan cache holds and every session shares: the statement, what its plan depends on, and the plan.
+The plan cache holds `Prepared`, and all sessions share it: the statement, the dependencies of its plan, and the plan.
 """
 
 from __future__ import annotations
@@ -23,18 +23,19 @@ if TYPE_CHECKING:
 
 @dataclass(slots=True, weakref_slot=True, eq=False)
 class Prepared:
-    """`catalog` and `key` are what it was planned under."""
+    """`catalog` and `key` are those for which it was planned."""
 
     statement: ast.Statement
     catalog: Catalog
     key: PlanKey
     parameters: Parameters
     plan: Plan
-    text_run: RunRow | None = None  # what runs it on the row path with results in text, once that has been made
-    tally: Tally | None = None  # where its executions are counted, once there was one
-    lasting: bool = True  # not made of constants like 'now', which mean the time at which they were read
-    description: tuple[int, str] | None = None  # of a long text: made where it was planned, in a thread
-    # What it became when the schema had changed, for the other sessions that have it. Whoever runs that keeps it alive.
+    text_run: RunRow | None = None  # runs it on the row path with results in text, once that has been made
+    tally: Tally | None = None  # the counter of its executions, after the first one
+    lasting: bool = True  # without constants like 'now', which mean the time at which they were read
+    description: tuple[int, str] | None = None  # of a long text: the thread that planned it made this
+    # Its new plan after a change of the schema, for the other sessions that have it. A session that runs it keeps it
+    # alive.
     successor: weakref.ref[Prepared] | None = None
 
     @classmethod
@@ -47,7 +48,7 @@ class Prepared:
         plan: Plan,
         declared: tuple[int, ...] = (),
     ) -> Prepared:
-        """`types` are those of the parameters, `declared` the same as they were declared, where that may differ."""
+        """`types` are those of the parameters; `declared` are the declared types, if they differ."""
         return cls(statement, catalog, key, Parameters(types, declared, catalog, key), plan)
 
     @property
@@ -75,22 +76,22 @@ class Prepared:
 
 
 class StalePlan(Exception):  # noqa: N818 - not an error: the statement is planned again
-    """The schema has changed since the plan was made: while it waited for a lock, or between Bind and Execute."""
+    """The schema has changed since the plan was made: during a wait for a lock, or between Bind and Execute."""
 
 
 class PastWait(Exception):  # noqa: N818 - not an error: the statement is planned again
-    """The past that a statement reads has to be made first: await `ready()`."""
+    """The statement reads a past state that must be built first: await `ready()`."""
 
     def __init__(self, ready: Callable[[], Awaitable[None]]) -> None:
         self.ready = ready
 
 
 class LongPlan(Exception):  # noqa: N818 - not an error: the statement is planned in a thread
-    """To plan the text takes milliseconds, and everybody waits for the thread that was asked to."""
+    """Planning the text would take milliseconds, during which all sessions wait for this thread."""
 
 
 async def once_known(plan: Callable[[], Prepared]) -> Prepared:
-    """What `plan` gives once all of the past that it asks for is there: the moment of a time, then the state of it."""
+    """The result of `plan` when all past states that it needs exist: the moment of a time, then the state at it."""
     while True:
         try:
             return plan()

@@ -1,7 +1,7 @@
-"""Running row plans at once: the cached path. Nothing is awaited, and nothing is made that planning could have made.
+"""Runs row path plans: the cached path. Nothing is awaited, and nothing is computed that planning could have computed.
 
-A session has one runner, which its settings choose (`Session.settings_changed`). What they ask for beside is done by
-runners around it, so that no other session pays for that.
+A session has one runner, which its settings choose (`Session.settings_changed`). Other runners wrap it for special
+settings, so that other sessions have no cost.
 """
 
 from __future__ import annotations
@@ -34,9 +34,10 @@ class RowRunner:
         self.session = session
 
     def run(self, prepared: Prepared, run: RunRow, parameters: Sequence[object]) -> tuple[bytes, int, int]:
-        """Runs a row plan: framed rows, row count, and an LSN that must be durable before the client is told (0: none).
+        """Runs a row path plan: framed rows, row count, and an LSN that must be durable before the answer is sent (0:
+        none).
 
-        Raises LockWait, RowPathFull and StalePlan (the caller goes to engine/statements/run.py), SqlError (the caller
+        Raises LockWait, RowPathFull and StalePlan (the caller calls engine/statements/run.py), SqlError (the caller
         calls `fail`).
         """
         session = self.session
@@ -78,7 +79,7 @@ class RowRunner:
         for oid, mode in plan.locks:
             if not held.get(oid, 0) & mode:
                 transaction.lock_table(oid, mode)
-        # Only now nobody can change the tables any more; somebody may have while the locks were waited for.
+        # Only now no other session can change the tables; they may have changed during the wait for the locks.
         current = session.catalog if transaction.changed_objects else node.catalogs[session.database_oid]
         if prepared.catalog is not current:
             raise StalePlan
@@ -106,7 +107,7 @@ class RowRunner:
     def _undo(
         self, prepared: Prepared, transaction: Transaction, mark: int, held_before: int, error: BaseException
     ) -> None:
-        """A row plan has ended by an error after `mark`, and may have taken more table locks than it had before."""
+        """Undoes a row path plan that has failed after `mark`. It may keep more table locks than it had before."""
         session = self.session
         if transaction.serial is not None and isinstance(error, SqlError) and error.sqlstate == "23505":
             transaction.serial.would_write(serializable_statements.storage_ids(session.catalog, prepared.plan.locks))
@@ -121,13 +122,13 @@ class RowRunner:
                 raise
         if isinstance(error, LockWait):
             self._keep_rows(prepared, transaction, error)
-        if isinstance(error, RowPathFull):  # it starts anew, and may want a stronger lock first
+        if isinstance(error, RowPathFull):  # it starts again, and may need a stronger lock first
             for taken in list(transaction.table_locks)[held_before:]:
                 transaction.unlock_table(taken)
 
     @staticmethod
     def _keep_rows(prepared: Prepared, transaction: Transaction, wait: LockWait) -> None:
-        """The statement is to run again when its wait is over, on the rows that it has found."""
+        """The statement will run again after its wait, on the rows that it has found."""
         row = prepared.plan.row
         if row is not None and row.finds_rows:
             transaction.run_again(wait)
@@ -135,8 +136,8 @@ class RowRunner:
             transaction.run_anew()
 
     def together(self, prepared: Prepared, rows: Sequence[Sequence[object]]) -> bool:
-        """Runs as many executions of a plan as these rows are (`RowPlan.together`). False: one fails or has to wait,
-        and nothing has happened."""
+        """Runs a plan once for each of these rows, together (`RowPlan.together`). False: one fails or has to wait, and
+        nothing has happened."""
         row, session = prepared.plan.row, self.session
         assert row is not None
         together = row.together
@@ -157,7 +158,7 @@ class RowRunner:
         tally = prepared.tally
         assert tally is not None
         counted = 1
-        if tally.inside:  # as one that took long
+        if tally.inside:  # as if it had taken long
             tally.inside.pop()
             tally.rows += 1
             counted = 0
@@ -168,9 +169,9 @@ class RowRunner:
     def each(
         self, prepared: Prepared, run: RunRow, rows: Sequence[Sequence[object]]
     ) -> tuple[list[int], SqlError | None]:
-        """Runs a row plan that repeats (`RowPlan.repeats`) for each of these parameters, up to the first one that
-        fails or has to wait: how many rows each before it wrote, and its error. None: there is none, or that row is
-        to be run again alone, since it waits or the plan is not for it. Nothing is left of the row in any case.
+        """Runs a repeating row path plan (`RowPlan.repeats`) for each of these parameters, up to the first one that
+        fails or has to wait. Returns how many rows each one wrote, and the error. Without an error, that row must run
+        again alone, because it waits or the plan does not fit it. In any case nothing of that row remains.
         """
         session = self.session
         counts: list[int] = []
@@ -197,7 +198,7 @@ class RowRunner:
             failed = error
         except (LockWait, RowPathFull, StalePlan) as error:
             if isinstance(error, LockWait):
-                error.ticket.cancel(canceled_error())  # it is asked for again by the row that needs it
+                error.ticket.cancel(canceled_error())  # the row that needs it requests it again
             del session.notices[notices:]
         more = len(counts) - 1
         if more > 0:
@@ -207,7 +208,7 @@ class RowRunner:
 
 
 class SerializableRunner(RowRunner):
-    """Where every statement is SERIALIZABLE, none may read without a transaction."""
+    """For SERIALIZABLE sessions, whose statements always need a transaction."""
 
     looks_at_each = True
 
@@ -222,7 +223,7 @@ class SerializableRunner(RowRunner):
 
 
 class WatchedRunner(RowRunner):
-    """What takes long is logged."""
+    """Logs statements that take long."""
 
     looks_at_each = True
 

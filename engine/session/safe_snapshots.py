@@ -1,9 +1,8 @@
-"""What a transaction waits for before it takes the one snapshot of all its statements.
+"""Waits of a transaction before it takes the one snapshot of all its statements.
 
-What was committed under a lock that it has got (LOCK TABLE as its first statement) is to be durable, so that the
-snapshot shows it. SERIALIZABLE READ ONLY DEFERRABLE waits for a snapshot with which nothing can go wrong
-(GetSafeSnapshot in PostgreSQL's predicate.c), and is watched no more: it never fails with 40001, and nobody fails
-because of it.
+Commits that it depends on by its locks (LOCK TABLE as its first statement) must be durable, so that the snapshot shows
+them. SERIALIZABLE READ ONLY DEFERRABLE waits for a safe snapshot (GetSafeSnapshot in PostgreSQL's predicate.c) and is
+not tracked any more: it never fails with 40001, and no other transaction fails because of it.
 """
 
 from __future__ import annotations
@@ -21,18 +20,18 @@ if TYPE_CHECKING:
 
 
 def look_before(session: SessionCore, transaction: Transaction) -> None:
-    """The transaction's isolation level is known: what it asks before it takes its snapshot."""
+    """The transaction's isolation level is known: prepares the checks before its snapshot."""
     has_one = transaction.isolation != READ_COMMITTED
     transaction.before_snapshot = partial(_wait, session, transaction) if has_one else None
 
 
 def blockers(session: SessionCore) -> list[int]:
-    """The process ids of those for whom the session's wait for a safe snapshot goes on."""
+    """The process ids of the sessions that delay the safe snapshot."""
     return [] if session.safety is None else [serial.process_id for serial in session.safety.left]
 
 
 async def note_begin(session: SessionCore, transaction: Transaction) -> None:
-    """Returns when the transaction has a snapshot, of the statement or its own."""
+    """Called when the transaction has a snapshot, of the statement or its own."""
     while True:
         try:
             transaction.begin_statement()
@@ -42,7 +41,7 @@ async def note_begin(session: SessionCore, transaction: Transaction) -> None:
 
 
 def _wait(session: SessionCore, transaction: Transaction) -> None:
-    """Raises LockWait where a snapshot that is taken now would not do."""
+    """Raises LockWait if a snapshot that is taken now would not be safe."""
     safe = transaction.isolation == SERIALIZABLE and transaction.read_only
     if safe and session.variables.get("transaction_deferrable") == "on":
         raise LockWait(Work(_take(session, transaction)))
@@ -53,7 +52,7 @@ def _wait(session: SessionCore, transaction: Transaction) -> None:
 async def _take(session: SessionCore, transaction: Transaction) -> None:
     space = session.node.table_locks.serializable
     while not transaction.has_snapshot:
-        await session.durable(session.node.store.sequenced_lsn)  # so that it shows what is committed
+        await session.durable(session.node.store.sequenced_lsn)  # so that it shows these commits
         snapshot = transaction.store.snapshot()
         safety = session.safety = space.watch_safety(snapshot.lsn)
         decided: asyncio.Future[None] = asyncio.get_running_loop().create_future()

@@ -14,14 +14,14 @@ if TYPE_CHECKING:
 
 
 class SessionSequences:
-    """What the session has drawn of sequences, by their OIDs."""
+    """The sequence values that the session has drawn, by the sequences' OIDs."""
 
     def __init__(self, session: SessionCore, identity: Identity) -> None:
         self._session = session
         self._identity = identity
         self._values: dict[int, int] = {}
         self._last: int | None = None
-        self._allowed: object = None  # the last sequence whose privileges were looked at, and for whom
+        self._allowed: object = None  # the last sequence whose privileges were checked, and the role
 
     def next_value(self, oid: int) -> int:
         self._lock(oid)
@@ -67,13 +67,13 @@ class SessionSequences:
             transaction.refuse_if_read_only(command)
 
     def _lock(self, oid: int) -> None:
-        """Nobody changes the definition of a sequence that the transaction has drawn from; who has changed it is
-        waited for. Raises LockWait."""
+        """Prevents changes of the definition of a sequence that the transaction has drawn from, and waits for a
+        transaction that has changed it. Raises LockWait."""
         if self._session.transaction is not None:
             self._session.transaction.lock_table(oid, ROW_EXCLUSIVE)
 
     def _sequence(self, oid: int, letters: str) -> Sequence:
-        """The sequence, on which the user holds one of the letters; one behind an identity column is its table's."""
+        """The sequence, if the user holds one of the privileges; for an identity column, those of its table."""
         session = self._session
         item = session.catalog.get(oid)
         if isinstance(item, Sequence):

@@ -1,7 +1,4 @@
-"""Statements of SERIALIZABLE transactions that do not run on the row path: they read whole tables.
-
-The row path reads through its snapshot, which notes every key (engine/txn/serializable.py).
-"""
+"""SERIALIZABLE statements that do not run on the row path: they count as readers of whole tables."""
 
 from __future__ import annotations
 
@@ -31,14 +28,13 @@ def storage_ids_of(catalog: Catalog, oid: int) -> list[int]:
 
 
 def storage_ids(catalog: Catalog, locks: Locks) -> list[int]:
-    """Those of every table that a statement with these table locks locks."""
+    """The storage ids of every table that a statement with these table locks locks."""
     return [storage_id for oid, _ in locks for storage_id in storage_ids_of(catalog, oid)]
 
 
 @asynccontextmanager
 async def watch_serializable(session: SessionCore, locks: Locks) -> AsyncIterator[None]:
-    """Around a statement with these table locks: it reads every table that it locks, and what it writes is told.
-    Raises 40001."""
+    """Wraps a statement with these table locks: registers reads of all these tables, and its writes. Raises 40001."""
     transaction = session.transaction
     assert transaction is not None
     mark, runs = transaction.begin_statement(), len(transaction.runs)

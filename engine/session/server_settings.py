@@ -1,4 +1,4 @@
-"""The settings of the server as SHOW gives them."""
+"""The settings of the server as SHOW shows them."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 def show_checked(session: SessionCore, name: str) -> str:
-    """The value in force of a setting of the server. Raises 42501."""
+    """The current value of a setting of the server. Raises 42501."""
     configuration = session.present.configuration
     if name not in postgres_parameters() and not sees_files(session):
         raise SqlError("42501", f'must be superuser or have privileges of pg_read_all_settings to examine "{name}"')

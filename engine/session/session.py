@@ -1,17 +1,17 @@
-"""A session: what one connection is, and what is made of it.
+"""A session: the state of one connection.
 
-The cached path, without a look at anything that could wait:
+The cached path, which never waits:
 
     find        engine/statements/find.py    the plan of a text
-    rows.run    row_runner.py                runs a row plan
+    rows.run    row_runner.py                runs a row path plan
     finish      transactions.py              commits
 
-Everything else may wait: engine/statements/run.py. What the cached path reads stands here; the rest is in parts, each
-of which has its own methods:
+Everything else may wait: engine/statements/run.py. This class has the data of the cached path; parts with methods of
+their own have the rest:
 
     identity, variables, sequences, portals, advisory, notifications, large_objects, client
     transactions, waits, timeouts, leadership, rows
-    views, temporary    what packages above give it (interface.py)
+    views, temporary    from packages above (interface.py)
 """
 
 from __future__ import annotations
@@ -77,7 +77,7 @@ def _nothing() -> None:
     pass
 
 
-# What a client does not hear, by client_min_messages; with one of the levels from debug1 to debug5 it hears all.
+# Notices that client_min_messages hides; with debug1 to debug5 the client gets all of them.
 UNHEARD = {
     "log": frozenset({"DEBUG"}), "notice": frozenset({"DEBUG"}), "warning": frozenset({"DEBUG", "NOTICE"}),
     "error": frozenset({"DEBUG", "NOTICE", "WARNING"}),
@@ -85,9 +85,9 @@ UNHEARD = {
 
 
 class StatementContext(ExecContext):
-    """The context of the cached path, one per session: a statement that asks for no time pays for none.
+    """The context of the cached path, one per session: a statement that does not use the time does not read the clock.
 
-    `made` is the statement's CallContext once something has asked for it.
+    `made` is the statement's CallContext, after its first use.
     """
 
     __slots__ = ("_session", "made")
@@ -111,14 +111,14 @@ class StatementContext(ExecContext):
 
 
 class Session:
-    """`database` is the name that goes with the OID; `parameters` are the settings of the startup packet; `parts` are
-    what packages above give it. Raises what SET of the parameters does."""
+    """`database` is the name of the OID; `parameters` are the settings of the startup packet; `parts` come from
+    packages above. Raises the errors of SET for the parameters."""
 
     settings: Settings
     key: PlanKey
     search_path: tuple[str, ...]
     query_memory: int
-    process_id: int  # the node gives it to the whole session, for CancelRequest and pg_backend_pid()
+    process_id: int  # the node assigns it to the whole session, for CancelRequest and pg_backend_pid()
     secret: bytes
 
     def __init__(
@@ -132,8 +132,8 @@ class Session:
     ) -> None:
         self.node = node
         self.present = node  # the same, unless the session reads the past (engine/statements/as_of.py)
-        self.today: Node | None = None  # the present node, in a session that reads the past for another one
-        self.past_reader: object = None  # what the last statement with AS OF was run by
+        self.today: Node | None = None  # the present node, in a session of it that reads the past
+        self.past_reader: object = None  # the runner of the last statement with AS OF
         self.memory = Account(node.memory)
         self.role = role
         self.database_oid = database_oid
@@ -146,10 +146,10 @@ class Session:
         self.notices: list[SqlError] = []
         self.temporary_schema: int | None = None
         self.last_commit = 0  # LSN, of this session
-        self.work: dict[str, Work] = {}  # what functions wait for, by their names
+        self.work: dict[str, Work] = {}  # waits of functions, by their names
         self.copying: CopyProgress | None = None  # while a COPY runs
-        self.safety: Safety | None = None  # of the snapshot that it waits for
-        self._environment: tuple[tuple[PlanKey, int | None], Environment] | None = None  # the last, and of what
+        self.safety: Safety | None = None  # the process ids that delay its snapshot
+        self._environment: tuple[tuple[PlanKey, int | None], Environment] | None = None  # its last one
         self._begin_activity()
         self._make_parts()
         self._start_settings(parameters)
@@ -166,15 +166,15 @@ class Session:
         node.activity.count_open(self)
 
     def _begin_activity(self) -> None:
-        """What others see of it (activity.py)."""
+        """For pg_stat_activity (activity.py)."""
         self.task: asyncio.Task[None] | None = None
         self.running = False  # the task has begun: before that, cancelling it would keep it from cleaning up
         self.cancel_error: SqlError | None = None
         self.shown: Prepared | bytes | str = ""  # the statement that runs, or ran last
-        self.began = 0.0  # when it began: time.perf_counter(), 0 before the first one
-        self.ended = 0.0  # the same of the end of the last one that may have waited
+        self.began = 0.0  # start of the current or last statement: time.perf_counter(), 0 before the first one
+        self.ended = 0.0  # end of the last statement that may have waited
         self.waited = 0.0  # seconds that the statement has waited for locks, before it runs again
-        self.depth = 0  # statements under way, one inside the other, that may wait
+        self.depth = 0  # number of nested statements that may wait
         self.commits = 0
         self.rollbacks = 0
 
@@ -189,14 +189,14 @@ class Session:
         self.timeouts = Timeouts(self)
         self.transactions = TransactionControl(self)
         self.waits = Waits(self)
-        self.plain_rows = self.rows = RowRunner(self)  # without, and with what settings ask for beside
-        self.advisory_held: AdvisoryLocks | None = None  # once it has used advisory locks
-        self.notifying: SessionNotifications | None = None  # once it has used LISTEN or NOTIFY
-        self.large_objects_held: LargeObjects | None = None  # once it has used large objects
+        self.plain_rows = self.rows = RowRunner(self)  # the plain runner, and the one with wrappers for settings
+        self.advisory_held: AdvisoryLocks | None = None  # after the first use of advisory locks
+        self.notifying: SessionNotifications | None = None  # after the first use of LISTEN or NOTIFY
+        self.large_objects_held: LargeObjects | None = None  # after the first use of large objects
 
     @property
     def user(self) -> Role | None:
-        """The current user; None if somebody has dropped the role meanwhile."""
+        """The current user; None if the role has been dropped."""
         return self.identity.user
 
     @property
@@ -221,16 +221,16 @@ class Session:
         return self.notifying
 
     def warn(self, sqlstate: str, message: str, severity: str = "WARNING", hint: str | None = None) -> None:
-        """A notice to be sent before the statement's answer."""
+        """Sends a notice before the statement's answer."""
         self.notices.append(SqlError(sqlstate, message, severity=severity, hint=hint))
 
     # ---- settings ---------------------------------------------------------------------------------------------------
 
     def _start_settings(self, parameters: dict[str, str]) -> None:
-        """The server's own defaults, ALTER DATABASE ... SET, ALTER ROLE ... SET, then the startup packet. Raises what
-        the latter's SET does; the former's are older than the values that are valid now, so what is wrong there is a
-        warning."""
-        self._custom_bytes = 0  # of settings that the session has made up, as its memory counts them
+        """Applies the server's defaults, ALTER DATABASE ... SET, ALTER ROLE ... SET, then the startup packet. Raises
+        the errors of SET for the startup packet. Stored settings may be older than the present rules, so their errors
+        are warnings."""
+        self._custom_bytes = 0  # memory of the session's own settings
         self.settings = settings = Settings({})
         settings.force("is_superuser", "on" if self.role.superuser else "off")
         settings.force("session_authorization", self.role.name)
@@ -263,7 +263,7 @@ class Session:
         settings.become_defaults()
 
     def settings_changed(self) -> None:
-        """Settings have other values, or the session acts as somebody else."""
+        """Settings have new values, or the current user has changed."""
         self._follow_settings()
         self._limit_memory()
 
@@ -291,7 +291,7 @@ class Session:
         self._choose_runner()
 
     def _find_plans(self) -> None:
-        """Who the session is, and the cache of the plans for its settings."""
+        """Determines the user, and the plan cache for the settings."""
         settings = self.settings
         role = settings.get("role")
         self.session_user_name = settings.get("session_authorization")
@@ -315,8 +315,7 @@ class Session:
         self.unliftable = self._unliftable()
 
     def _unliftable(self) -> bytes | None:
-        """What keeps the literals of a text that has it from being lifted: backslashes, where they escape, and in
-        another dialect everything."""
+        """A pattern of texts whose literals cannot be lifted: with backslash escapes, and in another dialect all."""
         if self.key.dialect != SHOAL:
             return b""
         return None if self.key.conforming else b"\\"
@@ -338,21 +337,21 @@ class Session:
         context.timeout = self.statement_timeout / 1000
 
     def plan_anew(self) -> None:
-        """The plans that it has found so far are not used any more: its node has forgotten them."""
+        """Forgets the plans that the session has found: its node has dropped them."""
         self.cache = self.node.plans(self.key)
         self.known_plans = self.cache.plans
 
-    # ---- what it reads ----------------------------------------------------------------------------------------------
+    # ---- the node that it reads --------------------------------------------------------------------------------------
 
     def stand_on(self, node: Node) -> None:
-        """From now on the session reads another node: the present one, or one of the past."""
+        """The session now reads another node: the present one, or one of the past."""
         self.node = node
         self.row_context.next_row_number = node.next_row_number
         self.row_context.written = node.written
         self.settings_changed()
 
     def leave_past(self) -> None:
-        """The session reads what is there now."""
+        """The session reads the present again."""
         if self.node is not self.present:
             node = self.node
             assert isinstance(node, PastNode)
@@ -367,7 +366,7 @@ class Session:
 
     @property
     def catalog(self) -> Catalog:
-        """The committed catalog, or the transaction's own successor of it."""
+        """The committed catalog, or the transaction's changed version of it."""
         transaction = self.transaction
         if transaction is None or not transaction.changed_objects:
             return self.committed_catalog
@@ -379,7 +378,7 @@ class Session:
 
     @property
     def catalog_today(self) -> Catalog | None:
-        """Where the session reads the past: the catalog of now, without whose rights nobody reads it."""
+        """In a session that reads the past: the present catalog, whose privileges are needed too."""
         now = self.today or self.present
         return None if now is self.node else now.catalogs.get(self.database_oid)
 
@@ -389,8 +388,8 @@ class Session:
 
     @property
     def environment(self) -> Environment:
-        """One for all statements that are analysed under the same catalogs and settings: who may look into which schema
-        of the path is asked once."""
+        """One object for all statements that are analysed with the same catalogs and settings, so that privileges on
+        the schemas of the search path are checked once."""
         catalog, today = self.catalog, self.catalog_today
         of = (self.key, self.temporary_schema)
         known = self._environment
@@ -413,7 +412,7 @@ class Session:
     # ---- running ----------------------------------------------------------------------------------------------------
 
     def call_now(self) -> CallContext:
-        """What functions of a statement that runs now may ask for."""
+        """The services that functions of the current statement may use."""
         clock = self.node.clock()
         return self._call(clock, clock if self.transaction is None else self.transaction.start_time)
 
@@ -421,7 +420,7 @@ class Session:
         return CallContext(statement, transaction, self.key.format.timezone, self.functions, self.key.format)
 
     def context(self) -> ExecContext:
-        """An execution context of its own, for what outlives one synchronous call."""
+        """A separate execution context, for objects that outlive one synchronous call."""
         transaction = self.transaction
         clock = self.node.clock()
         start = transaction.start_time if transaction else clock
@@ -435,20 +434,20 @@ class Session:
         return context
 
     def begins(self, sql: bytes) -> None:
-        """This is what others see from now on."""
+        """Other sessions see this statement from now on."""
         self.shown = sql
         self.began = perf_counter()
 
     def plan_cache_catalog(self) -> Catalog | None:
-        """The catalog that plans of all sessions are made for; None where the session must not use them: the
-        transaction has changed the schema, or there are temporary tables."""
+        """The catalog for which shared plans are made; None if the session must not use them, because the transaction
+        has changed the schema or there are temporary tables."""
         transaction = self.transaction
         if self.temporary_schema is None and (transaction is None or not transaction.changed_objects):
             return self.node.catalogs[self.database_oid]
         return None
 
     def ready_plan(self, name: bytes) -> Prepared | None:
-        """The prepared statement, if it runs at once and can run as it is; None where Bind has more to do."""
+        """The prepared statement, if it can run at once; None if Bind has more to do."""
         prepared = self.prepared.get(name)
         transaction = self.transaction
         if (
@@ -471,12 +470,12 @@ class Session:
         return prepared
 
     def refuse_in_failed_block(self, statement: ast.Statement) -> None:
-        """25P02 for what a failed block does not take, before its names are looked up."""
+        """Raises 25P02 for a statement that a failed block refuses, before its names are looked up."""
         if not ends_block(statement.tree) and statement.text:
             raise aborted_error()
 
     def cancel(self, error: SqlError | None = None) -> None:
-        """Ends the running statement with 57014, or with this error. A commit under way goes on."""
+        """Ends the running statement with 57014, or with this error. A running commit continues."""
         if self.waits.cancel():
             return
         client = self.client
@@ -494,7 +493,7 @@ class Session:
             if error is not None and error.severity == "FATAL" and client.terminator is not None:
                 client.terminator(error)
 
-    # ---- what much of the engine asks of it -------------------------------------------------------------------------
+    # ---- services for other packages --------------------------------------------------------------------------------
 
     def begin_implicit(self) -> Transaction:
         """The transaction of statements outside a block."""
@@ -505,11 +504,11 @@ class Session:
         return self.transactions.finish()
 
     async def lock_table(self, transaction: Transaction, oid: int, mode: int, wait: str = "block") -> None:
-        """Locks a table, waiting as long as it takes."""
+        """Locks a table, and waits without a limit."""
         await self.waits.lock_table(transaction, oid, mode, wait)
 
     async def wait_for(self, wait: LockWait) -> None:
-        """Waits until the lock is granted. Raises what ended the wait."""
+        """Waits until the lock is granted. Raises the error that ended the wait."""
         await self.waits.wait_for(wait)
 
     async def durable(self, lsn: Lsn) -> None:
@@ -522,22 +521,22 @@ class Session:
             self.client.on_lead()
 
     def check_leads(self) -> None:
-        """Raises 40001 for work that only the leader may do, on a node that leads no more."""
+        """Raises 40001 for work of the leader on a node that is no longer the leader."""
         self.leadership.check()
 
     @property
     def stands_on(self) -> frozenset[bytes]:
-        """The tablespaces, by id, that the node must lead for what the session has done in its transaction."""
+        """The tablespaces, by id, that the node must lead for the work that the transaction has done."""
         return self.leadership.stands_on
 
     def lose_transaction(self, error: SqlError) -> None:
-        """The node leads no more: whatever the session runs ends with the error, and its transaction is over."""
+        """The node is no longer the leader: the running statement ends with the error, and the transaction is over."""
         self.leadership.lose_transaction(error)
 
     # ---- ends -------------------------------------------------------------------------------------------------------
 
     async def close(self) -> None:
-        """The connection is gone: rolls back, frees every lock, drops temporary tables."""
+        """The connection has ended: rolls back, releases every lock, drops temporary tables."""
         self.memory.give(self._custom_bytes)
         self._custom_bytes = 0
         try:
@@ -556,8 +555,8 @@ class Session:
             self._fall_apart()
 
     def _fall_apart(self) -> None:
-        """The session is over, and nothing of it refers to it any more: what it holds (rows, portals, prepared
-        statements) goes now. The cyclic collector comes by too seldom to leave that to it."""
+        """Breaks the references of an ended session, so that its rows, portals and prepared statements are freed now.
+        Python's cyclic collector would be too late."""
         self.settings.on_change = _nothing
         self.advisory_held = self.notifying = self.large_objects_held = None
         self.past_reader = self.task = None

@@ -1,10 +1,10 @@
-"""Settings: SET, SHOW, RESET, and their life with transactions (PostgreSQL 16 manual, chapter 20).
+"""Settings: SET, SHOW, RESET, and transactions (PostgreSQL 16 manual, chapter 20).
 
-Every setting that a driver, an ORM or psql asks for is defined here with its default and its check. A setting that
-shapes what Shoal does is read where it matters; those of PostgreSQL's planner and buffers, which have no counterpart
-here, are kept and shown so that tools that set them work, and are listed as such (`has_effect` False).
+Every setting that a driver, an ORM or psql uses is defined here with its default and its check. Settings of
+PostgreSQL's planner and buffers, which have no counterpart here, are kept and shown so that tools can set them
+(`has_effect` is False).
 
-SET lasts past the transaction if it commits and is undone if it rolls back; SET LOCAL ends with the transaction.
+A SET is kept if the transaction commits, and undone if it rolls back. SET LOCAL ends with the transaction.
 """
 
 from __future__ import annotations
@@ -31,8 +31,8 @@ SERVER_VERSION_NUM = "150000"
 
 @dataclass(frozen=True, slots=True)
 class Definition:
-    """`check` gives the canonical value or raises SqlError. context: internal (read-only), postmaster and sighup (the
-    server's: SERVER_DEFINITIONS), superuser (who may SET it), user."""
+    """`check` returns the canonical value or raises SqlError. context: internal (read-only), postmaster and sighup (the
+    server's: SERVER_DEFINITIONS), superuser (only superusers SET it), user."""
 
     name: str
     default: str
@@ -132,7 +132,8 @@ _SIZE_UNITS = {"B": 1 / 1024, "kB": 1, "MB": 1 << 10, "GB": 1 << 20, "TB": 1 << 
 
 
 def _kilobytes(least: int) -> Callable[[str, str], str]:
-    """A size in any of PostgreSQL's units, at least so many kB or 0; shown in the largest unit that keeps it whole."""
+    """A size in any of PostgreSQL's units, at least this many kB or 0; shown in the largest unit that keeps it
+    whole."""
 
     def check(name: str, value: str) -> str:
         found = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*(B|kB|MB|GB|TB|)\s*", value)
@@ -191,7 +192,7 @@ _ZONE_INTERVAL = re.compile(r"interval\s*'([^']*)'", re.IGNORECASE)
 
 
 def _time_zone(name: str, value: str) -> str:
-    """A zone's name, a POSIX string, hours east of Greenwich, or what SET TIME ZONE INTERVAL gives."""
+    """A zone's name, a POSIX string, hours east of Greenwich, or the value of SET TIME ZONE INTERVAL."""
     if value.lower() in ("default", "local"):
         return "UTC"
     if found := _ZONE_INTERVAL.fullmatch(value):
@@ -291,7 +292,7 @@ _DEFINITIONS = (
         _milliseconds,
         kind="integer",
         unit="ms",
-        description="How long a transaction may last; its connection is ended then. 0: no limit.",
+        description="Maximum duration of a transaction, after which its connection ends. 0: no limit.",
     ),
     Definition(
         "query_memory_limit",
@@ -299,7 +300,7 @@ _DEFINITIONS = (
         _kilobytes(64),
         kind="integer",
         unit="kB",
-        description="What one statement may hold in the server's memory; 0: no limit of its own.",
+        description="Maximum memory of one statement in the server's process; 0: no limit.",
     ),
     Definition(
         "connection_memory_limit",
@@ -307,7 +308,7 @@ _DEFINITIONS = (
         _kilobytes(1024),
         kind="integer",
         unit="kB",
-        description="What a connection may hold in the server's memory; 0: half of what all may together.",
+        description="Maximum memory of a connection between statements; 0: half of the setting memory.",
     ),
     Definition("extra_float_digits", "1", _float_digits, kind="integer"),
     Definition("bytea_output", "hex", _choice("hex", "escape"), kind="enum"),
@@ -344,7 +345,7 @@ _DEFINITIONS = (
         "strong",
         _choice("strong", "bounded", "session", "eventual"),
         kind="enum",
-        description="What a read may see on a node that follows; on the leader every read is strong.",
+        description="The state that a read on a follower sees; on the leader every read is strong.",
     ),
     Definition(
         "max_staleness",
@@ -352,13 +353,13 @@ _DEFINITIONS = (
         _milliseconds,
         kind="integer",
         unit="ms",
-        description="With read_consistency bounded: how far behind the leader a read may be.",
+        description="Maximum age of the state that a read sees with read_consistency = bounded.",
     ),
     Definition(
         "read_after",
         "",
         _read_token,
-        description="A token of shoal_last_commit(): reads on a node that follows see at least that commit.",
+        description="A token of shoal_last_commit(): reads on a follower see at least that commit.",
     ),
     Definition(
         "sql_dialect",
@@ -412,7 +413,7 @@ _DEFINITIONS = (
         "superuser",
         kind="integer",
         unit="ms",
-        description="Statements that take as long are logged; -1: none.",
+        description="Statements that take this long or longer are logged; -1: none.",
     ),
     Definition("log_min_messages", "warning", _log_level, "superuser", kind="enum"),
     Definition("log_min_error_statement", "error", _log_level, "superuser", kind="enum"),
@@ -440,7 +441,7 @@ DEFINITIONS: Mapping[str, Definition] = {definition.name.lower(): definition for
 
 
 def _address(name: str, value: str) -> str:
-    """HOST:PORT, with https:// before it where administration may have TLS; '' for none."""
+    """HOST:PORT, with an optional https:// for the administration port; '' for none."""
     host, _, port = value.removeprefix("https://" if name == "admin" else "").rpartition(":")
     if (not host or not port.isdigit() or int(port) > 65535) and (value or name == "listen"):
         raise _invalid(name, value, "Write HOST:PORT, such as 127.0.0.1:5432.")
@@ -460,7 +461,7 @@ _CONNECTIONS = 262143
 SERVER_DEFINITIONS: Mapping[str, Definition] = {
     definition.name: definition
     for definition in (
-        Definition("host_rules", "", _text, "sighup", description="The file of rules that say who may connect."),
+        Definition("host_rules", "", _text, "sighup", description="The file of host rules."),
         Definition("tls_cert", "", _text, "sighup", description="The file with the certificate for TLS."),
         Definition("tls_key", "", _text, "sighup", description="The file with the certificate's key."),
         Definition("max_connections", "500", _integer(1, _CONNECTIONS), "sighup", kind="integer"),
@@ -482,23 +483,23 @@ SERVER_DEFINITIONS: Mapping[str, Definition] = {
         Definition("history_bytes", str(4 << 30), _COUNT, "postmaster", kind="integer", unit="B"),
     )
 }
-# Where the file of ALTER SYSTEM lies, and which node of which cluster it belongs to, is not in that file.
+# The file of ALTER SYSTEM cannot contain its own directory, the cluster and the node.
 NOT_IN_FILE = frozenset((
     "data", "cluster", "node", "session_authorization", "role", "transaction_isolation", "transaction_read_only",
     "transaction_deferrable", "as_of", "read_after", "sql_dialect",
 ))  # fmt: skip
-IDENTITIES = ("session_authorization", "role")  # set through Session.set_identity, which checks who may
-# What RESET ALL leaves alone (GUC_NO_RESET_ALL).
+IDENTITIES = ("session_authorization", "role")  # set by Session.set_identity, which checks the privileges
+# Settings that RESET ALL does not change (GUC_NO_RESET_ALL).
 NOT_RESET = (*IDENTITIES, "is_superuser", "transaction_isolation", "transaction_read_only", "transaction_deferrable")
-# What belongs to a transaction.
+# Settings of a transaction.
 OF_TRANSACTION = ("transaction_isolation", "transaction_read_only", "transaction_deferrable")
-LISTS = ("search_path", "temp_tablespaces")  # of names, each of which is quoted by itself
+LISTS = ("search_path", "temp_tablespaces")  # a list of names, each quoted separately
 REPORTED = tuple(definition.name for definition in _DEFINITIONS if definition.report)
 MEMORY_LIMITS = ("query_memory_limit", "connection_memory_limit")
 
 
 def description_of(name: str) -> str:
-    """What SHOW ALL says of a setting: our own words, or PostgreSQL's."""
+    """The description in SHOW ALL: Shoal's, or PostgreSQL's."""
     key = name.lower()
     own, known = DEFINITIONS.get(key) or SERVER_DEFINITIONS.get(key), postgres_parameters().get(key)
     if own is not None and own.description:
@@ -517,7 +518,7 @@ def not_permitted(name: str) -> SqlError:
 
 
 def check(name: str, value: str | None) -> str | None:
-    """The value as it is kept, None for the default's. Raises 42704, 22023, 55P02 (cannot be changed)."""
+    """The value in its stored form, None for the default. Raises 42704, 22023, 55P02 (cannot be changed)."""
     definition = DEFINITIONS.get(name.lower())
     if (server := SERVER_DEFINITIONS.get(name.lower())) is not None:
         when = "now" if server.context == "sighup" else "without restarting the server"
@@ -534,7 +535,8 @@ def check(name: str, value: str | None) -> str | None:
 
 
 def check_for_all(name: str, value: str | None) -> str | None:
-    """The value as ALTER SYSTEM keeps it; None takes the name out. Raises 42704, 22023, 55P02 (cannot be changed)."""
+    """The value in the form that ALTER SYSTEM stores; None removes the name. Raises 42704, 22023, 55P02 (cannot be
+    changed)."""
     key = name.lower()
     if key in NOT_IN_FILE:
         raise SqlError("55P02", f'parameter "{name}" cannot be changed')
@@ -549,8 +551,8 @@ def check_for_all(name: str, value: str | None) -> str | None:
 
 
 class Settings:
-    """The values of one session. `changed` collects the names whose new value is to be reported to the client: of those
-    that clients are told, or with `report_all` of all."""
+    """The values of one session. `changed` collects the names whose new values must be reported to the client: settings
+    with ParameterStatus, or with `report_all` all."""
 
     def __init__(self, initial: Mapping[str, str]) -> None:
         self.report_all = False
@@ -560,7 +562,7 @@ class Settings:
         self._at_begin: dict[str, str] | None = None
         self._lasting: dict[str, str] | None = None
         self.changed: list[str] = []
-        self.custom_bytes = 0  # of the names and values that the session has made up
+        self.custom_bytes = 0  # of the session's own names and values
         self.on_change: Callable[[], None] = lambda: None
 
     def get(self, name: str) -> str:
@@ -577,7 +579,7 @@ class Settings:
         return self._values.get(name.lower())
 
     def items(self) -> list[tuple[str, str]]:
-        """(name, value) of every one, those of PostgreSQL that there are not here included, the server's left out."""
+        """(name, value) of every setting, including those of PostgreSQL without effect, without those of the server."""
         others = {
             key: item.shown_value
             for key, item in postgres_parameters().items()
@@ -591,7 +593,7 @@ class Settings:
         return definition.name if definition else name
 
     def set(self, name: str, value: str | None, *, local: bool = False, in_transaction: bool = False) -> None:
-        """Sets it, to its default with None. Raises 42704, 22023, 55P02 (cannot be changed)."""
+        """Sets a value, or the default with None. Raises 42704, 22023, 55P02 (cannot be changed)."""
         key = name.lower()
         checked = check(name, value)
         canonical = self._session_defaults.get(key, "") if checked is None else checked
@@ -609,7 +611,7 @@ class Settings:
         self._session_defaults[name.lower()] = value
 
     def follow(self, name: str, before: str | None, value: str | None) -> None:
-        """The server's default is another one: a session that has the one before gets it. None: Shoal's own."""
+        """The server's default has changed: sessions with the old default get the new one. None: Shoal's own."""
         own = DEFINITIONS[name].default if name in DEFINITIONS else postgres_parameters()[name].shown_value
         before, value = (own if item is None else check(name, item) or "" for item in (before, value))
         for values in (self._session_defaults, self._at_begin, self._lasting):
@@ -619,11 +621,11 @@ class Settings:
             self._put({**self._values, name: value})
 
     def reset_value(self, name: str) -> str | None:
-        """What RESET gives; None where the session has no value of its own."""
+        """The value that RESET restores; None if the session has no value of its own."""
         return self._session_defaults.get(name.lower())
 
     def become_defaults(self) -> None:
-        """What the startup packet set is what RESET goes back to."""
+        """RESET restores the values of the startup packet."""
         self._session_defaults = dict(self._values)
 
     def reset_all(self, in_transaction: bool) -> None:
@@ -633,7 +635,7 @@ class Settings:
         self._put({**self._session_defaults, **kept})
 
     def state(self) -> SettingsState:
-        """What a savepoint remembers."""
+        """The state that a savepoint keeps."""
         return SettingsState(self._values, None if self._lasting is None else dict(self._lasting))
 
     def restore(self, state: SettingsState) -> None:
@@ -653,13 +655,12 @@ class Settings:
         self._put(dict(values))
 
     def adopt(self, values: Mapping[str, str]) -> None:
-        """The values that they have now on the node where the transaction was (lower-case names). Outside of a
-        transaction."""
+        """Takes the values of the node where the transaction ran (lower-case names). Outside a transaction."""
         self._at_begin = self._lasting = None
         self._put({**self._values, **values})
 
     def outside(self) -> dict[str, str]:
-        """The values without what the transaction has set, by lower-case names."""
+        """The values before the transaction, by lower-case names."""
         return {name: value for name, value in self.begun().values.items() if name not in OF_TRANSACTION}
 
     def begun(self) -> SettingsState:
@@ -668,7 +669,7 @@ class Settings:
 
     def _put(self, values: dict[str, str]) -> None:
         old = self._values
-        if len(old) > len(values):  # a name that the transaction made up stays, and is empty
+        if len(old) > len(values):  # a new name of the transaction stays, with an empty value
             values = {**dict.fromkeys(old, ""), **values}
         self._values = values
         changed = [key for key, value in values.items() if old.get(key) != value]
@@ -705,7 +706,7 @@ class Settings:
 
 
 def split_identifiers(text: str) -> list[str]:
-    """'"$user", public' -> ['$user', 'public']: quoted ones as they are, others folded to lower case."""
+    """'"$user", public' -> ['$user', 'public']: quoted ones unchanged, others folded to lower case."""
     names = []
     for quoted, plain in re.findall(r'\s*(?:"((?:[^"]|"")*)"|([^",\s]+))\s*(?:,|$)', text):
         names.append(quoted.replace('""', '"') if quoted else plain.lower())
@@ -713,7 +714,7 @@ def split_identifiers(text: str) -> list[str]:
 
 
 def script(earlier: SettingsState, later: SettingsState) -> list[str]:
-    """The SET statements by which a transaction comes from one state to a later one."""
+    """The SET statements that lead from one state of a transaction to a later one."""
     statements = []
     for name in _in_order({**later.values, **(later.lasting or {})}):
         if name in DEFINITIONS and DEFINITIONS[name].context == "internal":
@@ -734,12 +735,12 @@ def _lasting(state: SettingsState, name: str) -> str | None:
 
 
 def _in_order(names: Iterable[str]) -> list[str]:
-    """Who the session is comes first: setting that resets the role."""
+    """The user comes first, because setting it resets the role."""
     return sorted(names, key=lambda name: (name != "session_authorization", name != "role"))
 
 
 def in_list(name: str, values: tuple[str, ...]) -> str:
-    """The values that a statement gives, as one."""
+    """The values of a statement as one."""
     if name.lower() not in LISTS:
         return ", ".join(values)
     return ", ".join(value if _plain_name(value) else '"' + value.replace('"', '""') + '"' for value in values)
@@ -760,7 +761,7 @@ def set_statement(name: str, value: str, local: bool = False) -> str:
 
 
 def is_known(name: str) -> bool:
-    """Whether there is, or could be, a setting of that name, which is in lower case."""
+    """Whether a setting of that name (in lower case) exists or could exist."""
     return _is_listed(name) or is_custom(name)
 
 

@@ -1,4 +1,4 @@
-"""Errors that show a row: its user sees of it what he may read, or has written himself."""
+"""Errors that show a row: the user sees only columns that he may read or has written."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 def narrow(session: SessionCore, error: SqlError) -> None:
-    """Leaves out of an error's detail what the user may not see."""
+    """Removes columns from an error's detail that the user may not see."""
     detail = error.detail
     if not isinstance(detail, ShownKey | ShownRow):
         return
@@ -33,7 +33,7 @@ def narrow(session: SessionCore, error: SqlError) -> None:
 
 
 def _get_given(session: SessionCore, table: Table) -> frozenset[int]:
-    """The columns of a table that the statement that runs gives values."""
+    """The columns of a table to which the running statement gives values."""
     prepared = session.shown
     if isinstance(prepared, bytes):  # of one statement that had a plan for its text
         (alone,) = statements_in(prepared.decode(), session.key.dialect, session.key.conforming)

@@ -1,4 +1,4 @@
-"""Who may cancel what another session runs, or end the session (pg_signal_backend of PostgreSQL 15)."""
+"""The right to cancel another session's statement, or to end the session (pg_signal_backend of PostgreSQL 15)."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ if TYPE_CHECKING:
 
 
 def check_signal(session: Session, target: Session, terminate: bool) -> None:
-    """42501 unless the user is a superuser, or has the rights of the target's role or those of pg_signal_backend and
-    the target is no superuser."""
+    """Raises 42501 unless the user is a superuser, or has the privileges of the target's role or those of
+    pg_signal_backend and the target is not a superuser."""
     catalog, user = session.catalog, session.identity.user
     role = catalog.get(catalog.roles.get(target.session_user_name, 0))
     if isinstance(role, Role) and role.superuser and not (user is not None and user.superuser):

@@ -1,16 +1,16 @@
-"""What sessions put into the log: errors, statements that took long, who came and went.
+"""Log lines of sessions: errors, long statements, connections.
 
     log_min_messages            errors of this level and above are logged (warning: all of them)
-    log_min_error_statement     of these, from which level on the statement is logged too (error)
-    log_min_duration_statement  statements that took so many milliseconds are logged (-1: none)
+    log_min_error_statement     errors of this level and above are logged with their statement (error)
+    log_min_duration_statement  statements that took this many milliseconds are logged (-1: none)
     log_connections, log_disconnections
 
 As in PostgreSQL, with one difference: **no values**. Statements are logged without their constants (as
-pg_stat_statements shows them), parameters never, and of a message about a value (SQLSTATE class 22) the value is left
-out, so that neither passwords nor what customers own gets into logs.
+pg_stat_statements shows them), parameters are never logged, and values are removed from messages about a value
+(SQLSTATE class 22). So neither passwords nor customer data get into logs.
 
 Every line of a statement has its `trace_id`: that of a W3C `traceparent` in the statement's comment (sqlcommenter) or
-in `application_name`, else one that is made up when a line is written.
+in `application_name`, otherwise a new one.
 """
 
 from __future__ import annotations
@@ -35,12 +35,12 @@ if TYPE_CHECKING:
 log = logging.getLogger("shoal.statement")
 
 _TRACE = re.compile(r"\b[0-9a-f]{2}-([0-9a-f]{32})-([0-9a-f]{16})-[0-9a-f]{2}\b")
-_TRACED = 16_384  # characters at either end of a statement, where the comment with its trace stands
+_TRACED = 16_384  # characters at either end of a statement, which may contain the comment with its trace
 _VALUE = re.compile(r'"[^"]*"|\'[^\']*\'')
 
 
 def log_failure(session: Session, error: SqlError, severity: str) -> None:
-    """A client is told of an error of severity ERROR or FATAL."""
+    """An error of severity ERROR or FATAL was sent to a client."""
     level = LOG_LEVELS.index(severity.lower())
     settings = session.settings
     if level < LOG_LEVELS.index(settings.get("log_min_messages")):
@@ -58,7 +58,7 @@ def log_failure(session: Session, error: SqlError, severity: str) -> None:
 
 
 def ran(session: Session, prepared: Prepared, took: float) -> None:
-    """A statement has ended that took so many seconds: logged if that is long."""
+    """A statement that took this many seconds has ended: logs it if that is long."""
     if took < session.log_over:
         return
     fields = _fields(session)
@@ -68,13 +68,13 @@ def ran(session: Session, prepared: Prepared, took: float) -> None:
 
 
 def log_connection(session: Session) -> None:
-    """A client has been let in."""
+    """A client has logged in."""
     if session.settings.get("log_connections") == "on":
         log.info("connection authorized", extra={"fields": _who(session)})
 
 
 def log_refusal(peer: object, error: SqlError) -> None:
-    """Somebody was not let in."""
+    """A client was refused."""
     client = f"{peer[0]}:{peer[1]}" if isinstance(peer, tuple) and len(peer) >= 2 else "local"
     log.warning("%s", error.message, extra={"fields": {"client": client, "sqlstate": error.sqlstate}})
 
@@ -86,7 +86,7 @@ def log_disconnection(session: Session) -> None:
 
 
 def show_session(session: Session) -> str:
-    """The statement that runs, or ran last, without its constants; '' where it cannot be read, or not soon."""
+    """The current or last statement, without its constants; '' if it cannot be read, or not quickly."""
     statement = session.shown
     if isinstance(statement, Prepared):
         return _text(statement)
@@ -104,7 +104,7 @@ def show_session(session: Session) -> str:
 
 
 def _text(prepared: Prepared) -> str:
-    if len(prepared.statement.text) >= LONG_TEXT:  # nobody else is to wait for the reading of it
+    if len(prepared.statement.text) >= LONG_TEXT:  # other sessions must not wait while it is read
         return prepared.description[1] if prepared.description is not None else ""
     return without_values(prepared.statement, prepared.key.conforming)
 

@@ -1,4 +1,4 @@
-"""The texts of statements as clients send them: which are long, and what they may hold."""
+"""The texts of statements as clients send them: their length, and valid characters."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import re
 
 from catalog.errors import SqlError
 
-LONG_TEXT = 4096  # bytes of a statement that takes milliseconds to parse and plan, which is done in a thread
+LONG_TEXT = 4096  # bytes of a statement whose parsing and planning take milliseconds and run in a thread
 LONGEST_KEPT = 1 << 16  # characters of a statement whose plan is kept by its text
 _LETTERS = 64
 _AS_OF = re.compile(r"\bas\s+of\s+(lsn|timestamp)\b", re.IGNORECASE)
@@ -26,14 +26,14 @@ def utf8(value: bytes) -> str:
 
 
 def may_read_past(text: str) -> bool:
-    """Whether a statement may have AS OF in it, by its text: then engine/statements/as_of.py tells, on the engine's
-    thread. The word is looked for first: the expression takes 5 ms for a megabyte, and keeps the interpreter."""
+    """Whether the text of a statement may contain AS OF; engine/statements/as_of.py then decides, on the engine's
+    thread. The word is searched first: the expression takes 5 ms for a megabyte, and holds the interpreter."""
     return _has_of(text) and _AS_OF.search(text) is not None
 
 
 def _has_of(text: str) -> bool:
-    """Letter by letter: what makes texts long is numbers, and to look for one letter takes a tenth of what two take.
-    Where there are many, the word is looked for."""
+    """Long texts consist mostly of numbers, and a search for one letter takes a tenth of the time of a search for two.
+    If there are many of these letters, the word is searched."""
     for letter in "oO":
         at = text.find(letter)
         for _ in range(_LETTERS):

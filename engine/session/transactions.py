@@ -1,11 +1,11 @@
 """A session's transaction: its beginning and end, and savepoints.
 
-Status as ReadyForQuery shows it: I idle, T in a block, E in a failed block. A statement outside a block runs in an
-implicit transaction that `finish` commits: after each simple Query, or at Sync (PostgreSQL 16 manual, 55.2.2.1, 55.2.3:
+Status as in ReadyForQuery: I idle, T in a block, E in a failed block. A statement outside a block runs in an implicit
+transaction that `finish` commits: after each simple Query, or at Sync (PostgreSQL 16 manual, 55.2.2.1, 55.2.3:
 statements of a pipeline up to Sync, or of one Query string, are one transaction).
 
-An error in a block rolls everything back at once and keeps only the status E, unless savepoints are set: then what came
-before the last one is kept, with its locks, for ROLLBACK TO.
+An error in a block rolls everything back at once and keeps only the status E. With savepoints, the work before the last
+one is kept, with its locks, for ROLLBACK TO.
 """
 
 from __future__ import annotations
@@ -34,8 +34,8 @@ P = ParamSpec("P")
 def complete(
     undo: Callable[Concatenate[TransactionControl, P], None],
 ) -> Callable[Concatenate[TransactionControl, P], None]:
-    """A method that undoes: it does so to the end, or the node stops. Half of it would leave locks that nobody holds,
-    or rows that nobody has written."""
+    """Decorates a method that undoes work: it completes, or the node stops. Half of it would leave locks without a
+    holder, or rows without a writer."""
 
     @wraps(undo)
     def run(control: TransactionControl, /, *args: P.args, **kwargs: P.kwargs) -> None:
@@ -49,7 +49,7 @@ def complete(
 
 
 class TransactionControl:
-    """Of one session, which has what is known of its transaction: `transaction`, `in_block`, `status`."""
+    """The transaction state of one session: `transaction`, `in_block`, `status`."""
 
     def __init__(self, session: Session) -> None:
         self.session = session
@@ -108,11 +108,11 @@ class TransactionControl:
         try:
             return self._finish_commit(transaction, lsn, row)
         except BaseException as error:
-            session.node.store.of(0).fail(error)  # nothing may say that it has failed
+            session.node.store.of(0).fail(error)  # nothing may report a failure from here on
             raise
 
     def _finish_commit(self, transaction: Transaction, lsn: int, row: bytes | None) -> int:
-        """What follows from a transaction that is sequenced. Returns the LSN to wait for."""
+        """The steps after a transaction is sequenced. Returns the LSN to wait for."""
         session = self.session
         node = session.node
         session.transaction = None
@@ -132,7 +132,7 @@ class TransactionControl:
             transaction.note_commit(lsn)
             transaction.release()
         if not lsn:
-            lsn = session.waits.late(transaction)  # its client has been told of what others committed
+            lsn = session.waits.late(transaction)  # its client knows commits of others
             if (logged := node.sequences.last_logged_lsn) > node.store.durable_lsn:
                 lsn = node.commits.both(lsn, logged)  # it may have drawn values from sequences
         session.settings.end_transaction(True)
@@ -145,7 +145,7 @@ class TransactionControl:
         return lsn
 
     def _check_deferred(self, transaction: Transaction) -> None:
-        """Constraints that were put off: LockWait leaves everything as it is; 23503 has rolled back."""
+        """Checks deferred constraints. LockWait leaves everything unchanged; 23503 has rolled back."""
         session = self.session
         assert transaction.deferred is not None
         try:
@@ -157,7 +157,7 @@ class TransactionControl:
     # ---- errors and rollbacks ---------------------------------------------------------------------------------------
 
     def fail(self, error: SqlError) -> None:
-        """An error ended the statement: the transaction is over, or failed back to its last savepoint."""
+        """Handles an error of the statement: ends the transaction, or rolls it back to its last savepoint."""
         forget_frames(error)
         try:
             narrow(self.session, error)
@@ -214,7 +214,7 @@ class TransactionControl:
 
     @complete
     def abort(self) -> None:
-        """Rolls back, whatever there is."""
+        """Rolls back, whatever the state is."""
         session = self.session
         transaction = session.transaction
         session.transaction = None
@@ -227,12 +227,12 @@ class TransactionControl:
         session.portals.end_transaction(False)
 
     def roll_back(self) -> None:
-        """Ends the transaction, if there is one, of a session that nobody talks to."""
+        """Ends the transaction, if any, of a session without a client."""
         if self.session.transaction is not None:
             self.abort()
 
     def fail_block(self) -> None:
-        """Nothing of the block is left but its end."""
+        """Only the end of the block remains."""
         session = self.session
         transaction = session.transaction
         assert transaction is not None
@@ -262,7 +262,7 @@ class TransactionControl:
         return self._savepoint_statement(kind, statement.name or ""), 0
 
     def _prepare(self, identifier: str) -> tuple[str, int]:
-        """PREPARE TRANSACTION: whatever comes of it, the block is over."""
+        """PREPARE TRANSACTION: the block is over, whatever the result is."""
         session = self.session
         transaction = session.transaction
         if transaction is None or not session.in_block:
@@ -385,7 +385,7 @@ def ends_transaction(prepared: Prepared) -> bool:
 
 
 def ends_block(node: ast.Node) -> bool:
-    """The same of a parsed statement."""
+    """The same for a parsed statement."""
     return isinstance(node, ast.TransactionStmt) and node.kind in (
         "commit",
         "end",

@@ -1,7 +1,8 @@
-"""PREPARE TRANSACTION, COMMIT PREPARED, ROLLBACK PREPARED of a session. What becomes of it: engine/txn/two_phase.py.
+"""PREPARE TRANSACTION, COMMIT PREPARED, ROLLBACK PREPARED of a session. engine/txn/two_phase.py keeps the prepared
+transaction.
 
-Refused, as in PostgreSQL: what has used temporary tables, LISTEN or NOTIFY, or has made a cursor WITH HOLD. Refused
-here alone: schema changes, SERIALIZABLE, advisory locks of the transaction. Whatever is refused, or is wrong with the
+Refused, as in PostgreSQL: transactions that have used temporary tables, LISTEN or NOTIFY, or have made a cursor WITH
+HOLD. Also refused here: schema changes, SERIALIZABLE, advisory locks of the transaction. Every refusal, and a wrong
 identifier, rolls the transaction back. (PostgreSQL 16 manual, PREPARE TRANSACTION.)
 """
 
@@ -18,11 +19,11 @@ if TYPE_CHECKING:
     from engine.session.interface import SessionCore
     from engine.txn.transaction import Transaction
 
-IDENTIFIER_LIMIT = 200  # bytes; an identifier of so many is too long
+IDENTIFIER_LIMIT = 200  # bytes; a longer identifier is refused
 
 
 class Used(NamedTuple):
-    """What the session's transaction has used that cannot be prepared."""
+    """Features that the transaction has used and that cannot be prepared."""
 
     advisory_locks: bool
     notifications: bool  # LISTEN, UNLISTEN or NOTIFY

@@ -1,5 +1,5 @@
-"""What SET sets and SHOW shows: settings, and the modes of the transaction, which have settings of their own
-(transaction_isolation and its like)."""
+"""SET and SHOW: settings, and the modes of the transaction, which are settings too (transaction_isolation and
+similar)."""
 
 from __future__ import annotations
 
@@ -29,19 +29,20 @@ if TYPE_CHECKING:
 
 
 class SessionVariables:
-    """Of one session. `given_limits` are the limits of memory that the server, its database or its role give it."""
+    """The variables of one session. `given_limits` are the memory limits that the server, its database or its role give
+    it."""
 
     def __init__(self, session: SessionCore, identity: Identity) -> None:
         self._session = session
         self._identity = identity
         self.given_limits: dict[str, str] = {}
-        # What the transaction that has said so last has said.
+        # The transaction's own limits.
         self._asked_isolation: tuple[Transaction | None, str] = (None, "")
         self._deferrable: tuple[Transaction | None, bool] = (None, False)
-        self._modes_before: list[tuple[Savepoint, bool]] = []  # what was READ ONLY at savepoints, where it has changed
+        self._modes_before: list[tuple[Savepoint, bool]] = []  # READ ONLY at savepoints, if it has changed
 
     def get(self, name: str) -> str:
-        """What SHOW and current_setting give: the transaction's own values where it has some. Raises 42704."""
+        """The value for SHOW and current_setting: the transaction's own value, if it has one. Raises 42704."""
         session = self._session
         key = name.lower()
         if key not in OF_TRANSACTION:
@@ -81,8 +82,8 @@ class SessionVariables:
     # ---- the modes of the transaction -------------------------------------------------------------------------------
 
     def set_mode(self, name: str, value: str) -> None:
-        """SET transaction_read_only and its like do what SET TRANSACTION does; other settings are none of its business.
-        Raises 25001, 22023."""
+        """SET transaction_read_only and similar act like SET TRANSACTION. Other settings are ignored here. Raises
+        25001, 22023."""
         key, transaction = name.lower(), self._session.transaction
         if key not in OF_TRANSACTION or transaction is None:
             return
@@ -95,7 +96,7 @@ class SessionVariables:
             self.set_deferrable(transaction, wanted == "on")
 
     def set_isolation(self, transaction: Transaction, isolation: str) -> None:
-        """SET TRANSACTION ISOLATION LEVEL. Raises 25001 for another one after the first query, or in a savepoint."""
+        """SET TRANSACTION ISOLATION LEVEL. Raises 25001 for another level after the first query, or in a savepoint."""
         session = self._session
         if isolation != self.get("transaction_isolation"):
             if transaction.queried:
@@ -103,12 +104,12 @@ class SessionVariables:
             if transaction.savepoints:
                 raise SqlError("25001", "SET TRANSACTION ISOLATION LEVEL must not be called in a subtransaction")
         self._asked_isolation = transaction, isolation
-        if session.node is session.present:  # one that reads the past reads one moment in any case
+        if session.node is session.present:  # a transaction in the past reads one moment in any case
             transaction.isolation = READ_COMMITTED if isolation == "read uncommitted" else isolation
             safe_snapshots.look_before(session, transaction)
 
     def set_read_only(self, transaction: Transaction, read_only: bool) -> None:
-        """READ ONLY and READ WRITE. Raises 25001 for what is to become READ WRITE too late, 25006 for the past."""
+        """READ ONLY and READ WRITE. Raises 25001 for a READ WRITE that comes too late, 25006 for the past."""
         session = self._session
         if not read_only and session.node is not session.present:
             raise SqlError("25006", "a transaction that reads the past is read-only", hint="RESET as_of first.")
@@ -131,7 +132,7 @@ class SessionVariables:
         self._deferrable = transaction, deferrable
 
     def continue_modes(self, before: Transaction, transaction: Transaction) -> None:
-        """AND CHAIN: the new transaction has the modes of the one that has just ended."""
+        """AND CHAIN: the new transaction has the modes of the previous one."""
         transaction.isolation, transaction.read_only = before.isolation, before.read_only
         if self._asked_isolation[0] is before:
             self._asked_isolation = transaction, self._asked_isolation[1]
@@ -139,16 +140,16 @@ class SessionVariables:
             self._deferrable = transaction, self._deferrable[1]
 
     def back_to(self, transaction: Transaction, savepoint: Savepoint | None) -> None:
-        """The transaction is READ ONLY or not as it was at the savepoint, which is released or rolled back to."""
+        """Restores READ ONLY as of the savepoint, which is released or rolled back to."""
         for point, was in self._modes_before:
             if point is savepoint:
                 transaction.read_only = was
 
-    # ---- what a setting may be --------------------------------------------------------------------------------------
+    # ---- checks -----------------------------------------------------------------------------------------------------
 
     def check(self, name: str, value: str | None) -> None:
-        """What a setting's own check cannot know. Raises 22023 for a `default_tablespace` that does not exist, 0A000
-        for an encoding that nodes of a cluster do not speak, 42501 for what is for superusers, and whom they let."""
+        """Checks that need the session. Raises 22023 for a `default_tablespace` that does not exist, 0A000 for an
+        encoding that a cluster does not support, 42501 for a setting of superusers."""
         session = self._session
         if value is not None and name.lower() not in DEFINITIONS and len(value) > session.memory.get_left():
             raise session.memory.refusal()
@@ -162,7 +163,8 @@ class SessionVariables:
             raise SqlError("22023", message, detail=f'Tablespace "{value}" does not exist.')
 
     def check_limit(self, name: str, value: str | None) -> None:
-        """42501 for a limit of memory above what the session has been given by the server, its database or its role."""
+        """Raises 42501 for a memory limit above the one that the server, the database or the role has given to the
+        session."""
         key, memory = name.lower(), self._session.memory
         if key in MEMORY_LIMITS and value is not None:
             wanted, given = byte_count(DEFINITIONS[key].check(name, value)), byte_count(self.given_limits[key])

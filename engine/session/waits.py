@@ -1,4 +1,4 @@
-"""What a session waits for: locks, durability, the time that statements and transactions may take."""
+"""Waits of a session: locks, durability, and timeouts of statements and transactions."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ if TYPE_CHECKING:
 
 
 class Waits:
-    """Of a session whose clients are told of commits when these are durable; engine/session/asynchronous_commit.py has
-    the others."""
+    """Waits of a session whose commits are acknowledged when they are durable; engine/session/asynchronous_commit.py
+    has the others."""
 
     def __init__(self, session: SessionCore) -> None:
         self._session = session
@@ -37,7 +37,7 @@ class Waits:
         return dict(transaction.table_locks) if transaction is not None else {}
 
     async def lock_table(self, transaction: Transaction, oid: int, mode: int, wait: str = "block") -> None:
-        """Locks a table, waiting as long as it takes."""
+        """Locks a table, and waits without a limit."""
         node = self._session.node
         if mode == ACCESS_EXCLUSIVE and not transaction.exclusive:
             transaction.exclusive = True
@@ -49,13 +49,13 @@ class Waits:
                 await self.wait_for(wait_for)
                 continue
             if mode > ROW_EXCLUSIVE:
-                # Whoever shuts out writers reads what the last of them wrote, and not only where it locks rows.
+                # A session that excludes writers reads the commits of the last one, not only for row locks.
                 await self.durable(node.store.sequenced_lsn)
             return
 
     async def wait_for(self, wait: LockWait) -> None:
-        """Waits until the lock is granted. Raises what ended the wait: 57014, 55P03 (lock_timeout); 40001 where the
-        node leads no more."""
+        """Waits until the lock is granted. Raises the error that ended the wait: 57014, 55P03 (lock_timeout), or 40001
+        if the node is no longer the leader."""
         session, ticket = self._session, wait.ticket
         began = perf_counter()
         loop = asyncio.get_running_loop()
@@ -84,7 +84,7 @@ class Waits:
                     await self.met_durable(session.transaction)
                 raise
         if isinstance(ticket, Ticket) and ticket.space is session.node.table_locks:
-            await self.durable(session.node.store.sequenced_lsn)  # what held the lock is to be seen
+            await self.durable(session.node.store.sequenced_lsn)  # the commit of the former holder must be visible
         session.waited += perf_counter() - began
         session.check_leads()
 
@@ -92,29 +92,29 @@ class Waits:
 
     @property
     def for_nothing(self) -> bool:
-        """Whether everything that its client was told of is durable."""
+        """Whether all commits that the client knows of are durable."""
         return True
 
     def await_commit(self, lsn: int, acknowledge: Acknowledge, lost: Lost) -> None:
-        """CommitQueue.wait for the LSN of a commit of this session, before its client is told."""
+        """CommitQueue.wait for the LSN of a commit of this session, before the client gets its answer."""
         self._session.node.commits.wait(lsn, acknowledge, lost)
 
     async def catch_up(self) -> None:
-        """Before a statement that may wait: what the session was told early is to be seen."""
+        """Called before a statement that may wait: makes early acknowledged commits visible."""
 
     def late(self, transaction: Transaction) -> int:
-        """What to wait for before the client is told of what the transaction has met; 0: nothing."""
+        """The position to wait for before an error of the transaction is reported; 0: none."""
         return self._session.node.commits.late(transaction.met) if transaction.met else 0
 
     async def met_durable(self, transaction: Transaction) -> None:
-        """Waits until what the transaction has met is durable: for what only reads that, and before errors that come
-        of it, so that who looks for the reason finds it."""
+        """Waits until the commits that the transaction has met are durable: before statements that only read them, and
+        before errors that they cause, so that a client that looks for the reason finds it."""
         if transaction.met and (late := self._session.node.commits.late(transaction.met)):
             await self.durable(late)
 
     async def durable(self, lsn: Lsn) -> None:
-        """Waits until the LSN is durable. Cannot be cancelled: a commit that is under way is not undone, so nobody is
-        to be told that it was. Raises 40001 or 08007 when the node has lost its leadership (CommitQueue.wait)."""
+        """Waits until the LSN is durable. Cannot be cancelled, because a running commit is not undone. Raises 40001 or
+        08007 if the node has lost its leadership (CommitQueue.wait)."""
         session = self._session
         if lsn <= session.node.store.durable_lsn:
             return
@@ -138,7 +138,7 @@ class Waits:
             raise lost[0]
 
     def cancel(self) -> bool:
-        """Ends a wait that is no statement's. False: there is none."""
+        """Ends a wait that does not belong to a statement. False: there is none."""
         return False
 
 
@@ -152,13 +152,13 @@ class Timeouts:
         self._statement_timer: asyncio.TimerHandle | None = None
 
     def follow(self, milliseconds: int) -> None:
-        """transaction_timeout is set."""
+        """transaction_timeout was set."""
         if milliseconds != self.transaction:
             self.transaction = milliseconds
             self.watch_transaction()
 
     def watch_transaction(self) -> None:
-        """transaction_timeout is another one, or a transaction has begun under it."""
+        """transaction_timeout has changed, or a transaction has begun under it."""
         if self._transaction_timer is not None:
             self._transaction_timer.cancel()
             self._transaction_timer = None
@@ -168,7 +168,7 @@ class Timeouts:
 
     @property
     def _has_transaction(self) -> bool:
-        """False where there is none, not even that of a single statement."""
+        """False if there is no transaction, not even of a single statement."""
         return self._session.transaction is not None or self._session.status != "I"
 
     def _transaction_late(self) -> None:
@@ -177,7 +177,7 @@ class Timeouts:
             self._session.cancel(transaction_error())
 
     def watch_statement(self) -> None:
-        """A statement that may wait begins: from now on it has statement_timeout."""
+        """Starts statement_timeout for a statement that may wait."""
         self.leave_statement()
         limit = self._session.statement_timeout
         if limit:
@@ -186,7 +186,7 @@ class Timeouts:
             self._statement_timer = loop.call_later(limit / 1000, self._session.cancel, error)
 
     def leave_statement(self) -> None:
-        """Nothing runs that statement_timeout counts."""
+        """Stops statement_timeout."""
         if self._statement_timer is not None:
             self._statement_timer.cancel()
             self._statement_timer = None

@@ -1,12 +1,13 @@
-"""Views WITH (security_barrier): nothing that a statement says of their rows is computed for rows that they leave out.
+"""Views WITH (security_barrier): no expression of a statement is evaluated for rows that the view's conditions exclude.
 
-An error tells its value (invalid input syntax for type integer: "..."), so a condition that may fail must not come
-before the view's own. Functions that tell nothing of their arguments are leak-proof (pg_proc.proleakproof): conditions
-of these alone may go anywhere, by keys too. A statement that has others keeps its views apart: their queries are not
-dissolved into it (engine/execute/pull_up.py), and DuckDB is kept from doing so (engine/columnar/generate/ranges.py).
-What a statement outside of its views may compute early is everything but the outermost query's own output.
+An error shows its value (invalid input syntax for type integer: "..."), so a condition that may fail must not be
+evaluated before the view's own conditions. Functions that reveal nothing about their arguments are leak-proof
+(pg_proc.proleakproof), and conditions with only such functions may be evaluated anywhere, also as index conditions. A
+statement with other conditions keeps its views apart: their queries are not pulled up (engine/execute/pull_up.py), and
+DuckDB is kept from doing so (engine/columnar/generate/ranges.py). The statement may evaluate everything early except
+the output of the outermost query.
 
-    contain_leaked_vars (clauses.c), subquery_is_pushdown_safe (allpaths.c), rewriteTargetView (rewriteHandler.c)
+contain_leaked_vars (clauses.c), subquery_is_pushdown_safe (allpaths.c), rewriteTargetView (rewriteHandler.c)
 """
 
 from __future__ import annotations
@@ -38,7 +39,7 @@ _LATE = frozenset({"targets", "order_by", "distinct", "windows", "assignments", 
 
 
 def tells(node: object) -> bool:
-    """Whether an expression may tell something of the columns that it computes with."""
+    """Whether an expression may reveal values of its columns."""
     return any(_tells_itself(item) and _has_columns(item) for item in walk(node))
 
 
@@ -53,7 +54,7 @@ def _has_columns(node: object) -> bool:
 
 
 def mark_barriers(analyzed: tree.Analyzed, catalog: Catalog) -> tree.Analyzed:
-    """The statement with those views marked that are to stay apart."""
+    """The statement, with the views marked that must stay apart."""
     if not any(is_barrier(catalog.get(oid)) for oid in analyzed.relations):
         return analyzed
     found = _Telling(catalog)
@@ -75,7 +76,7 @@ def mark_barriers(analyzed: tree.Analyzed, catalog: Catalog) -> tree.Analyzed:
 
 
 class _Telling:
-    """Where a statement has expressions that tell: the views that they are in."""
+    """Finds the expressions of a statement that may reveal values, and the views that they use."""
 
     def __init__(self, catalog: Catalog) -> None:
         self._catalog = catalog
@@ -100,13 +101,13 @@ class _Telling:
                 self.look_at_queries(child)
 
     def apart(self) -> set[int]:
-        """The views that something outside of them could tell of."""
+        """The views whose values an expression outside of them may reveal."""
         return {view for view in self._views if any(view not in place for place in self._places)}
 
 
 def conditions_of_change(levels: Sequence[tuple[View, tree.Expr | None]], where: tree.Expr | None) -> list[tree.Expr]:
-    """The conditions of a change through views, which are given from the outermost on. What may tell something of rows
-    is computed where the conditions of the barriers below it hold."""
+    """The conditions of a change through views, which are given outermost first. A condition that may reveal values is
+    evaluated only where the conditions of the barriers below it are true."""
     if not any(is_barrier(view) for view, _ in levels):
         return [condition for _, condition in (*levels, (None, where)) if condition is not None]
     found: list[tree.Expr] = []

@@ -1,9 +1,9 @@
-"""Analysed trees -> SQL text that means the same again (PostgreSQL's ruleutils.c, without its pretty mode).
+"""Analysed trees -> SQL text with the same meaning (PostgreSQL's ruleutils.c, without its pretty mode).
 
-Views are stored as such text, and pg_get_viewdef, pg_get_expr and their kin print it. Every operator has its
-parentheses, every constant its type, and implicit casts are left out, so that analysing the text gives the tree again.
-Names outside pg_catalog carry their schema, unless `visible` lists the schema: then the text is for showing.
-The layout (newlines, indentation) is PostgreSQL's, so that clients that compare texts see no difference.
+Views are stored as such text, and pg_get_viewdef, pg_get_expr and similar functions print it. All operators have
+parentheses, all constants their types, and implicit casts are left out, so that the analysis of the text gives the same
+tree. Names outside pg_catalog are qualified, unless `visible` contains the schema: then the text is for display. The
+layout (newlines, indentation) is PostgreSQL's, so that clients that compare texts see no difference.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ def deparse_expression(
     """The text of an expression over range table `entries` (pg_get_expr): a default, a check, an index expression.
 
     `visible` are the OIDs of schemas whose names may be left out. Columns are qualified if there are several entries.
-    `pretty` leaves out the parentheses that precedence makes needless, for people to read.
+    `pretty` leaves out parentheses that precedence makes unnecessary.
     """
     printer = _Printer(catalog, visible, pretty)
     printer.levels.append(printer.names_of(entries, len(entries) > 1))
@@ -66,10 +66,11 @@ def deparse_query(
 
 
 class _Printer(ExpressionPrinter):
-    """Queries, over the expressions within them."""
+    """Prints queries, with the expressions in them."""
 
     def query(self, query: tree.Query, names: Sequence[str] | None = None, named: bool = True) -> None:
-        """get_query_def: a query level at the present indentation. `named`: something may refer to its columns."""
+        """get_query_def: prints a query level at the present indentation. `named`: an outer level may refer to its
+        columns."""
         level = self.names_of(query.range_table, True, query.from_items)
         level.windows, level.ctes = query.windows, query.ctes
         self.levels.append(level)
@@ -179,7 +180,7 @@ class _Printer(ExpressionPrinter):
                 self.add(f" AS {quote_identifier(name)}")
 
     def apart(self, expr: tree.Expr) -> str:
-        """The text of an expression, not yet added."""
+        """The text of an expression, without adding it."""
         saved, self.parts = self.parts, []
         self.expression(expr)
         text, self.parts = self.text(), saved
@@ -266,7 +267,8 @@ class _Printer(ExpressionPrinter):
             self.keyword(")", -indent, 0, 0)
 
     def leaf(self, entry: tree.RangeEntry, names: Sequence[str] | None, named: bool) -> None:
-        """One side of a set operation. The casts that unified its columns are left out: they come again."""
+        """One side of a set operation. The casts to the common types are left out, because the analysis adds them
+        again."""
         assert isinstance(entry, tree.RangeSubquery)
         query = _without_casts(entry.query)
         wrapped = query.range_table[0] if _is_wrapper(query) else None
@@ -330,7 +332,7 @@ class _Printer(ExpressionPrinter):
         level.open_joins.discard(item.relation)
 
     def join_names(self, item: tree.FromJoin, entry: tree.RangeJoin) -> list[str]:
-        """The column names behind the alias of a join, where it needs some: of all columns that it has by now."""
+        """The column names after the alias of a join, if they are needed: of all its columns."""
         level = self.levels[-1]
         named = {
             (expr.relation, expr.column): column.name
@@ -346,7 +348,7 @@ class _Printer(ExpressionPrinter):
         return names if len(set(names)) < len(names) or names != real else []
 
     def is_bare_join(self, item: tree.FromItem) -> bool:
-        """Whether an item is a join without an alias, which would have parentheses of its own."""
+        """Whether an item is a join without an alias, which has parentheses of its own."""
         if isinstance(item, tree.FromRef):
             return False
         entry = self.levels[-1].entries[item.relation] if item.relation >= 0 else None
@@ -363,7 +365,7 @@ class _Printer(ExpressionPrinter):
             self.add(")")
 
     def entry(self, entry: tree.RangeEntry, alias: str, names: Sequence[str]) -> None:
-        """One relation in FROM, with its alias where that says something."""
+        """One relation in FROM, with its alias if that is needed."""
         if isinstance(entry, tree.RangeTable):
             self.add(f"{'ONLY ' if entry.only else ''}{self.relation_name(entry.table.oid)}")
             known = None if entry.aliased else entry.table.name
@@ -425,13 +427,13 @@ class _Printer(ExpressionPrinter):
         self.add(f" {'AS ' if anonymous else ''}{quote_identifier(alias)}({', '.join(columns)})")
 
     def definition(self, column: tree.RangeColumn) -> str:
-        """What a column definition list says of a column behind its name."""
+        """The definition of a column in a column definition list, after its name."""
         collation = f" COLLATE {self.collation(column.collation)}" if column.collation else ""
         return f" {self.type(column.type)}{collation}"
 
 
 def _columns_of_join(level: Level, item: tree.FromItem) -> list[tuple[int, int]]:
-    """The columns (entry, column) that a FROM item has by now, those that it merges first."""
+    """The columns (entry, column) of a FROM item, with merged ones first."""
     if isinstance(item, tree.FromRef):
         return [(item.relation, column) for column in level.columns[item.relation]]
     pairs = merged_pairs(level.entries, item)
@@ -459,7 +461,7 @@ def _without_casts(query: tree.Query) -> tree.Query:
 
 
 def _is_wrapper(query: tree.Query) -> bool:
-    """Whether the analyser put this query around a side of a set operation only to cast its columns."""
+    """Whether the analyser added this query around a side of a set operation only for casts."""
     return (
         len(query.range_table) == 1
         and isinstance(query.range_table[0], tree.RangeSubquery)
@@ -469,7 +471,7 @@ def _is_wrapper(query: tree.Query) -> bool:
 
 
 def _only_values(query: tree.Query) -> tree.RangeValues | None:
-    """The list of a query that is nothing but VALUES."""
+    """The list of a query that is only VALUES."""
     if len(query.range_table) != 1 or query.where is not None or query.group_by or query.distinct is not None:
         return None
     entry = query.range_table[0]

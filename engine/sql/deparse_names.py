@@ -1,7 +1,8 @@
-"""What tables and columns in a stored text are called when it is printed: by their present names, where they can be.
+"""The names of tables and columns in a stored text when it is printed: their present names, if possible.
 
-Columns that a USING merges are called by one name on both sides, so they keep the one that they had, and an alias with
-a list of names says so; other columns of that table step aside (ruleutils.c, set_using_names and what follows).
+Columns that USING merges have one name on both sides, so they keep their stored name, which an alias with a list of
+names defines. Other columns of that table get other names if they conflict (ruleutils.c, set_using_names and the
+functions after it).
 """
 
 from __future__ import annotations
@@ -13,15 +14,15 @@ from engine.sql.tree_walk import walk
 
 
 def called(entry: tree.RangeEntry) -> str:
-    """What a FROM item goes by; a table in a stored text that was given no alias by the name that it has now."""
+    """The name of a FROM item. A table in a stored text without an alias has its present name."""
     if isinstance(entry, tree.RangeTable) and entry.given is not None and not entry.aliased:
         return entry.table.name
     return entry.alias
 
 
 def present_names(entry: tree.RangeTable, kept: frozenset[int]) -> dict[int, str]:
-    """The names of a table's columns in a stored text (set_relation_column_names): what they are called now, but for
-    those that an alias or a USING holds fast."""
+    """The names of a table's columns in a stored text (set_relation_column_names): the present names, except those that
+    an alias or a USING fixes."""
     numbers = [column.number for column in entry.table.columns]
     names = {number: column.name for number, column in zip(numbers, entry.columns, strict=True) if number in kept}
     used = set(names.values())
@@ -32,7 +33,7 @@ def present_names(entry: tree.RangeTable, kept: frozenset[int]) -> dict[int, str
 
 
 def unused_name(name: str, used: set[str]) -> str:
-    """The name, with a number behind it if it is in use; it is now."""
+    """The name, with a number after it if it is used. Marks it as used."""
     found, number = name, 0
     while found in used:
         number += 1
@@ -55,7 +56,7 @@ def columns_of_using(entries: Sequence[tree.RangeEntry], from_items: Sequence[tr
 
 
 def merged_pairs(entries: Sequence[tree.RangeEntry], item: tree.FromJoin) -> list[tuple[tree.Var, ...]]:
-    """The columns of both sides, for each that a join merges by USING."""
+    """The columns of both sides for each column that a join merges by USING."""
     entry = entries[item.relation] if item.relation >= 0 else None
     if not isinstance(entry, tree.RangeJoin) or not entry.merged or item.condition is None:
         return []

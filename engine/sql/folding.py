@@ -1,9 +1,10 @@
-"""What PostgreSQL computes when it plans, as far as it decides what is evaluated later (eval_const_expressions).
+"""The constants that PostgreSQL evaluates during planning, as far as they change the evaluation of other expressions
+(eval_const_expressions).
 
 A strict function of a constant NULL is NULL, and its other arguments are not evaluated: `nullif(1, 1) + a / 0` raises
-nothing. The constant may be what an immutable function makes of constants, and it may stand further down, below other
-strict functions. Literals that were lifted out of the text are parameters here, whose values a plan does not know: so
-both paths ask for such parts of a call's arguments, and test them before they evaluate the rest.
+no error. The constant may be the result of an immutable function of constants, also inside other strict functions.
+Literals that were lifted out of the text are parameters here, whose values the plan does not have. So both paths look
+for such parts of a call's arguments, and test them before they evaluate the others.
 """
 
 from __future__ import annotations
@@ -29,15 +30,15 @@ _TOTAL_OPERATORS = frozenset((
 
 
 class Folding:
-    """Looks into the expressions of one statement, whose first `literals` parameters are never NULL."""
+    """Examines the expressions of one statement, whose first `literals` parameters are never NULL."""
 
     def __init__(self, literals: int = 0) -> None:
         self._literals = literals
         self._known: dict[int, tuple[object, tuple[bool, bool]]] = {}  # by the identity of the first
 
     def before_others(self, call: tree.FuncExpr) -> list[tuple[tree.Expr, bool]]:
-        """The constant parts of a strict call's arguments, and whether each may be NULL: one of them may, and other
-        arguments take evaluation. Empty where it makes no difference in what order they are evaluated."""
+        """The constant parts of a strict call's arguments, and whether each may be NULL, if one of them may and other
+        arguments need evaluation. Empty if the order of evaluation does not matter."""
         arguments = call.arguments
         if len(arguments) < 2:
             return []
@@ -64,8 +65,8 @@ class Folding:
                 yield from self._parts((argument.argument,))
 
     def _look(self, node: object) -> tuple[bool, bool]:
-        """Whether the expression is constant, and whether it is NULL where a part of it that is constant is NULL, and
-        that may be."""
+        """Whether the expression is constant, and whether it is NULL if a constant part of it is NULL and that is
+        possible."""
         if isinstance(node, tree.Const):
             return True, node.value is None
         if isinstance(node, tree.Param):

@@ -1,4 +1,4 @@
-"""One query as two levels: what the expressions above are made of is computed in a sub-query below."""
+"""Splits one query level into two: a sub-query computes the inputs of the expressions above it."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from engine.sql.tree_walk import shift_levels, substitute
 
 
 def over(query: tree.Query, inner: tree.Query, below: Below, **above: Any) -> tree.Query:
-    """A level with these parts over `inner`, which gives the columns of `below`, within the limits of the query."""
+    """A level with these parts over `inner`, which returns the columns of `below`, with the limits of the query."""
     targets = tuple(tree.Target(item, f"c{number}") for number, item in enumerate(below.columns, 1))
     columns = tuple(tree.RangeColumn(target.name, target.expression.type) for target in targets)
     inner = replace(inner, targets=targets)
@@ -27,12 +27,12 @@ def over(query: tree.Query, inner: tree.Query, below: Below, **above: Any) -> tr
 
 
 def makes_rows(item: object) -> bool:
-    """Whether it is a window function or one that returns a set."""
+    """Whether it is a window function or a set-returning one."""
     return isinstance(item, tree.WindowFunc) or (isinstance(item, tree.FuncExpr) and item.function.returns_set)
 
 
 class Below:
-    """The columns of the level below: what the expressions above are made of."""
+    """The columns of the lower level, which are the inputs of the expressions above."""
 
     def __init__(self, query: tree.Query) -> None:
         self.columns: list[tree.Expr] = []
@@ -45,12 +45,12 @@ class Below:
         return substitute(value, self._column)
 
     def add(self, item: tree.Expr) -> int:
-        """A column of its own."""
+        """Adds a column."""
         self.columns.append(item)
         return len(self.columns)
 
     def number(self, item: tree.Expr) -> int:
-        """The column of what is the same wherever it stands."""
+        """The number of the column for an expression. Equal expressions share a column."""
         found = self._numbers.get(item)
         if found is None:
             found = self._numbers[item] = self.add(item)
@@ -68,7 +68,7 @@ class Below:
         return tree.Var(0, self.number(here), made.type, depth)
 
     def is_column(self, item: object, depth: int) -> bool:
-        """Whether it becomes a column, so many queries deep."""
+        """Whether it becomes a column, at this depth of nested queries."""
         if isinstance(item, (tree.Var, tree.Aggref)):
             return item.levels_up == depth
         if depth:

@@ -1,16 +1,16 @@
-"""Literals lifted out of a statement's text, so that `... aid = 17` and `... aid = 18` share one cached plan.
+"""Replaces literals of a statement's text by parameters, so that `... aid = 17` and `... aid = 18` share one cached
+plan.
 
-One pass of a regular expression splits the text into literals and what lies between them. That reading is right up to
-the first comment, dollar quote or prefixed string (E'', U&'', B'', ...), and where one of these begins it shows in the
-text between; so looking at the text between, with its literals replaced, is enough to know whether the reading can be
-trusted. The same look refuses what means something else with a parameter in place of the literal: types with
-modifiers, `date '...'`, and so on; literals of ORDER BY and GROUP BY, which may be numbers of columns, and of intervals
-stay where they are. All this depends on nothing but the template and the kinds of its literals, so the verdict is
-remembered, and a statement of a known form costs the split, the join and one look-up.
+One pass of a regular expression splits the text into literals and the text between them. This is correct up to the
+first comment, dollar quote or prefixed string (E'', U&'', B'', ...). Such a construct is visible in the text between,
+so a check of that text, with its literals replaced, shows whether the split is correct. The same check excludes text
+that has another meaning with a parameter: types with modifiers, `date '...'`, and so on. Literals of ORDER BY and GROUP
+BY, which may be numbers of columns, and of intervals are not replaced. All this depends only on the template and the
+kinds of its literals, so the result is cached. A statement of a known form costs the split, the join and one look-up.
 
-What the caller owes: strings are lifted as literals of unknown type (they take their type from their surroundings, as
-in PostgreSQL); an error found in a template must be found again in the original text, where its position lies; and
-standard_conforming_strings is on.
+The caller must observe three rules. A string becomes a literal of unknown type, which gets its type from its context,
+as in PostgreSQL. An error in a template must be found again in the original text, which has its position.
+standard_conforming_strings must be on.
 """
 
 from __future__ import annotations
@@ -72,10 +72,10 @@ _verdicts: dict[bytes, tuple[int, ...] | None] = {}
 
 
 def lift(sql: bytes) -> tuple[bytes, list[bytes], bytes] | None:
-    """The template of a SELECT, INSERT, UPDATE or DELETE, its literals' values, and a kind for each of them.
+    """The template of a SELECT, INSERT, UPDATE or DELETE, the values of its literals, and a kind for each of them.
 
-    Kinds: i fits int4, l fits int8, n another number, s a string ('' already one quote). Two texts are the same but
-    for literals if template + kinds are equal. None if nothing can be lifted or lifting is not known to be safe.
+    Kinds: i fits int4, l fits int8, n another number, s a string ('' already one quote). Two texts differ only in
+    literals if template + kinds are equal. None if nothing can be replaced, or it is not known to be safe.
     """
     if len(sql) > _MAX_STATEMENT_BYTES:
         return None
@@ -106,7 +106,7 @@ def _split(sql: bytes) -> list[bytes]:
 
 
 def _lift(parts: list[bytes]) -> tuple[bytes, list[bytes], bytes]:
-    """Template, literals and kinds; in `parts` placeholders take the place of literals."""
+    """Template, literals and kinds. In `parts`, placeholders replace the literals."""
     found = parts[1::2]
     if max(map(len, found)) < 10 and b"".join(found).isdigit():  # nothing but int4, as most often
         parts[1::2] = _PLACEHOLDERS[: len(found)]
@@ -126,7 +126,7 @@ def _lift(parts: list[bytes]) -> tuple[bytes, list[bytes], bytes]:
 
 
 def _verdict(sql: bytes, texts: list[bytes], template: bytes, kinds: bytes) -> tuple[int, ...] | None:
-    """See _verdicts. `texts`: what stands around the literals."""
+    """See _verdicts. `texts`: the texts around the literals."""
     lower = template.lower()
     places = list(_sorted_by(lower))
     if b"interval" in lower:
@@ -143,7 +143,7 @@ def _verdict(sql: bytes, texts: list[bytes], template: bytes, kinds: bytes) -> t
 
 
 def _sorted_by(template: bytes) -> Iterator[bytes]:
-    """What ORDER BY and GROUP BY go by, in a template in lower case."""
+    """The keys of ORDER BY and GROUP BY in a template in lower case."""
     at = 0
     while (found := _BY.search(template, at)) is not None:
         end = _AFTER_BY.search(template, found.end())
@@ -189,8 +189,8 @@ def _is_safe(texts: list[bytes], template: bytes, kinds: bytes) -> bool:
 
 
 def _is_plain(template: bytes) -> bool:
-    """Whether a template, in lower case, is one statement whose reading can be trusted, and all $n may be parameters.
-    What is cheap to see is looked at first: every text that is new comes here."""
+    """Whether a template, in lower case, is one statement whose split is correct, and all $n may be parameters. Cheap
+    checks come first, because every new text is checked."""
     if b"--" in template or b"/*" in template or b"'" in template:
         return False
     if b";" in template and _SEVERAL.search(template) is not None:
@@ -203,7 +203,8 @@ def _is_plain(template: bytes) -> bool:
 
 
 def _is_value_after(text: bytes) -> bool:
-    """Whether a string after this text is a value of its own: not after a type's name, nor going on another string."""
+    """Whether a string after this text is a value: not after a type's name, and not the continuation of another
+    string."""
     stripped = text.rstrip()
     if not stripped or stripped[-1:] in b'")' or text[-1:] == b"&":
         return False

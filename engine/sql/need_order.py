@@ -1,10 +1,10 @@
-"""In which order PostgreSQL asks for what a statement needs, as far as it does not depend on the plan that is chosen.
+"""The order in which PostgreSQL checks the privileges of a statement, as far as it does not depend on the plan.
 
-Views come first: their rights are looked at while a query is planned (subquery_planner), WITH queries before the query
-itself, with the sub-queries that are dissolved into it, then sub-queries in its expressions, then those that stay. All
-else is looked at before the plan runs (ExecCheckRTPerms, add_rtes_to_flat_rtable): what the query names, then what the
-sub-queries name that are dissolved into it, then those that stay queries of their own, then sub-plans: WITH queries,
-sub-queries in expressions. What becomes of a sub-query: pull_up_sublinks, pull_up_subqueries (prepjointree.c).
+Views come first, because their privileges are checked when a query is planned (subquery_planner). WITH queries come
+before the query itself with its pulled up sub-queries, then sub-queries in its expressions, then the other sub-queries.
+All others are checked before the plan runs (ExecCheckRTPerms, add_rtes_to_flat_rtable): the relations of the query,
+those of pulled up sub-queries, those of the other sub-queries, and those of sub-plans (WITH queries, sub-queries in
+expressions). PostgreSQL decides about sub-queries in pull_up_sublinks and pull_up_subqueries (prepjointree.c).
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ ON = ("yes", "true", "on", "1", "")
 
 
 class Need(NamedTuple):
-    """`check` raises 42501 where it is not met."""
+    """`check` raises 42501 if the privilege is missing."""
 
     check: Callable[[], None]
     of_view: bool = False
@@ -29,8 +29,8 @@ class Need(NamedTuple):
 
 @dataclass(slots=True, eq=False)
 class Order:
-    """What a query needs: of the relations that it names, and of the queries within it. `arms`: of a set operation, its
-    parts, with whether they stay."""
+    """The needs of a query: of its relations, and of the queries in it. `arms`: the parts of a set operation, and
+    whether they stay separate."""
 
     own: list[Need] = field(default_factory=list)
     dissolved: list[Order] = field(default_factory=list)
@@ -50,21 +50,21 @@ class Order:
             self.arms.append((inner, stays))
 
     def take_over(self, inner: Order) -> None:
-        """A sub-query of which nothing but its relations is left."""
+        """Takes over the relations of a sub-query that is otherwise removed."""
         self.own += inner.own
         self.dissolved += inner.dissolved
         self.staying += inner.staying
         self.sublinks += inner.sublinks
 
     def _parts(self) -> Iterator[Order]:
-        """This one and those that are dissolved into it."""
+        """This query and those that are pulled up into it."""
         yield self
         for inner in self.dissolved:
             yield from inner._parts()
 
     def _staying(self) -> Iterator[Order]:
-        """The queries that are planned for themselves: parts of a union one after the other, otherwise those of the
-        query itself before those that come with others."""
+        """The queries that are planned separately: parts of a union one after the other, otherwise those of the query
+        itself before those of pulled up ones."""
         if self.arms:
             for inner, stays in self.arms:
                 yield from (inner,) if stays else inner._staying()
@@ -102,7 +102,7 @@ class Order:
 
 
 def stays(query: tree.Query) -> bool:
-    """Whether a sub-query stays one (is_simple_subquery, is_simple_union_all)."""
+    """Whether a sub-query stays separate (is_simple_subquery, is_simple_union_all)."""
     if query.set_operation is not None:
         return not _only_union_all(query.set_operation) or bool(
             query.order_by or query.row_marks or query.ctes or query.limit or query.offset
@@ -116,7 +116,7 @@ def stays(query: tree.Query) -> bool:
 
 
 def stays_in_union(query: tree.Query) -> bool:
-    """The same of a part of a set operation: one that is dissolved is a single relation without conditions
+    """The same for a part of a set operation. A part is pulled up if it is a single relation without conditions
     (is_safe_append_member)."""
     if stays(query) or query.where is not None or len(query.from_items) != 1:
         return True
@@ -129,7 +129,7 @@ def stays_in_union(query: tree.Query) -> bool:
 
 
 def is_inlined(cte: tree.Cte, statement: tree.Statement) -> bool:
-    """Whether a WITH query stands where its only reference stands (SS_process_ctes)."""
+    """Whether a WITH query is inlined at its only reference (SS_process_ctes)."""
     query = cte.query
     if cte.recursive or cte.materialized or not isinstance(query, tree.Query) or query.volatile or query.row_marks:
         return False
@@ -141,12 +141,12 @@ def is_inlined(cte: tree.Cte, statement: tree.Statement) -> bool:
 
 
 def stays_barrier(view: object, query: tree.Query) -> bool:
-    """Whether a view stays for what it is: one of nothing but a UNION ALL does not."""
+    """Whether a view stays separate because of its definition. A view that is only a UNION ALL does not."""
     return is_barrier(view) and query.set_operation is None
 
 
 def is_barrier(view: object) -> bool:
-    """Whether nothing may be dissolved into what is around a view."""
+    """Whether nothing may be pulled up from a view into the query around it."""
     return isinstance(view, View) and dict(view.options).get("security_barrier", "off") in ON
 
 

@@ -1,14 +1,14 @@
 """Statements without their constants, as pg_stat_statements shows them: `select $1` for `SELECT 17`.
 
-Constants become $n, counted on from the highest parameter that the text has, and everything else stays as it was
-written (PostgreSQL 15's pg_stat_statements, generate_normalized_query). What is no constant to PostgreSQL stays too:
-numbers that name columns in ORDER BY, GROUP BY and DISTINCT ON, and the modifiers of types.
+Constants become $n, with numbers after the highest parameter in the text, and everything else is unchanged (PostgreSQL
+15's pg_stat_statements, generate_normalized_query). Tokens that PostgreSQL does not treat as constants are unchanged
+too: numbers of columns in ORDER BY, GROUP BY and DISTINCT ON, and the modifiers of types.
 
-`queryid` is a hash of the tokens, so it depends neither on case, spaces and comments nor on constants, and of the OIDs
-of the relations that the names lead to. PostgreSQL hashes the analysed tree, which sees through a little more
-(parentheses, say); its ids are its own, and nobody may rely on their values.
+`queryid` is a hash of the tokens, independent of case, spaces, comments and constants, and of the OIDs of the
+relations. PostgreSQL hashes the analysed tree, in which for example parentheses do not count. Its ids differ, and
+clients must not depend on their values.
 
-Statements that are no queries stay as they are, but for passwords.
+Statements other than queries are unchanged, except for passwords.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ def describe_statement(statement: ast.Statement, relations: Sequence[int], confo
 
 
 def normalize_statement(statement: ast.Statement, relations: Sequence[int], conforming: bool) -> tuple[int, str]:
-    """(queryid, text) of a query or a change. `relations`: OIDs of what its names lead to; `conforming`:
+    """(queryid, text) of a query or a change. `relations`: OIDs of the relations that its names refer to; `conforming`:
     standard_conforming_strings."""
     statement, places = _shorten(statement)
     found = _splice(statement, places, conforming) or _replace(statement, places, conforming)
@@ -58,8 +58,8 @@ def normalize_statement(statement: ast.Statement, relations: Sequence[int], conf
 
 
 def _shorten(statement: ast.Statement) -> tuple[ast.Statement, set[int]]:
-    """The statement with one constant in place of each long list of integers, much as PostgreSQL 18 shows them; and
-    where the constants are written in its text."""
+    """The statement with one constant in place of each long list of integers, similar to PostgreSQL 18; and the
+    positions of the constants in its text."""
     found, lists = _constants(statement.tree) if statement.constants else (set[int](), dict[int, int]())
     places = sorted(place - statement.offset for place in found)
     if not lists:
@@ -78,8 +78,8 @@ def _shorten(statement: ast.Statement) -> tuple[ast.Statement, set[int]]:
 
 
 def _splice(statement: ast.Statement, places: set[int], conforming: bool) -> tuple[str, str] | None:
-    """As `_replace`, for nearly every text at a third of its price: the constants are cut out where the tree says that
-    they are. None for what has to be scanned to be understood."""
+    """As `_replace`, for nearly every text at a third of the cost: the constants are cut out at the positions in the
+    tree. None for a text that must be scanned."""
     text = statement.text
     if not text.isascii() or '"' in text or "--" in text or "/*" in text or (not conforming and "\\" in text):
         return None
@@ -101,15 +101,15 @@ def _splice(statement: ast.Statement, places: set[int], conforming: bool) -> tup
 
 
 def without_values(statement: ast.Statement, conforming: bool) -> str:
-    """The text of any statement without constants and strings, whatever they are, as logs have it."""
+    """The text of any statement without constants and strings, for logs."""
     statement, places = _shorten(statement)
     strings = {token.start for token in _tokens(statement.text, conforming) if token.key in _STRINGS}
     return _replace(statement, places | strings, conforming)[0]
 
 
 def _replace(statement: ast.Statement, places: set[int], conforming: bool) -> tuple[str, str]:
-    """The text with what begins at these places replaced by parameters; and what is the same for all texts that differ
-    in these, in spaces, comments and case only."""
+    """The text with parameters at these positions; and a form that is equal for all texts that differ only in these, in
+    spaces, comments and case."""
     text = statement.text
     pieces: list[str] = []
     canonical = ""
@@ -134,13 +134,13 @@ def _replace(statement: ast.Statement, places: set[int], conforming: bool) -> tu
 
 
 def without_secrets(statement: ast.Statement, conforming: bool) -> tuple[int, str]:
-    """(queryid, text) of another statement: as it was written, but for passwords."""
+    """(queryid, text) of another statement: unchanged, except for passwords."""
     shown = hide_passwords(statement.text, conforming).strip()
     return _hash([shown]), shown
 
 
 def hide_passwords(text: str, conforming: bool = True) -> str:
-    """A text of any statements without the passwords that they give to roles."""
+    """A text of any statements without the passwords in them."""
     if "password" not in text.lower():
         return text
     pieces: list[str] = []
@@ -166,7 +166,7 @@ def _hash(parts: Iterable[str]) -> int:
 
 
 def _constants(tree: ast.Node) -> tuple[set[int], dict[int, int]]:
-    """Where the constants of a tree are written; and of those that are long lists of integers, how long."""
+    """The positions of a tree's constants, and the lengths of long lists of integers."""
     found = set[int]()
     lists: dict[int, int] = {}
     waiting: list[tuple[object, bool]] = [(tree, False)]  # and whether numbers in it name columns

@@ -1,18 +1,17 @@
-"""A statement with changes in its WITH clause, taken apart into statements that can run one after the other.
+"""Splits a statement with changes in its WITH clause into statements that run one after the other.
 
-PostgreSQL runs the sub-statements of such a statement and its main query on one snapshot: none sees what another
-writes, and RETURNING is all that they tell each other (PostgreSQL 16 manual, 7.8.4). So each becomes a part, and the
-rows that it returns become the content of a virtual table of this statement alone, which the parts after it read:
+PostgreSQL runs the sub-statements and the main query of such a statement on one snapshot: none sees the writes of
+another, and they communicate by RETURNING only (PostgreSQL 16 manual, 7.8.4). So each becomes a part. The rows that it
+returns become the content of a virtual table of this statement, which later parts read:
 
     WITH gone AS (DELETE FROM a RETURNING x), some AS (SELECT x FROM gone WHERE x > 1) INSERT INTO b SELECT x FROM some
 
     DELETE FROM a RETURNING x                                                      -> result 1
     INSERT INTO b WITH gone AS (SELECT x FROM <result 1>), some AS (...) SELECT x FROM some
 
-What is a part besides the changes: queries of WITH that lock rows, those that call volatile functions, and those that
-several parts refer to, since each must run once only. Other queries of WITH stay with the part that refers to them.
-A sub-query that locks rows (`WHERE id = (SELECT id ... FOR UPDATE SKIP LOCKED LIMIT 1)`) that refers to nothing outside
-becomes a part of its own too.
+Other parts are WITH queries that lock rows, that call volatile functions, or that several parts refer to, because each
+must run once only. Other WITH queries stay in the part that refers to them. A sub-query that locks rows (`WHERE id =
+(SELECT id ... FOR UPDATE SKIP LOCKED LIMIT 1)`) and refers to nothing outside becomes a part too.
 
 Everything here is a function of the tree.
 """
@@ -40,7 +39,7 @@ _Node = TypeVar("_Node")
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """One statement to run. `result`: where the rows that it returns are read by others, None where nobody does."""
+    """One statement to run. `result`: the virtual table of its rows, or None if nothing reads them."""
 
     name: str
     statement: tree.Statement
@@ -49,7 +48,7 @@ class Part:
 
 @dataclass(frozen=True, slots=True)
 class Parts:
-    """The parts in the order in which they run: those that the main statement needs, then it, then the others."""
+    """The parts in the order of execution: those that the main statement needs, the main statement, the others."""
 
     before: tuple[Part, ...]
     main: Part
@@ -58,12 +57,12 @@ class Parts:
 
 
 def is_result(table: object) -> bool:
-    """Whether a relation holds what a part has returned."""
+    """Whether a relation contains the rows of a part."""
     return isinstance(table, VirtualTable) and table.oid >= FIRST_RESULT_OID
 
 
 def take_apart(root: tree.Statement) -> Parts | None:
-    """The parts of a statement; None for one that is a single part."""
+    """The parts of a statement, or None if it has only one."""
     root = _lift_locking(root)
     if not any(_must_run(cte) for cte in root.ctes):
         return None
@@ -78,7 +77,7 @@ def _must_run(cte: tree.Cte) -> bool:
 
 
 def _lift_locking(root: tree.Statement) -> tree.Statement:
-    """Sub-queries with FOR UPDATE and its kin that refer to nothing outside, as queries of the root's WITH."""
+    """Moves sub-queries with FOR UPDATE and similar clauses, if they refer to nothing outside, to the root's WITH."""
     lifted: list[tree.Cte] = []
 
     def change(item: object, depth: int) -> object:
@@ -100,7 +99,7 @@ def _lift_locking(root: tree.Statement) -> tree.Statement:
 
 
 def _reaches_out(query: tree.Query, named_too: bool) -> bool:
-    """Whether a query refers to columns around it, or (`named_too`) to WITH queries around it."""
+    """Whether a query refers to columns of outer queries, or (`named_too`) to their WITH queries."""
     kinds = (tree.Var, tree.Aggref, tree.RangeCte) if named_too else (tree.Var, tree.Aggref)
     return any(isinstance(item, kinds) and item.levels_up >= depth for item, depth in walk_with_depth(query))
 
@@ -118,7 +117,7 @@ def scan_of(entry: tree.RangeCte | tree.RangeTable) -> tree.Query:
 
 
 class _Splitter:
-    """The WITH queries of a root by name, and which of them are parts."""
+    """The WITH queries of a root by name, and the ones that are parts."""
 
     def __init__(self, root: tree.Statement) -> None:
         self.root = root
@@ -131,7 +130,7 @@ class _Splitter:
             pass
 
     def _promote(self) -> bool:
-        """Makes a part of a query that several parts refer to; whether there was one."""
+        """Makes a part of a query that several parts refer to. Returns whether there was one."""
         for name in self.ctes:
             if name in self.own:
                 continue
@@ -142,7 +141,8 @@ class _Splitter:
         return False
 
     def _get_needed(self, names: Iterable[str]) -> set[str]:
-        """The WITH queries that stand in a part which refers to `names`: through those that are no parts."""
+        """The WITH queries in the part that refers to `names`, including references through queries that are not
+        parts."""
         return self._get_reached(names, self.own)
 
     def parts(self) -> Parts:
@@ -211,7 +211,7 @@ def _references(node: object, level: int) -> set[str]:
 
 
 def _adopt(statement: tree.Statement, ctes: Sequence[tree.Cte]) -> tree.Statement:
-    """A statement that stood one level within the owner of `ctes`, with these in its own WITH clause."""
+    """A statement that was one level inside the owner of `ctes`, with these in its own WITH clause."""
     if not ctes:
         return statement
     names = {cte.name: _OUTER + cte.name for cte in ctes}
@@ -238,7 +238,8 @@ def _rename(cte: tree.Cte, names: dict[str, str]) -> tree.Cte:
 
 
 def _compact(statement: tree.Statement) -> tree.Statement:
-    """An INSERT whose WITH queries only its source refers to has them there, where the row path takes them."""
+    """Moves the WITH queries of an INSERT to its source, if only the source uses them, because the row path supports
+    that."""
     if not isinstance(statement, tree.Insert) or statement.source is None or not statement.ctes:
         return statement
     if _references(replace(statement, source=None, ctes=()), 1):

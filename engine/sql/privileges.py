@@ -1,16 +1,16 @@
-"""What a statement needs of its user, told from the analysed tree (PostgreSQL's RangeTblEntry.requiredPerms).
+"""The privileges that a statement needs, from the analysed tree (PostgreSQL's RangeTblEntry.requiredPerms).
 
-    a relation that is read          SELECT on the columns that are referred to; on any of them if none is
-    a target                         INSERT or UPDATE on the columns that are written, DELETE; SELECT on those read
-    FOR UPDATE and its kin           UPDATE too
-    a view                           the same on the view, as the user; on what it reads as the view's owner, unless it
-                                     is a security_invoker view
-    a schema                         USAGE, for what the statement itself names
+    a relation that is read              SELECT on the columns that it uses, or on any column if it uses none
+    a target                             INSERT or UPDATE on the written columns, DELETE; SELECT on the read ones
+    FOR UPDATE and similar clauses       UPDATE too
+    a view                               the same on the view, for the user; on the relations in it for the view's
+                                         owner, unless it is a security_invoker view
+    a schema                             USAGE, for names in the statement itself
 
-Of several that are missing, PostgreSQL tells the first in the order of its plan: engine/sql/need_order.py.
+If several are missing, PostgreSQL reports the first in the order of its plan: engine/sql/need_order.py.
 
-What constraints and foreign keys look at needs nothing of the user. Plans are made for one user and one catalog, so
-this runs once for a plan.
+Constraints and foreign keys need no privileges of the user. A plan is made for one user and one catalog, so this runs
+once for each plan.
 """
 
 from __future__ import annotations
@@ -54,8 +54,8 @@ may."""
 
 @dataclass(slots=True)
 class _Level:
-    """A query or a change. `excluded`: entries that are EXCLUDED; `named`: its names are the user's, not a view's;
-    `read`: by the place of a relation, its columns that are referred to."""
+    """A query or a change. `excluded`: entries that are EXCLUDED; `named`: its names are in the user's statement, not
+    in a view; `read`: by the position of a relation, its columns that are used."""
 
     statement: tree.Statement
     excluded: frozenset[int]
@@ -67,7 +67,7 @@ class _Level:
 
 
 def role_of(catalog: Catalog, name: str) -> Role:
-    """The role of a user. Raises 42704 where somebody has dropped it meanwhile."""
+    """The role of a user. Raises 42704 if it was dropped meanwhile."""
     found = catalog.get(catalog.roles.get(name, 0))
     if not isinstance(found, Role):
         raise SqlError("42704", f'role "{name}" does not exist')
@@ -75,7 +75,8 @@ def role_of(catalog: Catalog, name: str) -> Role:
 
 
 def check(catalog: Catalog, user: Role, statement: tree.Statement) -> None:
-    """42501 unless the user may run the statement: superusers too, where a view's owner may not read what it reads."""
+    """42501 unless the user may run the statement. It also applies to superusers, if the owner of a view lacks a
+    privilege."""
     needs = _Needs(catalog, user)
     order = needs.statement(statement, user, True)
     for ask in (*needs.schemas, *(need.check for need in order.all()), *needs.calls):
@@ -90,7 +91,7 @@ def permission_denied(catalog: Catalog, item: object) -> SqlError:
 
 
 class _Needs:
-    """One statement. What it needs is gathered in PostgreSQL's order, since the first that is missing is told."""
+    """The needs of one statement, collected in PostgreSQL's order, because the first missing one is reported."""
 
     def __init__(self, catalog: Catalog, user: Role) -> None:
         self.catalog = catalog
@@ -103,7 +104,7 @@ class _Needs:
     # ---- relations --------------------------------------------------------------------------------------------------
 
     def _name(self, item: object) -> None:
-        """The statement names this relation."""
+        """Records that the statement names this relation."""
         schema = self.catalog.get(item.schema) if isinstance(item, (Table, View, Sequence)) else None
         if isinstance(schema, Schema):
             self.schemas.append(partial(self._usage, schema))
@@ -120,7 +121,7 @@ class _Needs:
             raise permission_denied(self.catalog, item)
 
     def _relation(self, entry: tree.RangeEntry) -> object:
-        """The object that an entry reads, if it is one with privileges."""
+        """The object of a range table entry, if it has privileges."""
         if isinstance(entry, tree.RangeTable):
             return self.catalog.get(entry.table.oid)
         if isinstance(entry, tree.RangeSubquery) and entry.view is not None:
@@ -130,7 +131,8 @@ class _Needs:
     # ---- statements -------------------------------------------------------------------------------------------------
 
     def statement(self, node: tree.Statement, role: Role, named: bool) -> Order:
-        """Everything that one statement or query needs as `role`. `named`: its names are the user's, not a view's."""
+        """All needs of one statement or query as `role`. `named`: its names are in the user's statement, not in a
+        view."""
         return self._query(node, role, named) if isinstance(node, tree.Query) else self._change(node, role, named)
 
     def _query(self, node: tree.Query, role: Role, named: bool) -> Order:
@@ -159,7 +161,7 @@ class _Needs:
         return level.order
 
     def _of_entry(self, index: int, level: _Level) -> list[Need]:
-        """What the reading of a relation needs; which of its columns are read is known at the end only."""
+        """The needs of a relation that is read. Its used columns are known at the end only."""
         item = self._relation(level.statement.range_table[index])
         if level.named:
             self._name(item)
@@ -199,7 +201,7 @@ class _Needs:
             self._collect(entry.functions if isinstance(entry, tree.RangeFunction) else entry.rows, level)
 
     def _built_in(self, oid: int, role: Role) -> None:
-        """42501 for a built-in relation that is not everybody's."""
+        """42501 for a built-in relation that is not readable for all users."""
         item = None if oid >= FIRST_USER_OID or role.superuser else builtin_relations_by_oid().get(oid)
         if item is None or item.name not in HIDDEN:
             return
@@ -210,14 +212,14 @@ class _Needs:
             raise SqlError("42501", f"permission denied for {word} {item.name}")
 
     def _view_role(self, view: object, role: Role) -> Role:
-        """Whose rights the query of a view has."""
+        """The role whose privileges the query of a view uses."""
         if not isinstance(view, View) or dict(view.options).get("security_invoker", "off") in ON:
             return role
         owner = self.catalog.get(view.owner)
         return owner if isinstance(owner, Role) else role
 
     def _nest(self, node: tree.Statement, level: _Level, role: Role | None = None, named: bool | None = None) -> Order:
-        """A query within another one. What it refers to there counts there, by the role of that level."""
+        """A query within another one. References to outer levels count there, for the role of that level."""
         found = self.statement(node, role or level.role, level.named if named is None else level.named and named)
         for up, relation, column in _outer_columns(node):
             if up == 1:
@@ -225,8 +227,8 @@ class _Needs:
         return found
 
     def _collect(self, node: object, level: _Level, left_out: Several[object] = ()) -> None:
-        """The columns of this level that expressions refer to, and what sub-queries in them need. `left_out`: those
-        sub-queries that somebody else looks at."""
+        """The columns of this level that expressions use, and the needs of sub-queries in them. `left_out`: sub-queries
+        that are handled elsewhere."""
         if isinstance(node, tree.Query):
             if all(node is not getattr(other, "query", other) for other in left_out):
                 level.order.sublinks.append(self._nest(node, level))
@@ -261,7 +263,7 @@ class _Needs:
             numbers.update(one.number for one in found_relation.columns)
 
     def _built_in_column(self, entry: tree.RangeEntry, column: int) -> None:
-        """42501 for the only column of a built-in relation that is not everybody's."""
+        """42501 for the only column of a built-in relation that is not readable for all users."""
         if not isinstance(entry, tree.RangeTable) or entry.table.oid >= FIRST_USER_OID or self.user.superuser:
             return
         hidden = not column or entry.table.columns[column - 1].name == "subconninfo"
@@ -271,7 +273,8 @@ class _Needs:
     # ---- changes ----------------------------------------------------------------------------------------------------
 
     def _change(self, node: tree.Insert | tree.Update | tree.Delete | tree.Merge, role: Role, named: bool) -> Order:
-        """A change. Of a view: of the view as the user, and of what is under it as its owner."""
+        """The needs of a change. A change of a view needs privileges on the view for the user, and on the relations
+        below it for the view's owner."""
         is_insert = isinstance(node, tree.Insert)
         level = _Level(node, frozenset([1]) if is_insert else frozenset(), role, named)
         for index, entry in enumerate(node.range_table):
@@ -304,8 +307,8 @@ class _Needs:
         named: bool,
         read: Iterable[int] | None,
     ) -> tuple[list[Need], list[Need]]:
-        """What a change needs of the relation that it names, and of those under it if that is a view. `read`: the
-        target's columns that it reads, None for a change that looks at none."""
+        """The needs of a change on the relation that it names, and on those below it if that is a view. `read`: the
+        target's columns that it reads, or None."""
         table = self.catalog.get(node.table.oid)
         views = () if isinstance(node, tree.Merge) else node.views  # MERGE takes no view
         if named:
@@ -323,7 +326,7 @@ class _Needs:
         return needs[0], [need for behind in needs[1:] for need in behind]
 
     def _passage(self, view: View, role: Role, used: tree.ViewUse, letters: Iterable[str]) -> None:
-        """What a change needs of a view that it goes through. Who reads none of its columns need not be able to."""
+        """The needs of a change on a view that it goes through. If it reads no column, no SELECT is needed."""
         columns = {"r": used.read, "a": used.inserted, "w": used.updated}
         for letter in letters:
             if letter == "d" and not may(self.catalog, view, role, letter):
@@ -337,7 +340,7 @@ def _refuse_call(name: str) -> None:
 
 
 def _writes(node: tree.Statement) -> list[tuple[str, tuple[int, ...]]]:
-    """The letters that a change needs on its target, with the columns that it writes."""
+    """The letters of the privileges that a change needs on its target, with the columns that it writes."""
     if isinstance(node, tree.Insert):
         found = [("a", node.columns)]
         if node.on_conflict is not None and node.on_conflict.action == "update":
@@ -360,7 +363,8 @@ def _writes(node: tree.Statement) -> list[tuple[str, tuple[int, ...]]]:
 
 
 def _parts(node: tree.Statement) -> tuple[object, ...]:
-    """What a change computes for its user: not constraints, defaults and generated columns, which are the table's."""
+    """The expressions of a change that run with the user's privileges: not constraints, defaults and generated
+    columns."""
     if isinstance(node, tree.Insert):
         return node.rows, node.source, node.on_conflict, node.returning
     if isinstance(node, tree.Update):
@@ -376,7 +380,7 @@ def _variables(node: object) -> Iterable[tree.Var]:
 
 
 def _outer_columns(node: object) -> Iterable[tuple[int, int, int]]:
-    """(levels out, relation, column) of what a query refers to outside of itself."""
+    """(levels out, relation, column) of the outer columns that a query uses."""
     for item, depth in walk_with_depth(node):
         if isinstance(item, tree.Var) and item.levels_up >= depth:
             yield item.levels_up - depth + 1, item.relation, item.column

@@ -1,19 +1,19 @@
-"""Set-returning functions that expand rows at another place than the select list.
+"""Set-returning functions at places other than the select list.
 
-By which rows are grouped, as functions in FROM:
+In GROUP BY they become functions in FROM:
 
     SELECT unnest(a) AS x, count(*) FROM t GROUP BY x
     SELECT u.x, count(*) FROM t, ROWS FROM (unnest(a)) AS u(x) GROUP BY u.x
 
-Both expand rows after WHERE and before they are grouped, several functions in step, and drop a row for which there are
-none. (PostgreSQL: a ProjectSet below the Agg, split_pathtarget_at_srfs.)
+Both forms expand rows after WHERE and before grouping, several functions in step, and drop a row without results.
+(PostgreSQL: a ProjectSet below the Agg, split_pathtarget_at_srfs.)
 
-Beside a DISTINCT ON that is sorted by other expressions, above it:
+With a DISTINCT ON that is sorted by other expressions, they move above it:
 
     SELECT DISTINCT ON (a) a, unnest(b) FROM t ORDER BY a, c
     SELECT q.a, unnest(q.b) FROM (SELECT DISTINCT ON (a) a, b, c FROM t ORDER BY a, c) AS q ORDER BY q.a, q.c
 
-(PostgreSQL: make_sort_input_target, which leaves them for after the sort.)
+(PostgreSQL: make_sort_input_target, which evaluates them after the sort.)
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from engine.sql.tree_walk import transform, walk_with_depth
 
 
 def sets_apart(query: tree.Query) -> tree.Query:
-    """The query with such functions in those places; itself where it has none."""
+    """The query with such functions at supported places; the query itself if it has none."""
     return _sets_above(_sets_in_from(query)) if query.has_set_functions else query
 
 
@@ -57,7 +57,8 @@ class _Expanded(Below):
 
 
 def _sets_in_from(query: tree.Query) -> tree.Query:
-    """The query with such functions in FROM; itself where it has none, or one of records or of another's rows."""
+    """The query with such functions in FROM; the query itself if it has none, or one that returns records or belongs to
+    an outer query."""
     if not (query.group_by and query.has_set_functions):
         return query
     calls = _calls(query.group_by)

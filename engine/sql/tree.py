@@ -1,12 +1,12 @@
 """The analysed tree: every name resolved against the catalog, every expression typed.
 
 Nodes follow PostgreSQL's primnodes.h and Query. Both paths start here: engine/execute compiles a `Query` to closures,
-engine/columnar generates DuckDB SQL from it. Nothing below this level looks at text that a user wrote.
+engine/columnar generates DuckDB SQL from it. Lower levels do not use the text of the statement.
 
 Every expression has `type` (a TypeRef). A `Var` names a column by (range table index, column number) within the query
 `levels_up` levels out; range table indexes count from 0 within each Query.
 
-`location` (characters from 0, -1 for none) is where errors about the node point; it takes no part in equality, so that
+`location` (characters from 0, -1 for none) is the position for errors about the node. It is not compared, so that
 `GROUP BY a + 1` equals `a + 1` in the target list.
 """
 
@@ -43,10 +43,8 @@ class Param:
 
 @dataclass(frozen=True, slots=True)
 class Var:
-    """Column `column` (attnum for tables; 1-based position for subqueries, functions, values, CTEs and joins).
-
-    column 0 is the whole row. For hidden row identity see `RowKey`.
-    """
+    """A column: its attnum in a table; elsewhere its position from 1. Column 0 is the whole row; see also
+    ROW_NUMBER."""
 
     relation: int
     column: int
@@ -58,12 +56,9 @@ class Var:
 
 @dataclass(frozen=True, slots=True)
 class FuncExpr:
-    """A call of a function that is not an aggregate or window function; operators too (`operator` says which).
-
-    `display`: call | cast_explicit | cast_implicit | operator | sql_syntax, for deparse.
-    `arguments` already are of the declared types, polymorphic ones resolved; variadic arguments are collected into one
-    ArrayExpr unless `variadic` (VARIADIC array was given).
-    """
+    """A call of a function or of an `operator`, but not of an aggregate or window function. `arguments` have the
+    declared types, with polymorphic ones resolved. Variadic arguments are one ArrayExpr, unless `variadic` (VARIADIC
+    array). `display`, for deparse: call | cast_explicit | cast_implicit | operator | sql_syntax."""
 
     function: Function
     arguments: tuple[Expr, ...]
@@ -127,7 +122,7 @@ class ArrayCoerce:
 
 @dataclass(frozen=True, slots=True)
 class CaseTestExpr:
-    """Stands for the element under ArrayCoerce, or the CASE argument."""
+    """The element in an ArrayCoerce, or the argument of a CASE."""
 
     type: TypeRef
     location: int = node_field(default=-1, compare=False)
@@ -135,7 +130,7 @@ class CaseTestExpr:
 
 @dataclass(frozen=True, slots=True)
 class DomainValue:
-    """VALUE in a domain's condition: what the `CoerceToDomain` around it is given."""
+    """VALUE in a domain's condition: the argument of the `CoerceToDomain` around it."""
 
     type: TypeRef
     location: int = node_field(default=-1, compare=False)
@@ -143,8 +138,8 @@ class DomainValue:
 
 @dataclass(frozen=True, slots=True)
 class CoerceToDomain:
-    """The argument, if it meets the domain's conditions: 23502 where it is NULL and may not be, 23514 where one of
-    `checks` (name, condition over DomainValue) is FALSE. `name` is the domain's, as messages show it."""
+    """A cast to a domain. Raises 23502 for a NULL that the domain does not allow, and 23514 if one of `checks` (name,
+    condition over DomainValue) is FALSE. `name` is the domain's, as messages show it."""
 
     argument: Expr
     type: TypeRef
@@ -157,7 +152,7 @@ class CoerceToDomain:
 
 @dataclass(frozen=True, slots=True)
 class DomainRule:
-    """TRUE when the argument, a cast to a domain, raises nothing: what a table asks of a column of that domain."""
+    """TRUE if the argument, a cast to a domain, raises no error: a table's check of a column of that domain."""
 
     argument: Expr
     type: TypeRef
@@ -228,7 +223,7 @@ class BoolExpr:
 
 @dataclass(frozen=True, slots=True)
 class NullTest:
-    """IS [NOT] NULL. Of a row it asks every field, unless `whole`: then, whether there is a row."""
+    """IS [NOT] NULL. For a row it tests every field, or with `whole` the row itself."""
 
     argument: Expr
     is_null: bool
@@ -350,10 +345,8 @@ class FieldSelect:
 
 @dataclass(frozen=True, slots=True)
 class SubscriptingRef:
-    """argument[upper], or argument[lower:upper] when is_slice; several subscripts for several dimensions.
-
-    With `assignment` it is the new array after storing that value (UPDATE t SET a[1] = x).
-    """
+    """argument[upper], or argument[lower:upper] if is_slice, with a subscript for each dimension. With `assignment`,
+    the array after that value is stored (UPDATE t SET a[1] = x)."""
 
     argument: Expr
     upper: tuple[Expr | None, ...]
@@ -366,8 +359,8 @@ class SubscriptingRef:
 
 @dataclass(frozen=True, slots=True)
 class SubLink:
-    """kind: exists any all expr array. any/all: `comparisons` compare `test` (left values) with the query's columns:
-    pairs (operator, function); combined by AND ('=') or row comparison."""
+    """kind: exists any all expr array. For any and all, `comparisons`, pairs (operator, function), compare `test` (the
+    left values) with the query's columns. They are combined by AND ('=') or as a row comparison."""
 
     kind: str
     query: Query
@@ -405,7 +398,7 @@ class SetToDefault:
 
 @dataclass(frozen=True, slots=True)
 class CurrentOf:
-    """WHERE CURRENT OF: TRUE for the row of the changed table under which the cursor is."""
+    """WHERE CURRENT OF: TRUE for the changed table's row at which the cursor is positioned."""
 
     cursor: str
     type: TypeRef = TypeRef(BOOL)
@@ -425,7 +418,7 @@ Expr = Union[
 
 @dataclass(frozen=True, slots=True)
 class RangeColumn:
-    """`collation`: the OID of the one that a column definition list gives it, 0 where its type or its query says."""
+    """`collation`: its OID from a column definition list, or 0 for the collation of the type or the query."""
 
     name: str
     type: TypeRef
@@ -444,11 +437,7 @@ class Sample:
 @dataclass(frozen=True, slots=True)
 class RangeTable:
     """A stored or virtual table. `columns` is by position; Var.column is the attnum, found through table.columns.
-    `only`: without the tables that inherit from it; so is what is left when these have been put in its place
-    (engine/partitions/expand.py).
-
-    Views are already expanded: they are RangeSubquery with `view` set.
-    """
+    `only`: without child tables; also set after the members have replaced the table (engine/partitions/expand.py)."""
 
     table: Table | VirtualTable
     alias: str
@@ -456,7 +445,7 @@ class RangeTable:
     aliased: bool = False  # the alias was written, even if it is the table's own name
     sample: Sample | None = None
     only: bool = False
-    given: frozenset[int] | None = None  # in a stored text: the columns (attnums) that are named by the alias
+    given: frozenset[int] | None = None  # in a stored text: the columns (attnums) that the alias names
 
 
 @dataclass(frozen=True, slots=True)
@@ -465,13 +454,13 @@ class RangeSubquery:
     alias: str
     columns: tuple[RangeColumn, ...]
     lateral: bool = False
-    view: int | None = None  # OID of the view that it came from
-    apart: bool = False  # nothing around it may be computed before its own conditions (engine/sql/barriers.py)
+    view: int | None = None  # OID of the view that was expanded
+    apart: bool = False  # its conditions are evaluated before everything around it (engine/sql/barriers.py)
 
 
 @dataclass(frozen=True, slots=True)
 class RangeFunction:
-    """Set-returning or plain functions in FROM. column_counts says how many columns each function gives."""
+    """Set-returning or plain functions in FROM. column_counts: the number of columns of each function."""
 
     functions: tuple[Expr, ...]
     alias: str
@@ -502,14 +491,12 @@ class RangeCte:
 
 @dataclass(frozen=True, slots=True)
 class RangeJoin:
-    """The output columns of a join, each an expression over its inputs (USING merges two into a coalesce).
+    """The output columns of a join, each an expression over its inputs (USING merges two into a coalesce)."""
 
-    The alias is 'unnamed_join' where the join was given none."""
-
-    alias: str
+    alias: str  # 'unnamed_join' for a join without an alias
     columns: tuple[RangeColumn, ...]
     expressions: tuple[Expr, ...]
-    merged: int = 0  # how many of the first columns USING (or NATURAL) merged
+    merged: int = 0  # the number of first columns that USING (or NATURAL) merged
 
 
 RangeEntry = Union[RangeTable, RangeSubquery, RangeFunction, RangeValues, RangeCte, RangeJoin]
@@ -524,11 +511,9 @@ class FromRef:
 
 @dataclass(frozen=True, slots=True)
 class FromJoin:
-    """kind: inner left right full cross. `relation` is its RangeJoin entry (or -1). condition None: cross join.
-
-    Vars above a join refer to the base entries directly, except merged USING columns, which are Vars of the RangeJoin
-    entry; generators expand those through RangeJoin.expressions.
-    """
+    """kind: inner left right full cross. `relation` is its RangeJoin entry (or -1). A cross join has no condition. Vars
+    above a join refer to the base entries, except those of merged USING columns. They are Vars of the RangeJoin entry,
+    which generators expand through RangeJoin.expressions."""
 
     kind: str
     left: FromItem
@@ -545,7 +530,7 @@ FromItem = Union[FromRef, FromJoin]
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """One output column. `junk` ones are for ORDER BY, GROUP BY and row identity, and are not sent."""
+    """One output column. A `junk` column, for ORDER BY, GROUP BY or row identity, is not sent."""
 
     expression: Expr
     name: str
@@ -572,8 +557,8 @@ class CycleClause:
 
 @dataclass(frozen=True, slots=True)
 class Cte:
-    """`aliases`: the column names that were written. With SEARCH or CYCLE, `query` has their columns
-    (engine/sql/analyze/search_cycle.py), and `written` is what was written, for the text of views."""
+    """`aliases`: the column names in the statement. With SEARCH or CYCLE, `query` includes their columns
+    (engine/sql/analyze/search_cycle.py), and `written` is the original query, for the text of views."""
 
     name: str
     columns: tuple[RangeColumn, ...]
@@ -588,10 +573,8 @@ class Cte:
 
 @dataclass(frozen=True, slots=True)
 class SetOperation:
-    """left and right are range table indexes of RangeSubquery entries, or nested set operations.
-
-    `types` are the unified column types; the analyser has already put the casts into the leaf queries.
-    """
+    """left and right are range table indexes of RangeSubquery entries, or nested set operations. `types` are the common
+    column types. The analyser has added the casts to the leaf queries."""
 
     kind: str  # union intersect except
     all: bool
@@ -602,7 +585,7 @@ class SetOperation:
 
 @dataclass(frozen=True, slots=True)
 class RowMark:
-    """FOR UPDATE and its kin on one range table entry."""
+    """FOR UPDATE, FOR SHARE and similar clauses on one range table entry."""
 
     relation: int
     strength: str  # update | no key update | share | key share
@@ -639,8 +622,8 @@ class Query:
     has_set_functions: bool = False  # set-returning functions in the target list
     volatile: bool = False  # calls a volatile function anywhere
     facts: dict[object, object] = node_field(default_factory=dict, init=False, repr=False, compare=False)
-    """What planning has found out about the query and all within it (engine/sql/tree_walk.py): asked at every level of
-    queries within one another, each time by a walk, it would take time that grows with the square of their number."""
+    """Results of walks for planning (engine/sql/tree_walk.py). Without them, every level of nested queries would walk
+    all levels below it, in quadratic time."""
 
     @property
     def output(self) -> tuple[Target, ...]:
@@ -660,9 +643,9 @@ NO_ARBITER = "there is no unique or exclusion constraint matching the ON CONFLIC
 
 @dataclass(frozen=True, slots=True)
 class OnConflict:
-    """index_oids: the unique indexes that arbitrate; () with action nothing means any. Expressions over the target
-    table (range entry 0) and EXCLUDED (range entry 1). `provided`: parameters, and how they have to compare with
-    constants for a partial index to arbitrate; whoever runs the statement asks (42P10)."""
+    """index_oids: the arbiter indexes; () with action nothing means any. Expressions use the target table (range entry
+    0) and EXCLUDED (range entry 1). `provided`: comparisons of parameters with constants that must hold for a partial
+    index to be an arbiter. The executor checks them (42P10)."""
 
     action: str  # nothing | update
     index_oids: tuple[int, ...]
@@ -673,8 +656,8 @@ class OnConflict:
 
 @dataclass(frozen=True, slots=True)
 class ViewUse:
-    """A view on the way to the table that a change is for: the numbers of its columns that are read, inserted into and
-    updated, and those that its query names of what is under it."""
+    """A view through which a statement changes a table: the numbers of its columns that are read, inserted into and
+    updated, and of the columns of its base relation that its query names (`referred`)."""
 
     oid: int
     read: tuple[int, ...]
@@ -685,13 +668,10 @@ class ViewUse:
 
 @dataclass(frozen=True, slots=True)
 class Insert:
-    """rows: one expression per *table column* (in table.columns order, defaults filled in, casts applied) per row, for
-    VALUES without sub-queries; else `source` gives the columns listed in `source_columns`, and `defaults` the rest.
-
-    RETURNING and checks see the new row as range entry 0. `defaults`/`checks`/`generated` expressions are over entry 0.
-    `columns`: the attnums that are given values by name or place. `views`: the OIDs of the views through which the
-    statement changes the table, the outermost first.
-    """
+    """`rows`, for VALUES without sub-queries: for each row one expression for each column of the table, in the order of
+    table.columns, with defaults and casts. Otherwise `source` returns the columns in `source_columns`, and `defaults`
+    the others. `defaults`, `checks`, `generated` and RETURNING use the new row as range entry 0. `columns`: the attnums
+    with values in the statement. `views`: the views through which the statement changes the table, outermost first."""
 
     table: Table
     range_table: tuple[RangeEntry, ...]
@@ -710,12 +690,10 @@ class Insert:
 
 @dataclass(frozen=True, slots=True)
 class Update:
-    """Target table is range entry 0; FROM items follow. from_items excludes the target.
-
-    `members`: the tables whose rows are the target's, where these are several: it runs over each of them. `root`: the
-    partitioned table that the statement named, if a row of this partition of it may have to move to another one.
-    `named`: the table that it named, if that is not the target: errors show rows in the order of its columns.
-    """
+    """The target table is range entry 0, and FROM items follow; from_items excludes the target. `members`: the tables
+    with the target's rows, if there are several; the statement runs over each. `root`: the partitioned table that the
+    statement named, if rows of this partition may move to another one. `named`: the table that the statement named, if
+    it is not the target: errors show rows in the order of its columns."""
 
     table: Table
     range_table: tuple[RangeEntry, ...]
@@ -748,9 +726,9 @@ class Delete:
 
 @dataclass(frozen=True, slots=True)
 class MergeAction:
-    """One WHEN clause. action: update | delete | insert | nothing. `assignments`: what UPDATE sets; of INSERT every
-    column of the table that is not generated. `columns`: those (attnums) that INSERT names, or gives. Expressions see
-    the target's row (range entry 0) only if `matched`."""
+    """One WHEN clause. action: update | delete | insert | nothing. `assignments`: those of UPDATE; for INSERT one for
+    every column that is not generated. `columns`: the attnums with values in the INSERT. Expressions may use the
+    target's row (range entry 0) only if `matched`."""
 
     matched: bool
     action: str
@@ -761,8 +739,8 @@ class MergeAction:
 
 @dataclass(frozen=True, slots=True)
 class Merge:
-    """Target table is range entry 0; `source` is what is joined to it on `condition`. `generated` and `checks` see the
-    new row as range entry 0. The first action whose condition holds is taken for a row."""
+    """The target table is range entry 0, and is joined to `source` on `condition`. `generated` and `checks` use the new
+    row as range entry 0. The first action whose condition is true is executed for a row."""
 
     table: Table
     range_table: tuple[RangeEntry, ...]
@@ -781,11 +759,11 @@ class Merge:
 
 
 VIEW_CHECK = "\U0010ffff"
-"""Begins the names of `checks` that are a view's check option (44000); a number of four digits follows, then the view's
-name. They sort after every constraint, which is when PostgreSQL looks at them."""
+"""The prefix of names in `checks` for a view's check option (44000). A number of four digits and the view's name
+follow. They sort after every constraint, because PostgreSQL checks them last."""
 
 PARTITION_CHECK = "\U0010fffe"
-"""The name among `checks` of what a partition's bounds ask of its rows: it comes after every constraint."""
+"""The name in `checks` of the condition of a partition's bounds, which sorts after every constraint."""
 
 TABLE_OID = -6
 """The column number of tableoid."""
@@ -793,25 +771,20 @@ TABLE_OID = -6
 Statement = Union[Query, Insert, Update, Delete, Merge]
 
 RECORDS = (RangeColumn, RowMark, ViewUse, SearchClause)
-"""Parts of nodes that are no nodes: nothing that a tree refers to is in them, and walks (tree_walk.py) leave
-them out."""
+"""Parts of nodes that are not nodes: they contain no expressions, so walks (tree_walk.py) skip them."""
 
 
 @dataclass(frozen=True, slots=True)
 class Analyzed:
-    """What analysis gives: the statement, the types of its parameters, and what it depends on.
-
-    `relations` are the OIDs of every relation read or written (views included), for locks, privileges and invalidation.
-    """
+    """The result of analysis: the statement, the types of its parameters, and its dependencies. `relations` are the
+    OIDs of all relations that it reads or writes, including views, for locks, privileges and invalidation."""
 
     statement: Statement
     parameter_types: tuple[int, ...]
     relations: tuple[int, ...]
     written: tuple[int, ...] = ()
-    table_oids: bool = False  # it asks for the tableoid of a stored table
-    declared_types: tuple[
-        int, ...
-    ] = ()  # parameter_types with domains in place of their base types; () if there are none
-    collated: bool = False  # collations decide something in it: it is to go through collations.collate before planning
-    outputs: tuple[int, ...] = ()  # once it has: the collations of the output columns, 0 where none was derived
-    literals: int = 0  # so many parameters, from $1 on, are literals of the text: none of them is NULL
+    table_oids: bool = False  # it uses the tableoid of a stored table
+    declared_types: tuple[int, ...] = ()  # parameter_types with domains, if there are any, and not their base types
+    collated: bool = False  # it depends on collations, so that collations.collate must run before planning
+    outputs: tuple[int, ...] = ()  # after collate: the collations of the output columns, or 0
+    literals: int = 0  # the number of parameters, from $1 on, that are literals of the text; none of them is NULL

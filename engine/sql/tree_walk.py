@@ -1,10 +1,11 @@
-"""Walking and rebuilding trees: what is under a node, and copies with parts replaced.
+"""Walks and rebuilds trees: the nodes below a node, and copies with parts replaced.
 
-A node is a record of engine/sql/tree.py (analysed) or engine/sql/ast (syntax). The annotations of its class say in
-which fields other nodes lie. From these, functions are written once a class: a walk that looks at each field and its
-value takes ten times as long, and planning walks every tree many times. Nobody else looks for the parts of a node.
+A node is an object of engine/sql/tree.py (analysed) or engine/sql/ast (syntax). The annotations of its class show which
+fields contain nodes. From these, functions are generated once for each class: a generic walk over fields takes ten
+times as long, and planning walks every tree many times. All other modules use these functions to find the parts of a
+node.
 
-A tree may be given as a node, as a tuple of nodes (within one another too), or as None.
+A tree is a node, a tuple of nodes (also nested), or None.
 """
 
 from __future__ import annotations
@@ -71,8 +72,8 @@ node_fields = _Fields()
 
 
 class _Readers(dict[type, Reader]):
-    """What gives the nodes directly under a node, by its class. `inner`: without leaves, and with what is in targets
-    and their like in place of these."""
+    """Makes functions that return the nodes directly below a node, by its class. `inner`: without leaves, and with the
+    content of targets and similar nodes in their place."""
 
     def __init__(self, inner: bool) -> None:
         self._inner = inner
@@ -92,7 +93,7 @@ class _Readers(dict[type, Reader]):
 
 
 def _step(name: str, annotation: str) -> str:
-    """A line that puts the nodes in a field into `found`."""
+    """A line of code that adds the nodes in a field to `found`."""
     if _MANY.fullmatch(annotation):
         return f"found += node.{name}"
     if _ROWS.fullmatch(annotation):
@@ -119,7 +120,7 @@ def _inner_step(name: str, annotation: str) -> str:
 
 
 def _wrap(name: str) -> str:
-    """The only field with a node of a class that is there to say more of it; '' for other classes."""
+    """The field with the content of a node that only adds properties to it (such as a target); '' for other classes."""
     kind = getattr(tree, name)
     if not isinstance(kind, type) or kind not in (tree.Target, tree.SortClause, tree.Assignment):
         return ""
@@ -155,7 +156,7 @@ def children(node: object) -> Sequence[object]:
 
 
 def own_parts(query: tree.Query) -> tuple[object, ...]:
-    """What a query is made of, for walks that begin within it."""
+    """The parts of a query, for walks that start within it."""
     return tuple([getattr(query, name) for name in node_fields[tree.Query]])
 
 
@@ -189,9 +190,8 @@ def walk_with_depth(node: object) -> Iterator[tuple[object, int]]:
 
 
 def inner_nodes(node: object) -> list[object]:
-    """`node`, and every node below it that has others below it, in no order that means anything: without the columns,
-    constants and parameters, which are most of a tree, and without targets, sort clauses and assignments, but with what
-    is in them."""
+    """`node`, and every node below it that has nodes below it, in any order. Columns, constants and parameters, which
+    are most of a tree, are left out. Targets, sort clauses and assignments are replaced by their content."""
     readers, found = _inner_readers, [node]
     for item in found:
         found += readers[type(item)](item)
@@ -202,8 +202,8 @@ def inner_nodes(node: object) -> list[object]:
 
 
 class _Rebuilders(dict[type, _Rebuilder]):
-    """What gives a node with `put(part, change, depth)` in place of each part, by its class; the node itself where
-    nothing changes."""
+    """Makes functions that return a node with `put(part, change, depth)` in place of each part, by its class, or the
+    node itself if nothing changes."""
 
     def __missing__(self, kind: type) -> _Rebuilder:
         names = node_fields[kind]
@@ -270,8 +270,8 @@ def transform(node: _Tree, change: Change, depth: int = 0) -> _Tree:
 
 
 def substitute(node: _Tree, change: Change, depth: int = 0) -> _Tree:
-    """Rebuilds a tree top-down: what `change(node, depth)` gives in place of a node stands there as it is; where that
-    is None, the parts of the node are looked at. `depth` and sharing are as in `transform`."""
+    """Rebuilds a tree top-down. The result of `change(node, depth)` replaces a node and is not searched. If it is None,
+    the parts of the node are rebuilt. `depth` and sharing are as in `transform`."""
     if node is not None and type(node) is not tuple:
         new = change(node, depth)
         if new is not None:
@@ -280,7 +280,7 @@ def substitute(node: _Tree, change: Change, depth: int = 0) -> _Tree:
 
 
 def shift_levels(node: _Tree, levels: int) -> _Tree:
-    """The expression or query as it reads `levels` query levels further in: its outward references reach further."""
+    """The expression or query moved `levels` query levels further in, with its outer references adjusted."""
     if not levels:
         return node
 
@@ -296,9 +296,9 @@ def shift_levels(node: _Tree, levels: int) -> _Tree:
 
 
 def variables(node: object) -> list[tree.Var]:
-    """The columns that an expression refers to, those of outer queries and from inside sub-queries included.
+    """The columns that an expression refers to, including those of outer queries and those in sub-queries.
 
-    `levels_up` of what comes back is relative to the expression's own query; Vars of queries inside it are left out.
+    `levels_up` of the results is relative to the expression's own query. Vars of queries inside of it are left out.
     """
     found: list[tree.Var] = []
     _collect_variables(node, 0, found)
@@ -321,7 +321,7 @@ def _collect_variables(node: object, depth: int, found: list[tree.Var]) -> None:
 
 
 def _outer_variables(query: tree.Query) -> list[tree.Var]:
-    """What a query refers to of those around it, seen from the one that it stands in."""
+    """The outer references of a query, relative to the query that contains it."""
     known = cast(list[tree.Var] | None, query.facts.get(_outer_variables))
     if known is None:
         known = []
@@ -331,12 +331,12 @@ def _outer_variables(query: tree.Query) -> list[tree.Var]:
 
 
 def relations_of(node: object) -> frozenset[int]:
-    """Range table indexes of the expression's own query that it refers to."""
+    """Range table indexes of the expression's own query that it uses."""
     return frozenset([item.relation for item in variables(node) if item.levels_up == 0])
 
 
 def outer_ctes(query: tree.Query) -> frozenset[int]:
-    """The queries around this one whose WITH it reads: 0 for the one that it stands in, 1 for the next, ..."""
+    """The outer queries whose WITH it reads: 0 for the containing one, 1 for the next, ..."""
     known = cast(frozenset[int] | None, query.facts.get(outer_ctes))
     if known is None:
         known = frozenset([levels - 1 for levels in _cte_levels(own_parts(query)) if levels])
@@ -345,7 +345,7 @@ def outer_ctes(query: tree.Query) -> frozenset[int]:
 
 
 def _cte_levels(node: object) -> Iterator[int]:
-    """`levels_up` of what reads WITH under a node, as from the query that the node is of."""
+    """`levels_up` of references to WITH below a node, relative to the node's query."""
     if isinstance(node, tree.Query):
         yield from outer_ctes(node)
         return
@@ -359,7 +359,7 @@ def _cte_levels(node: object) -> Iterator[int]:
 
 
 def contains(node: object, test: Callable[[Any], bool]) -> bool:
-    """Whether the test holds for a node of the tree; not all are looked at once it does."""
+    """Whether the test is true for a node of the tree. The search stops at the first one."""
     pending = [node]
     while pending:
         item = pending.pop()
@@ -384,19 +384,19 @@ def contains(node: object, test: Callable[[Any], bool]) -> bool:
 
 
 def changes(node: object) -> bool:
-    """Whether the node itself gives another value each time (or does something): a call of a volatile function, or the
+    """Whether the node itself returns a new value each time (or has an effect): a call of a volatile function, or the
     next value of a sequence."""
     kind = type(node)
     return (kind is tree.FuncExpr and node.function.volatility == "v") or kind is tree.NextValueExpr  # type: ignore[attr-defined]
 
 
 def is_volatile(node: object) -> bool:
-    """Whether it calls something that gives another value each time (or does something)."""
+    """Whether it contains such a node."""
     return contains(node, changes)
 
 
 def has_sublink(node: object) -> bool:
-    """Whether there is a sub-query in it."""
+    """Whether it contains a sub-query."""
     return contains(node, _is_sublink)
 
 
@@ -422,7 +422,8 @@ _CONSTANT = (
 
 
 def is_the_same_for_every_row(condition: tree.Expr) -> bool:
-    """Whether it is made of constants and parameters, so that PostgreSQL tells it, errors included, without any row."""
+    """Whether it consists of constants and parameters, so that PostgreSQL evaluates it, and raises its errors, without
+    any row."""
     return not contains(condition, _differs)
 
 

@@ -1,24 +1,25 @@
-"""Statements: how each kind is planned, and how it runs.
+"""Statements: planning and execution of each kind.
 
-The road of a statement: find.py (the cached path), planning.py (text -> plan), run.py (what may wait: lock, plan again,
-run), extended.py (Parse and Bind).
+The path of a statement: find.py (the cached path), planning.py (text -> plan), run.py (statements that may wait: lock,
+plan again, run), extended.py (Parse and Bind).
 
-    registry.py, kinds.py       what is to be known of a kind of statement: one row for each
-    rows_plan.py, paths.py      the plan of a query or a change of rows, and which path it takes
+    registry.py, kinds.py       the properties of a kind of statement: one row for each
+    rows_plan.py, paths.py      the plan of a query or a change of rows, and the choice of its path
     columnar_path.py, columnar_read.py    queries in DuckDB
     dml.py, data_change.py, insert.py, update.py, merge.py    changes of rows that the columnar path computes
     compound.py                 statements of several parts
     as_of.py                    statements and sessions that read the past
-    utility.py                  the plan of all that is no query; its kinds are in files of their own:
-    settings.py, transaction.py, prepared_statements.py, cursors.py, discard.py, notify.py, checkpoint.py,
-    alter_system.py, explain.py, copy.py, lock_table.py, vacuum.py, reindex.py
+    utility.py                  the plan of other statements; their kinds are in files of their own:
+                                settings.py, transaction.py, prepared_statements.py, cursors.py, discard.py, notify.py,
+                                checkpoint.py,
+                                alter_system.py, explain.py, copy.py, lock_table.py, vacuum.py, reindex.py
     call.py, routine_calls.py   CALL, and SELECTs that are calls of functions whose bodies are more than a query
     schema_change.py, ddl_context.py    schema changes (engine/ddl);  databases.py, branches.py, schemas.py,
-                                tablespaces.py, roles.py  what some of them do beside that;  temporary.py  temporary
+                                tablespaces.py, roles.py  further work of some of them;  temporary.py  temporary
                                 tables
-    create_table_as.py, matviews.py, table_of_query.py    tables that are made of a query
-    routing.py, needs.py, statement_tablespaces.py    what a follower may run; which tablespaces a statement concerns
-    collect.py                  results that are kept;  function_call.py  calls by OID
+    create_table_as.py, matviews.py, table_of_query.py    tables made from a query
+    routing.py, needs.py, statement_tablespaces.py    statements that a follower may run; tablespaces of a statement
+    collect.py                  stored results;  function_call.py  calls by OID
 """
 
 from engine.statements import kinds as _kinds  # noqa: F401 - makes all kinds known

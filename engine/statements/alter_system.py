@@ -1,7 +1,7 @@
 """ALTER SYSTEM (PostgreSQL 16 manual, ALTER SYSTEM).
 
-It writes the file of the node that runs it; what is in it holds from when the configuration is read again, or when the
-server starts. It is for superusers, and for whom GRANT ALTER SYSTEM ON PARAMETER lets change a setting.
+It writes the file of the node that runs it. The values take effect when the configuration is read again, or when the
+server starts. It is for superusers, and for roles with GRANT ALTER SYSTEM ON PARAMETER for a setting.
 """
 
 from __future__ import annotations

@@ -1,12 +1,12 @@
 """Sessions and statements that read the past.
 
-    SET as_of = ...         the session stands on another node from here on (engine/past/nodes.py), until RESET as_of
-    FROM t AS OF ...        the statement, without those words, runs in a session of its own on such a node. All its
-                            tables are of the same moment: what reads two moments is refused
+    SET as_of = ...         the session uses another node from here on (engine/past/nodes.py), until RESET as_of
+    FROM t AS OF ...        the statement, without those words, runs in a separate session on such a node. All its
+                            tables are of the same moment; two moments are refused
 
-A moment is an LSN of pg_default or a time; a time is everything that was committed up to it, and an LSN, in the other
-tablespaces, everything up to its commit time (engine/past/manager.py). A statement needs the privileges of the moment
-and those that its user has when it is planned, and a superuser is who was one then and is one now.
+A moment is an LSN of pg_default or a time. A time includes all commits up to it; an LSN includes, in the other
+tablespaces, all commits up to its commit time (engine/past/manager.py). A statement needs the privileges of the moment
+and those that its user has when it is planned, and a superuser must have been one at the moment and be one now.
 """
 
 from __future__ import annotations
@@ -50,12 +50,12 @@ if TYPE_CHECKING:
 
 _LSN = re.compile(r"(?:lsn\s+)?(?:([0-9]+)|([0-9a-f]{1,8}/[0-9a-f]{1,8}))\Z", re.IGNORECASE)
 SETTING = "as_of"
-_KIND = "EXECUTE parameters"  # what they may be, a moment may
+_KIND = "EXECUTE parameters"  # the allowed types of a moment
 
 
 @dataclass(frozen=True, slots=True)
 class Moment:
-    """One of both; neither is now."""
+    """An LSN or a time; neither is the present."""
 
     lsn: int | None = None
     time: int | None = None  # microseconds since 2000-01-01 UTC
@@ -109,12 +109,13 @@ async def _node_at(session: Session, moment: Moment) -> PastNode:
 
 
 async def node_of(session: Session, clause: ast.AsOf) -> PastNode:
-    """The node at the moment of a clause in a statement without parameters, to be closed. Raises what AS OF does."""
+    """The node at the moment of a clause in a statement without parameters, to be closed. Raises the errors of AS
+    OF."""
     return await _node_at(session, await moment_of(session, clause))
 
 
 async def moment_of(session: Session, clause: ast.AsOf) -> Moment:
-    """What a clause says in a statement without parameters. Raises 42P02, 22004, and what evaluating it raises."""
+    """The moment of a clause in a statement without parameters. Raises 42P02, 22004, and errors of its evaluation."""
     for node in walk(clause.moment):
         if isinstance(node, ast.ParamRef):
             raise SqlError("42P02", f"there is no parameter ${node.number}", position=node.location + 1)
@@ -123,7 +124,7 @@ async def moment_of(session: Session, clause: ast.AsOf) -> Moment:
 
 
 async def _moment(session: Session, asked: _Asked, parameters: Sequence[object]) -> Moment:
-    """What it says; functions in it may have to look at history first."""
+    """The moment; functions in it may have to read history first."""
     while True:
         try:
             return asked.moment(session, parameters)
@@ -132,7 +133,7 @@ async def _moment(session: Session, asked: _Asked, parameters: Sequence[object])
 
 
 def _check_identity(session: Session, node: PastNode) -> None:
-    """Raises 3D000, 42704, 42501 for a session that could not have been there then."""
+    """Raises 3D000, 42704, 42501 for a session that could not have existed at that moment."""
     catalog = node.catalogs.get(session.database_oid)
     if catalog is None:
         raise SqlError("3D000", f'database "{session.database_name}" did not exist at LSN {node.lsn}')
@@ -149,8 +150,8 @@ def _check_identity(session: Session, node: PastNode) -> None:
 
 
 def plan(session: Session, statement: ast.Statement, types: Sequence[int], literals: int = 0) -> Prepared | None:
-    """The plan of a statement that reads the past by AS OF; None for one that has none. `literals`: see tree.Analyzed.
-    Raises PastWait, 0A000, and what planning it then raises."""
+    """The plan of a statement with AS OF; None for one without it. `literals`: see tree.Analyzed. Raises PastWait,
+    0A000, and errors of its planning."""
     if not may_read_past(statement.text):
         return None
     clauses = [node for node in walk(statement.tree) if isinstance(node, ast.AsOf)]
@@ -165,7 +166,7 @@ def plan(session: Session, statement: ast.Statement, types: Sequence[int], liter
     lasting = not reading_now.timely
     try:
         moment = None if asked.parameters else asked.moment(session, ())
-    except LockWait as wait:  # a function in it has to look at history first: engine/session/other_waits.py
+    except LockWait as wait:  # a function in it must read history first: engine/session/other_waits.py
         raise PastWait(partial(session.wait_for, wait)) from None
     if moment is None or lsn_in(0, _at_now(session, moment)) >= session.present.commits.schema_version:
         if literals:
@@ -191,7 +192,7 @@ def plan(session: Session, statement: ast.Statement, types: Sequence[int], liter
 
 @dataclass(frozen=True, slots=True)
 class _Source:
-    """What says a moment. `parameters`: whether that takes the statement's."""
+    """The expression of a moment. `parameters`: whether it uses those of the statement."""
 
     kind: str
     location: int
@@ -201,7 +202,7 @@ class _Source:
 
 @dataclass(frozen=True, slots=True)
 class _Asked:
-    """What says the moment, and the statement without it."""
+    """The expressions of the moment, and the statement without them."""
 
     sources: tuple[_Source, ...]
     sql: bytes
@@ -211,9 +212,9 @@ class _Asked:
         return any(source.parameters for source in self.sources)
 
     def moment(self, session: Session, parameters: Sequence[object]) -> Moment:
-        """The moment that all sources say. Raises 0A000 for several, 22004, and what reading them raises."""
+        """The moment of all expressions. Raises 0A000 for several moments, 22004, and errors of their evaluation."""
         moments = set()
-        context = session.context()  # one for all: what a function has waited for is given to all of them
+        context = session.context()  # one for all, so that all share the result of a function's wait
         for source in self.sources:
             value = source.value(context, parameters)
             if value is None:
@@ -226,7 +227,7 @@ class _Asked:
 
 
 def _is_look_up(inner: Prepared, tree: ast.Node) -> bool:
-    """Whether a row plan may run by itself over the rows of another moment: functions may do anything."""
+    """Whether a row path plan alone may run over the rows of another moment: functions may do anything."""
     calls = (node for node in walk(tree) if isinstance(node, ast.FuncCall))
     moments = {id(call) for clause in walk(tree) if isinstance(clause, ast.AsOf) for call in walk(clause)}
     plan = inner.plan
@@ -241,8 +242,7 @@ def _is_look_up(inner: Prepared, tree: ast.Node) -> bool:
 
 
 class AsOfPlan(Plan):
-    """`look_up` is the statement without AS OF under the schema of now, if that does nothing but read tables on the row
-    path."""
+    """`look_up` is the statement without AS OF under the present schema, if it only reads tables on the row path."""
 
     __slots__ = ("asked", "columns", "command", "look_up")
 
@@ -258,8 +258,8 @@ class AsOfPlan(Plan):
     def answer(
         self, session: Session, prepared: Prepared, parameters: Sequence[object], formats: tuple[int, ...]
     ) -> Answer | None:
-        """None where it needs more than a look at what memory keeps under the schema of now: `run` does it, or says
-        what is wrong."""
+        """None if it needs more than look-ups in memory under the present schema: then `run` does it, or reports the
+        error."""
         session.began = began = perf_counter()
         node, inner = session.present, self.look_up
         past = past_of(node)
@@ -345,14 +345,14 @@ def _check_whole(tree: ast.Node) -> None:
             not_supported(
                 f'reading "{node.name}" as of now beside a table AS OF another moment',
                 position=node.location + 1,
-                hint="Give every table of the statement the same AS OF.",
+                hint="Add the same AS OF to every table of the statement.",
             )
         if isinstance(node, ast.InsertStmt | ast.UpdateStmt | ast.DeleteStmt | ast.MergeStmt):
             not_supported("AS OF in a statement that changes data")
 
 
 def _types_with_moments(shared: Shared, types: Sequence[int]) -> tuple[int, ...]:
-    """The types of the parameters, where those that a moment is told by have theirs."""
+    """The types of the parameters, including those that determine a moment."""
     found = list(types)
     for number, oid in sorted(shared.parameters.items()):
         found += [0] * (number - len(found))
@@ -362,7 +362,7 @@ def _types_with_moments(shared: Shared, types: Sequence[int]) -> tuple[int, ...]
 
 
 def _without(statement: ast.Statement, clauses: Sequence[ast.AsOf]) -> bytes:
-    """The statement without its AS OF, everything else at its place in the query string."""
+    """The statement without its AS OF, with unchanged positions of everything else."""
     text = " " * statement.offset + statement.text
     for clause in clauses:
         text = text[: clause.location] + " " * (clause.end - clause.location) + text[clause.end :]
@@ -370,7 +370,7 @@ def _without(statement: ast.Statement, clauses: Sequence[ast.AsOf]) -> bytes:
 
 
 def _source(session: Session, clause: ast.AsOf, shared: Shared) -> _Source:
-    """What says the moment of a clause. Raises what analysing it raises, 42804 for what says none."""
+    """The expression of a clause's moment. Raises errors of its analysis, 42804 for one of a wrong type."""
     node = clause.moment
     if clause.kind == "lsn" and isinstance(node, ast.Literal) and node.kind == "string":
         lsn = _read_lsn(str(node.value))
@@ -408,7 +408,7 @@ def _time_in(session: Session) -> Callable[[str], object]:
 
 
 def _type_of(session: Session, node: ast.Node, shared: Shared) -> int:
-    """The type of an expression by itself; 0 for a parameter of which nothing says it. `shared` stays as it is."""
+    """The type of an expression by itself; 0 for a parameter of unknown type. Does not change `shared`."""
     if isinstance(node, ast.ParamRef):
         return shared.parameters.get(node.number, 0)
     known = dict(shared.parameters)
@@ -419,7 +419,7 @@ def _type_of(session: Session, node: ast.Node, shared: Shared) -> int:
 
 
 def _at_now(session: Session, moment: Moment) -> Lsn:
-    """What is to be read of a moment, if it is known. Raises PastWait."""
+    """The state to read at a moment, if it is known. Raises PastWait."""
     past = _past(session)
     found = past.at_known(moment.lsn, moment.time)
     if found is None:
@@ -432,7 +432,7 @@ def _at_now(session: Session, moment: Moment) -> Lsn:
 
 
 def _open_now(session: Session, moment: Moment) -> PastNode:
-    """The node at a moment, if it is there. Raises PastWait."""
+    """The node at a moment, if it exists. Raises PastWait."""
     at = _at_now(session, moment)
     past = _past(session)
     found = past.node_ready(at)
@@ -446,8 +446,8 @@ def _open_now(session: Session, moment: Moment) -> PastNode:
 
 
 class _Reading:
-    """A session that reads the past for another one, which waits for it; engine.columnar.interface.ResultStream of the
-    portal that it runs. When it has ended it is kept for the next statement: a session takes its time to make."""
+    """A session that reads the past for another one, which waits for it; engine.columnar.interface.ResultStream of its
+    portal. At its end it is kept for the next statement, because making a session takes time."""
 
     def __init__(self, session: Session, node: PastNode) -> None:
         self._session = session
@@ -472,11 +472,11 @@ class _Reading:
 
     @classmethod
     def again(cls, session: Session, at: Lsn) -> _Reading | None:
-        """The one that was kept, at another moment; None if there is none that could be."""
+        """The kept session, at another moment; None if there is none."""
         kept, session.past_reader = session.past_reader, None
         if not isinstance(kept, _Reading):
             return None
-        if kept._rights != session.present.commits.schema_version:  # its plans may need what has been revoked
+        if kept._rights != session.present.commits.schema_version:  # its plans may need revoked privileges
             kept._node.close()
             return None
         if not _past(session).show(kept._node, at):
@@ -491,7 +491,7 @@ class _Reading:
         return kept
 
     def end(self) -> None:
-        """Lets go of the past. Twice is the same as once."""
+        """Releases the past; it may be called twice."""
         portal, self.portal = self.portal, None
         if portal is not None:
             self.child.portals.stop(portal)

@@ -35,11 +35,11 @@ if TYPE_CHECKING:
     from engine.session.session import Session
     from engine.storage.runs import BulkRun
 
-COPY_SLICE = 4096  # rows that are read in one turn of the event loop
+COPY_SLICE = 4096  # rows that one turn of the event loop reads
 
 
 class Recent:
-    """engine.ddl.branches.Then of a moment that memory keeps. Close it."""
+    """engine.ddl.branches.Then of a moment in memory. Close it."""
 
     prepared: Mapping[int, int] = {}
 
@@ -70,11 +70,11 @@ class Recent:
 
 
 class Far:
-    """The same of a moment that memory does not keep, over a directory with the state of then (engine/past/far.py).
+    """The same of a moment that memory does not keep, over a directory with its state (engine/past/far.py).
 
-    What has changed since is found by comparing that with what is there now, in columns and while others write: a
-    snapshot of when this began is held, so that memory knows what they change meanwhile. What differs is in a run in
-    each tablespace, which the statement commits: what the parent keeps for the branch."""
+    The changes since are found by comparing that state with the present one, in columns and beside writers. A snapshot
+    of the beginning is held, so that memory keeps later changes. The differences are in a run in each tablespace, which
+    the statement commits: the former rows that the parent keeps for the branch."""
 
     def __init__(self, node: PastNode, still: AnyStore, present: AnyStore, catalog: Catalog, stored_here: bool) -> None:
         self._node = node
@@ -87,7 +87,7 @@ class Far:
         self.prepared: dict[int, int] = {}
 
     async def compare(self, storage_ids: Mapping[int, int]) -> None:
-        """Prepares storage ids (by those that they lean on). Raises what reading and writing files raises."""
+        """Prepares storage ids (by those that they lean on). Raises errors of reading and writing files."""
         by_space: dict[Tablespace, list[tuple[int, int]]] = {}
         for old, new in storage_ids.items():
             by_space.setdefault(self._present.of(old), []).append((new, old))
@@ -100,7 +100,7 @@ class Far:
         self.prepared = dict(storage_ids)
 
     async def _compare_in(self, space: Tablespace, pairs: Sequence[tuple[int, int]], thread: BulkThread) -> None:
-        """Of a tablespace: (storage id that leans, what it leans on)."""
+        """For one tablespace: (leaning storage id, its base)."""
         then, now = Capture.take(self._still.of(pairs[0][1])), Capture.take(space)
         for capture in (then, now):
             thread.at_end(capture.close)
@@ -133,7 +133,7 @@ class Far:
             yield part
 
     def take_runs(self) -> list[BulkRun]:
-        """What the statement commits."""
+        """The runs that the statement commits."""
         runs, self._runs = self._runs, []
         return runs
 
@@ -145,12 +145,12 @@ class Far:
 
 
 def _get_changed(space: Tablespace, storage_id: int, since: Lsn) -> set[bytes]:
-    """The keys that were written under a storage id after a moment, as of what is sequenced."""
+    """The keys that were written under a storage id after a moment, as of the sequenced state."""
     return {key for _, key in space.changed_since(storage_id, lsn_in(space.slot, since), space.sequenced_lsn)}
 
 
 async def branch_moment(session: Session, statement: ast.CreateDatabaseStmt) -> Recent | Far:
-    """The moment of the statement. Raises what AS OF raises, 3D000 for a parent that was not there."""
+    """The moment of the statement. Raises the errors of AS OF, 3D000 for a parent that did not exist."""
     assert statement.as_of is not None
     name = parent_of(statement)
     assert name is not None
@@ -177,7 +177,7 @@ async def branch_moment(session: Session, statement: ast.CreateDatabaseStmt) -> 
 
 
 def _leaning_ids(session: Session, then: Catalog, now: Catalog) -> dict[int, int]:
-    """New storage ids for a branch, by those of the parent that it can lean on."""
+    """New storage ids for a branch, by those of the parent that they lean on."""
     node = session.present
     alive, newest = branches.storage_of(now, now.database), node.store.of(0).newest
     found = {}
@@ -188,7 +188,7 @@ def _leaning_ids(session: Session, then: Catalog, now: Catalog) -> dict[int, int
     return found
 
 
-# ---- out of a backup ------------------------------------------------------------------------------------------------
+# ---- from a backup --------------------------------------------------------------------------------------------------
 
 
 class InBackup:
@@ -198,7 +198,7 @@ class InBackup:
     prepared: Mapping[int, int] = {}
 
     def __init__(self, node: PastNode, database: str, status: Restoring, ending: ExitStack) -> None:
-        """Takes over what has to be done at the end. Raises 3D000."""
+        """Takes over the work at the end. Raises 3D000."""
         self._store: AnyStore = node.store
         self._status = status
         databases = node.shared_catalog.databases
@@ -214,7 +214,7 @@ class InBackup:
         return self._store.current.get(key)
 
     def get_changed(self, storage_id: int) -> Iterable[bytes]:
-        """Nothing leans on what is not stored here."""
+        """Nothing leans on rows that are not stored here."""
         return ()
 
     async def batches(self, storage_id: int) -> AsyncIterator[tuple[Column, Column]]:
@@ -231,7 +231,7 @@ class InBackup:
 
 
 async def still_batches(store: AnyStore, storage_id: int) -> AsyncIterator[tuple[Column, Column]]:
-    """Everything under a storage id where nothing is written, as columns of keys and values."""
+    """All rows of a storage id without writers, as columns of keys and values."""
     rows = await NewestRows.open(store.of(storage_id), storage_id)
     try:
         found = rows.batches()
@@ -242,8 +242,8 @@ async def still_batches(store: AnyStore, storage_id: int) -> AsyncIterator[tuple
 
 
 async def in_backup(session: Session, statement: ast.CreateDatabaseStmt) -> InBackup:
-    """The parent in the backup that the statement names, at its moment. Everything is verified on the way; a statement
-    for the same name that was broken off is gone on from. Raises 55006, 0A000, 3D000, and what reading one does."""
+    """The parent in the backup of the statement, at its moment. All data are verified. Continues an interrupted
+    statement for the same name. Raises 55006, 0A000, 3D000, and errors of reading a backup."""
     node, name = session.node, statement.name
     backups, database = node.backups, parent_of(statement)
     if backups is None:
@@ -256,7 +256,7 @@ async def in_backup(session: Session, statement: ast.CreateDatabaseStmt) -> InBa
         status = node.restores[name] = Restoring()
         ending.callback(node.restores.pop, name)
         for known in backups.get_filled():
-            if known in node.shared_catalog.databases:  # the server had no time to remove it
+            if known in node.shared_catalog.databases:  # the server was stopped before it removed it
                 await asyncio.to_thread(backups.let_go, known)
         paths = await backups.fill(statement.backup, moment.lsn, moment.time, name, status.report)
         spaces = []

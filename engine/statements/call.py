@@ -1,8 +1,8 @@
-"""Functions and procedures whose bodies are more than a query, called as a statement of their own: CALL p(...),
+"""Calls of functions and procedures whose bodies are more than a query, as a statement of their own: CALL p(...),
 SELECT f(...) and SELECT * FROM f(...).
 
 The arguments are computed once; then the statements of the body run one after the other in the session's transaction,
-each planned as if it stood alone and seeing what those before it did. What the last one returns is the answer.
+each planned separately and seeing the effects of those before it. The result of the last one is the answer.
 """
 
 from __future__ import annotations

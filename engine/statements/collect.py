@@ -1,5 +1,5 @@
-"""A sink that keeps the rows, of which the connection's account has to do with: for cursors, which may be read
-backwards, and for EXPLAIN ANALYZE."""
+"""A sink that stores the rows, which count as memory of the connection: for cursors, which may be read backwards, and
+for EXPLAIN ANALYZE."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _LENGTH = struct.Struct(">i")
 
 
 class Collector:
-    """See the module's text; engine.session.answer.Sink."""
+    """Stores rows; engine.session.answer.Sink."""
 
     def __init__(self, account: Account) -> None:
         self.chunks: list[bytes] = []
@@ -64,7 +64,7 @@ class Collector:
 
 
 def reformat_rows(rows: list[bytes], prepared: Prepared, have: Sequence[int], want: Sequence[int]) -> list[bytes]:
-    """DataRow messages in other result formats: a cursor's rows were made before FETCH said which it wants."""
+    """DataRow messages in other result formats: a cursor's rows were made before FETCH chose its formats."""
     types = [field.type for field in prepared.fields or ()]
     convert = [
         None if before == after else _converter(reference, after, prepared.key.format)

@@ -1,12 +1,11 @@
-"""What the paths through DuckDB have in common: constants in the place of parameters, and values that are computed
-before the worker is asked.
+"""The common part of the paths through DuckDB: constants replace parameters, and the engine computes some values first.
 
     price * $1 > 100      numeric of unknown scale: a UDF for every row
     price * 1.19 > 100    DECIMAL arithmetic
 
-What is known beforehand DuckDB runs natively: numbers with their scales, patterns, units, formats, keys of json. On
-the columnar path every value of a simple kind is put in the place of its parameter, literals that were lifted from the
-text among them; the text for the worker is new then, which it is read from anyway.
+DuckDB runs constants natively: numbers with their scales, patterns, units, formats, keys of json. So on the columnar
+path every value of a simple kind replaces its parameter, including lifted literals. The text for the worker is then
+new, but the worker parses it for each execution anyway.
 """
 
 from __future__ import annotations
@@ -38,10 +37,11 @@ _KINDS = oids.INTEGERS | oids.VARYING_TEXTS | oids.TIMESTAMPS | {oids.BOOL, oids
 
 
 class QueryPath:
-    """One statement on the columnar path. `computes`: the engine computes constants for it, for none has taken long."""
+    """One statement on the columnar path. `computes`: the engine computes constants for it, because none has taken
+    long."""
 
     def __init__(self, analyzed: tree.Analyzed, settings: FormatSettings, computes: bool = True) -> None:
-        """Raises what generating the query raises."""
+        """Raises errors of generating the query."""
         self.analyzed = fold_constants(analyzed, settings)
         self.settings = settings
         self.computes = computes
@@ -69,7 +69,7 @@ class QueryPath:
         }
         if not values:
             return self
-        key = repr(values)  # 1.0 and 1.00 are equal, and not the same
+        key = repr(values)  # 1.0 and 1.00 are equal, but not identical
         found = self._with_constants.get(key)
         if found is None:
             found = self._substitute(values)
@@ -91,11 +91,11 @@ class QueryPath:
         try:
             return type(self)(replace(self.analyzed, statement=statement), self.settings, self.computes)
         except SqlError:
-            return self  # as parameters they may pass, or fail in their turn
+            return self  # as parameters they may succeed, or fail at their turn
 
 
 async def take_profile(session: Session, portal: Portal, query: ColumnarQuery, values: Sequence[object]) -> None:
-    """Lets EXPLAIN see what DuckDB does, if the portal runs for it."""
+    """Passes DuckDB's profile to EXPLAIN, if the portal runs for it."""
     if portal.profile is not None:
         content, memory = session.views.content(), session.query_memory
         await portal.profile.take(session.node.columnar, query, values, session.transaction, content, memory)
@@ -113,7 +113,7 @@ def describe_plan(query: ColumnarQuery, head: str, verbose: bool) -> list[str]:
 
 
 def parameter_values(query: ColumnarQuery, parameters: Sequence[object], context: ExecContext) -> list[object]:
-    """The values of `query.parameters`, in their order. Raises TooLong where the worker is to compute them."""
+    """The values of `query.parameters`, in order. Raises TooLong if the worker must compute them."""
     if query.computed:
         computed = _compute(query, parameters, context)
     values: list[object] = []
@@ -134,7 +134,7 @@ def parameter_values(query: ColumnarQuery, parameters: Sequence[object], context
 
 
 def _compute(query: ColumnarQuery, parameters: Sequence[object], context: ExecContext) -> list[object]:
-    """What the engine computes for the query, of values that are not large. Raises TooLong."""
+    """The values that the engine computes for the query, if they are not large. Raises TooLong."""
     if any(isinstance(value, str | bytes) and len(value) > HEAVY for value in parameters):
         raise TooLong
     begin_folding()

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 class ColumnarRead(QueryPath):
-    """See the module's text. `query` is for results in text."""
+    """A query on the columnar path. `query` is for results in text."""
 
     query: ColumnarQuery
     _in_binary: dict[tuple[int, ...], ColumnarQuery]  # by formats
@@ -33,7 +33,7 @@ class ColumnarRead(QueryPath):
         self._in_binary = {}
 
     def in_formats(self, formats: tuple[int, ...]) -> ColumnarQuery:
-        """The query for results in these formats: records and names of objects in binary have one of their own."""
+        """The query for results in these formats: records and names of objects in binary need a separate one."""
         found = self._in_binary.get(formats)
         if found is not None:
             return found
@@ -78,12 +78,12 @@ class ColumnarRead(QueryPath):
 
 
 def _has_text_of_its_own(oid: int) -> bool:
-    """Whether columns of the type come as text from the worker where nothing else is asked for."""
+    """Whether columns of the type come as text from the worker by default."""
     return oid == oids.RECORD or holds_names(lookup(oid))
 
 
 async def _values(session: Session, query: ColumnarQuery, parameters: Sequence[object]) -> list[object]:
-    """What the query is given; functions among it may have to wait (engine/session/other_waits.py)."""
+    """The values of the query; functions among them may have to wait (engine/session/other_waits.py)."""
     while True:
         try:
             return parameter_values(query, parameters, session.context())

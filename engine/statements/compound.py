@@ -1,9 +1,9 @@
 """Statements of several parts: WITH ... AS (INSERT | UPDATE | DELETE ... RETURNING), and sub-queries that lock rows.
 
-engine/sql/parts.py takes the statement apart; here each part is planned like a statement of its own (row path where it
-fits, else the columnar path), and they run one after the other over one `StatementView`, so that each sees what was
-there when the statement began. What a part returns is kept as rows or as Arrow batches, whichever it came as, and is
-turned into the other when a part of the other path reads it.
+engine/sql/parts.py divides the statement. Each part is planned like a separate statement (on the row path if possible,
+otherwise on the columnar path). The parts run one after the other over one `StatementView`, so that each sees the state
+at the start of the statement. The result of a part is kept as rows or as Arrow batches, as it came, and converted when
+a part on the other path reads it.
 
 Foreign keys are checked when all parts have written. A part that must wait for a lock, or that meets a row which has
 changed since, undoes all parts: the statement runs again on a new snapshot with the locks that it has.
@@ -56,9 +56,9 @@ class PlannedPart:
 
 
 class CompoundPath:
-    """See `ColumnarPath` of rows_plan.py. The parts stand in the order in which they run; `main` is the place of the
-    main statement, `counted` are the parts whose rows the statement's tag counts, where it is not the main one alone.
-    `make_path` makes the columnar path of a part."""
+    """See `ColumnarPath` of rows_plan.py. The parts are in the order of their execution; `main` is the index of the
+    main statement, `counted` are the parts whose rows the statement's tag counts, if not only the main one. `make_path`
+    makes the columnar path of a part."""
 
     def __init__(
         self,
@@ -68,7 +68,7 @@ class CompoundPath:
         make_part: Callable[[Session, RowsPlan, tree.Statement], RowsPlan],
         make_path: MakePath,
     ) -> None:
-        """Plans the parts of a statement. Raises what their planning raises."""
+        """Plans the parts of a statement. Raises errors of their planning."""
         ordered = (*parts.before, parts.main, *parts.after)
         written = Counter(
             part.statement.table.oid for part in ordered if not isinstance(part.statement, tree.Query)
@@ -91,8 +91,8 @@ class CompoundPath:
         raise too_long() from None
 
     async def begin(self, session: Session, portal: Portal, held: Mapping[Hashable, int]) -> None:
-        """Runs a portal's statement, which has its table locks, up to the rows of its main statement. Raises what
-        constraints raise, 40001, 40P01, 55P03, 57014."""
+        """Runs a portal's statement, which has its table locks, up to the rows of its main statement. Raises errors of
+        constraints, 40001, 40P01, 55P03, 57014."""
         transaction = session.transaction
         assert transaction is not None
         while True:
@@ -134,11 +134,11 @@ def describe(plan: RowsPlan, verbose: bool) -> list[str]:
     return plan.columnar.explain(plan.command, verbose)
 
 
-# ---- what parts return ----------------------------------------------------------------------------------------------
+# ---- results of parts -----------------------------------------------------------------------------------------------
 
 
 class Result:
-    """The rows that a part has returned, which count as what the connection holds."""
+    """The rows of a part's RETURNING, which count as memory of the connection."""
 
     def __init__(self, columns: Sequence[Field], account: Account) -> None:
         self._holding = Holding(account)
@@ -180,7 +180,7 @@ class Result:
         return self._joined
 
     def _of_batches(self, table: VirtualTable) -> Any:
-        """The batches as one, in the forms that the virtual table has; what came in another goes by its values."""
+        """The batches as one, in the forms of the virtual table; other forms are converted value by value."""
         arrays = []
         for place, column in enumerate(table.columns):
             oid, form = column.type.oid, types.lookup(column.type.oid).duckdb_type(column.type.typmod)
@@ -235,10 +235,10 @@ class _Execution:
         self.checks.finish()
 
     async def _run_part(self, planned: PlannedPart) -> int:
-        """Runs a part; the number of rows that it has changed or given."""
+        """Runs a part; returns the number of rows that it has changed or returned."""
         columns = planned.plan.columns
         result = Result(columns.fields if columns is not None else (), self.session.memory)
-        if planned.part.result is not None:  # which several parts may give rows to
+        if planned.part.result is not None:  # to which several parts may add rows
             result = self.results.setdefault(planned.part.result.oid, result)
         self.view.begin_part(not planned.alone)
         plan = planned.plan
@@ -314,7 +314,7 @@ class _Execution:
                 change.compute_in_worker()
 
     def _content(self) -> VirtualContent:
-        """The content of virtual tables: results of parts, and what the session has."""
+        """The content of virtual tables: results of parts, and those of the session."""
         others = self.session.views.content()
 
         def provide(relation: VirtualTable, reader: object) -> tuple[object, object]:
@@ -326,7 +326,7 @@ class _Execution:
 
 
 class _Rows(Mapping[int, Sequence[Sequence[object]]]):
-    """The results by their OIDs as rows in internal form, made when they are asked for."""
+    """The results by their OIDs as rows in internal form, made at their first use."""
 
     def __init__(self, results: Mapping[int, Result]) -> None:
         self._results = results

@@ -45,7 +45,7 @@ if TYPE_CHECKING:
     from engine.session.session import Session
 
 _BOOLEAN = TypeRef(oids.BOOL)
-LONG_ROWS = 1 << 19  # bytes of rows, from which on others are not to wait for what COPY makes of them
+LONG_ROWS = 1 << 19  # bytes of rows from which on the conversion for COPY runs in a thread
 FRAME = 5  # bytes of CopyData around each row
 
 
@@ -54,7 +54,7 @@ async def run_copy(session: Session, tree: ast.CopyStmt, portal: Portal, sink: S
 
 
 async def execute(session: Session, statement: ast.CopyStmt, whole: ast.Statement, sink: Sink) -> int:
-    """Runs COPY and completes it with 'COPY n'; n. Raises what options, names, data and constraints raise."""
+    """Runs COPY and completes it with 'COPY n'; returns n. Raises errors of options, names, data and constraints."""
     options = read_options(statement.options, statement.is_from)
     if not (statement.is_from and _is_staged(statement)):
         _refuse_files(session, statement)
@@ -76,7 +76,7 @@ async def execute(session: Session, statement: ast.CopyStmt, whole: ast.Statemen
 
 
 def _refuse_encoding(session: Session, options: CopyOptions) -> None:
-    """Data come as the client speaks (wire/encoded.py)."""
+    """Data have the client's encoding (wire/encoded.py)."""
     client = ENCODINGS[session.settings.get("client_encoding")]
     given = options.encoding
     if given is None or options.is_binary:  # texts within values in binary are the client's, whatever ENCODING says
@@ -156,7 +156,7 @@ def _target(session: Session, relation: ast.RangeVar) -> Table:
 
 
 def _relation(session: Session, relation: ast.RangeVar, direction: str) -> Table | View | VirtualTable:
-    """What may have rows to copy, or take them; `direction`: from or to. Raises 3F000, 42P01, 42809."""
+    """The relation for COPY; `direction`: from or to. Raises 3F000, 42P01, 42809."""
     found = session.environment.find_relation(relation.schema, relation.name)
     if found is None:
         if relation.schema and not session.environment.schema_oid(relation.schema):
@@ -251,7 +251,7 @@ async def _copy_to(
 
 
 async def _prepare(session: Session, statement: ast.CopyStmt, whole: ast.Statement, options: CopyOptions) -> Prepared:
-    """The query behind COPY TO, planned, when nobody changes its tables any more."""
+    """The planned query of COPY TO, with locks against changes of its tables."""
     if statement.query is not None:
         return await running.lock_relations(
             session, planning.prepare(session, whole.of(statement.query), ()), fixed=False

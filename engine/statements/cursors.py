@@ -1,6 +1,6 @@
 """Cursors: DECLARE, FETCH, MOVE and CLOSE.
 
-A declared cursor keeps all its rows, so that it may be read backwards; one that Bind has made gives its next rows.
+A declared cursor stores all its rows, so that it may be read backwards; a portal of Bind returns its next rows.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from engine.session.answer import Sink
     from engine.session.session import Session
 
-DATA_ERRORS = ("21", "22", "23")  # classes of what a row's values raise: of a cursor's, when it is fetched from
+DATA_ERRORS = ("21", "22", "23")  # classes of errors of a row's values: for a cursor, raised by FETCH
 
 
 async def run_declare(session: Session, tree: ast.DeclareCursorStmt, portal: Portal, sink: Sink) -> None:
@@ -39,7 +39,7 @@ async def run_declare(session: Session, tree: ast.DeclareCursorStmt, portal: Por
     query = plan.analyzed.statement
     assert isinstance(query, Query)
     check_options(tree.options, query)
-    run.fail_first(session, plan, portal.parameters)  # not with the first row that is fetched
+    run.fail_first(session, plan, portal.parameters)  # not at the first row that is fetched
     code = 1 if "binary" in tree.options else 0
     cursor = Portal(prepared, portal.parameters, (code,) * len(prepared.fields or ()), name)
     cursor.holdable = "hold" in tree.options
@@ -58,17 +58,17 @@ async def run_declare(session: Session, tree: ast.DeclareCursorStmt, portal: Por
     cursor.holding = rows.holding
     if places:
         cursor.rows, found = separate_places(cursor.rows, width)
-        if session.transaction is not None:  # else it is held, and begins where nothing can be changed through it
+        if session.transaction is not None:  # otherwise it is held, and begins where it is not updatable
             locked = bool(query.row_marks)
             cursor.positions = Positions(places, locked, session.transaction, found)
     cursor.started = True
-    cursor.kept = cursor.holdable and session.transaction is None  # there is no transaction whose commit would say so
+    cursor.kept = cursor.holdable and session.transaction is None  # there is no transaction whose commit would end it
     session.portals[name] = cursor
     sink.complete("DECLARE CURSOR")
 
 
 def _window(cursor: Portal, tree: ast.FetchStmt) -> list[bytes]:
-    """The rows of a FETCH, and the cursor moved. `position` counts rows from 1; 0 is before the first."""
+    """The rows of a FETCH; moves the cursor. `position` counts rows from 1; 0 is before the first."""
     rows = cursor.rows
     assert rows is not None
     if cursor.error is not None:
@@ -82,7 +82,7 @@ def _window(cursor: Portal, tree: ast.FetchStmt) -> list[bytes]:
         if direction == "absolute" and count < 0:
             target = total + 1 + count
         if target < cursor.position or (target == cursor.position and not tree.move and 1 <= target <= total):
-            _refuse_backward(cursor)  # the row under the cursor is fetched again from the one before it
+            _refuse_backward(cursor)  # the cursor's present row is fetched again from the one before it
         cursor.position = min(max(target, 0), total + 1)
         return rows[cursor.position - 1 : cursor.position] if 1 <= cursor.position <= total else []
     if count is not None and count < 0:
@@ -120,7 +120,7 @@ def _cursor(session: Session, name: str) -> Portal:
 
 
 async def _next_rows(session: Session, cursor: Portal, tree: ast.FetchStmt) -> list[bytes]:
-    """FETCH from a portal that Bind made: its next rows; it keeps none, so there is no way back."""
+    """FETCH from a portal of Bind: its next rows; it stores none, so it cannot go back."""
     if tree.direction != "forward" or (tree.count is not None and tree.count <= 0):
         _refuse_backward(cursor)
     rows = Collector(session.memory)
@@ -156,5 +156,5 @@ def fetch_fields(session: Session, tree: ast.FetchStmt) -> tuple[Field, ...] | N
 
 
 def fetch_formats(session: Session, tree: ast.FetchStmt) -> tuple[int, ...] | None:
-    """Those of the cursor: a BINARY one gives binary in a simple query too."""
+    """The formats of the cursor: a BINARY one returns binary in a simple query too."""
     return None if tree.move else _cursor(session, tree.cursor).formats

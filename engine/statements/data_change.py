@@ -1,13 +1,13 @@
 """INSERT ... SELECT, UPDATE, DELETE and MERGE whose rows the columnar path computes (engine/columnar/generate/dml.py):
-what the kinds have in common. update.py, insert.py and merge.py have the kinds, dml.py runs them.
+the common part. update.py, insert.py and merge.py have the kinds, dml.py runs them.
 
-    up to SMALL_ROWS   one by one through the row path's machinery, with a lock on each row
+    up to SMALL_ROWS   one by one like on the row path, with a lock on each row
     more               in whole columns into bulk runs, under a table lock (engine/bulk)
-    more, but the row path's business (ON CONFLICT, foreign keys that act on other rows): one by one, however many
+    more, with ON CONFLICT or foreign keys that act on other rows: one by one, for any number
 
-The rows were computed on a snapshot. Before UPDATE and DELETE write one, they lock it and see whether it has changed
+The rows were computed on a snapshot. Before UPDATE and DELETE write one, they lock it and check whether it has changed
 since: then READ COMMITTED runs the whole statement again on a new snapshot, with the locks that it has, and REPEATABLE
-READ gives 40001.
+READ raises 40001.
 """
 
 from __future__ import annotations
@@ -48,18 +48,18 @@ SLICE = 250  # rows written one by one in one turn of the event loop
 
 @dataclass(slots=True)
 class Done:
-    """What a statement did. `returned`: the rows of RETURNING, as DataRow messages."""
+    """The result of a statement. `returned`: the rows of RETURNING, as DataRow messages."""
 
     count: int
     returned: RowSpool | None
 
 
 class Again(Exception):  # noqa: N818 - not an error: the statement starts over
-    """A row has changed since the statement's snapshot, or a lock had to be waited for."""
+    """A row has changed since the statement's snapshot, or the statement has waited for a lock."""
 
 
 class Returned(Protocol):
-    """Takes what RETURNING gives, for another part of the statement."""
+    """Receives the rows of RETURNING, for another part of the statement."""
 
     def add_rows(self, rows: Sequence[Sequence[object]]) -> None:
         """Rows in internal form."""
@@ -70,8 +70,8 @@ class Returned(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class PartOf:
-    """What a statement that is part of another one shares with the other parts. `alone`: no other part writes its
-    table. `returned` takes what RETURNING gives; None gives it to the client, if it is anybody's."""
+    """The shared state of the parts of a statement. `alone`: no other part writes its table. `returned` receives the
+    rows of RETURNING; None sends them to the client, if it wants them."""
 
     view: StatementView
     checks: Checks
@@ -81,7 +81,7 @@ class PartOf:
 
 
 class PlannedChange(Protocol):
-    """What is to be done (dml.py)."""
+    """The planned change (dml.py)."""
 
     @property
     def analyzed(self) -> tree.Analyzed: ...
@@ -91,7 +91,7 @@ class PlannedChange(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """A statement with what it is called with; `held_before`: the modes of locks on its table from before it."""
+    """A call of a statement; `held_before`: the modes of locks on its table from before it."""
 
     session: Session
     transaction: Transaction
@@ -104,7 +104,7 @@ class Call:
 
 
 class DataChange:
-    """What the kinds of statement share."""
+    """The common part of the kinds of statement."""
 
     def __init__(self, call: Call, target: tree.Insert | tree.Update | tree.Delete | tree.Merge) -> None:
         session = call.session
@@ -159,7 +159,7 @@ class DataChange:
 
     def violation(self, batch: Any, rows: RowSet) -> SqlError | None:
         """The error of the first row that NOT NULL or a CHECK forbids."""
-        # Of a row that moves, the partition that it comes to asks for what must not be NULL.
+        # The new partition of a moved row checks its own NOT NULL columns.
         found = None if self.writer.moving is not None else self.required.violation(rows)
         place = rows.count if found is None else found[0]
         error = None if found is None else found[1]
@@ -180,13 +180,13 @@ class DataChange:
                 self.spool.add(chunk, rows)
 
     async def singly(self, stream: BatchStream, batches: AsyncIterable[Any]) -> int:
-        """Writes slice by slice, row by row; the number of rows written. Raises what `attempt` does."""
+        """Writes slice by slice, row by row; returns the number of rows. Raises the errors of `attempt`."""
         count = 0
         checks = Checks() if self.part is None else self.part.checks
         try:
             async for batch in batches:
                 for start in range(0, batch.num_rows, SLICE):
-                    begin_meter(self.context)  # others have run since the slice before
+                    begin_meter(self.context)  # others have run since the previous slice
                     count += self.write_slice(batch.slice(start, SLICE), stream.lsn, checks)
                     if batch.num_rows > SLICE:
                         await asyncio.sleep(0)
@@ -201,11 +201,12 @@ class DataChange:
         return count
 
     def write_slice(self, batch: Any, lsn: Lsn, checks: Checks) -> int:
-        """Writes the rows of one slice, which the query saw at the LSN; how many. Raises LockWait, Again."""
+        """Writes the rows of one slice, which the query saw at the LSN; returns their number. Raises LockWait,
+        Again."""
         raise NotImplementedError
 
     async def finish_checks(self, checks: Checks) -> None:
-        """What is left to check at the statement's end, again from its beginning after each wait."""
+        """Runs the remaining checks at the statement's end, again from the beginning after each wait."""
         mark, todo = self.transaction.mark(), list(checks)
         while True:
             try:
@@ -220,11 +221,11 @@ class DataChange:
         return Done(count, self.spool)
 
     async def attempt(self, stream: BatchStream) -> Done:
-        """Writes what the query gives. Raises Again; as part of another statement LockWait too."""
+        """Writes the rows of the query. Raises Again; as part of another statement LockWait too."""
         raise NotImplementedError
 
     async def run(self) -> Done:
-        """Runs it, again from the beginning where a row has changed since its snapshot or a lock was waited for."""
+        """Runs it, again from the beginning if a row has changed since its snapshot or a lock was waited for."""
         store, session = self.session.node.store, self.session
         if self.part is not None:
             stream = await self.stream()
@@ -233,7 +234,7 @@ class DataChange:
             finally:
                 await stream.close()
         while True:
-            with store.snapshot():  # from here on the store knows exactly what changes
+            with store.snapshot():  # from here on the store records all changes
                 stream = await self.stream()
                 try:
                     return await self.attempt(stream)
@@ -247,7 +248,7 @@ class DataChange:
             await session.durable(session.node.store.sequenced_lsn)
 
     def lock_as_seen(self, key: bytes, lsn: Lsn, strength: int) -> None:
-        """Locks a row, which must be as the query saw it."""
+        """Locks a row, which must be unchanged since the query."""
         transaction = self.transaction
         if strength == NO_KEY_UPDATE:
             transaction.get_to_change(key)

@@ -1,4 +1,4 @@
-"""CREATE DATABASE, also out of another one, and DROP DATABASE, which waits for sessions that are about to leave."""
+"""CREATE DATABASE, also from another one, and DROP DATABASE, which waits for sessions that are about to leave."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ async def run_create(session: Session, tree: ast.CreateDatabaseStmt, portal: Por
 
 
 async def _create_from(session: Session, statement: ast.CreateDatabaseStmt) -> tuple[str, SessionDdl]:
-    """CREATE DATABASE from another one. What was copied out of a backup is durable when this is over."""
+    """CREATE DATABASE from another one. Rows from a backup are durable when this returns."""
     check_new_database(SessionDdl(session), statement)
     then: Recent | Far | InBackup | None = None
     if statement.backup is not None:

@@ -1,4 +1,4 @@
-"""The context that engine/ddl works in, over a session (engine.ddl.context.DdlContext)."""
+"""The context of engine/ddl, over a session (engine.ddl.context.DdlContext)."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ class SessionDdl:
         return self._session.environment
 
     def run(self, statement: ast.Node) -> str:
-        """The schema change by itself, without its jobs: the command tag. Raises SqlError, LockWait."""
+        """Runs the schema change without its jobs; returns the command tag. Raises SqlError, LockWait."""
         change = registry.kind_of(statement).change
         assert change is not None
         return change(self, statement)
@@ -215,7 +215,7 @@ class SessionDdl:
 
     def check_temporary_place(self) -> None:
         if self._session.node.replica is not None:
-            # The next leader of pg_default removes what is left of them, and may lead no other tablespace then.
+            # The next leader of pg_default removes their rest, and may then lead no other tablespace.
             not_supported("a temporary table in another tablespace than pg_default, in a cluster")
 
     def create_tablespace(self, item: Tablespace) -> None:
@@ -242,7 +242,7 @@ class SessionDdl:
         transaction.dropped_storage += [storage_id, *gone[1:]]
 
     def table_is_empty(self, table: Table) -> bool:
-        for job in reversed(self.jobs):  # the rows of a table that is to be written anew are still where they were
+        for job in reversed(self.jobs):  # the rows of a table that will be rewritten are still at their old place
             if isinstance(job, RewriteTable) and job.new.storage_id == table.storage_id:
                 table = job.old
         low, high = prefix_range(table.storage_id.to_bytes(4, "big"))
@@ -274,7 +274,7 @@ def _is_systems(where: str) -> SqlError:
 
 
 def _with_default_acl(catalog: Catalog, item: SchemaObject | None) -> SchemaObject | None:
-    """A new object with what ALTER DEFAULT PRIVILEGES says."""
+    """A new object with the privileges of ALTER DEFAULT PRIVILEGES."""
     if not isinstance(item, (Table, View, SequenceObject, Schema, Routine)) or item.acl is not None:
         return item
     if item.oid in catalog.objects:
@@ -284,7 +284,7 @@ def _with_default_acl(catalog: Catalog, item: SchemaObject | None) -> SchemaObje
 
 
 def _with_version(catalog: Catalog, item: SchemaObject | None) -> SchemaObject | None:
-    """A new index with the version of the rules by which its keys are made, where it has an ICU collation."""
+    """A new index with the version of its ICU collation, if it has one."""
     if isinstance(item, Index) and not item.collation_version and any(column.collation for column in item.columns):
         return dataclasses.replace(item, collation_version=key_version(catalog, item))
     return item

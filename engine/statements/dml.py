@@ -1,4 +1,4 @@
-"""A change of rows on the columnar path: which rows, and their new values, are a query of columns (data_change.py)."""
+"""A change of rows on the columnar path: a query of columns computes the rows and their new values (data_change.py)."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class ColumnarChange(QueryPath):
         self.dml = generate_dml(root, self.analyzed.parameter_types, self.settings, self.computes)
 
     async def begin(self, session: Session, portal: Portal, held: Mapping[Hashable, int]) -> None:
-        """Runs the statement, which has its table locks. Raises what constraints raise, 40001, 40P01, 55P03, 57014."""
+        """Runs the statement, which has its table locks. Raises errors of constraints, 40001, 40P01, 55P03, 57014."""
         statement = self.analyzed.statement
         assert not isinstance(statement, tree.Query) and session.transaction is not None
         columns = portal.prepared.plan.columns

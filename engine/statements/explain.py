@@ -1,11 +1,11 @@
-"""EXPLAIN: which path a statement takes, and its plan there (PostgreSQL 16 manual, 14.1).
+"""EXPLAIN: the path of a statement, and its plan (PostgreSQL 16 manual, 14.1).
 
     row path         the steps, in the words of PostgreSQL's plans (engine/execute/explain.py)
-    columnar path    "Columnar Query" with the tables it reads; VERBOSE adds the DuckDB SQL it becomes
+    columnar path    "Columnar Query" with the tables it reads; VERBOSE adds the DuckDB SQL
 
-ANALYZE runs the statement, as in PostgreSQL (its writes included), and adds rows and time; with VERBOSE also the
-operators of DuckDB that a columnar query ran through (profile.py). Where the row path has met
-more rows than it is for, the plan is the one that has run.
+ANALYZE runs the statement, as in PostgreSQL (including its writes), and adds rows and time; with VERBOSE also the
+operators of DuckDB that a columnar query has run (profile.py). If the row path has visited too many rows, the plan is
+that of the columnar path, which has run.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ async def lines(session: Session, explain: ast.ExplainStmt, portal: Portal) -> l
     if form not in _FORMATS:
         raise SqlError("22023", f'unrecognized value for EXPLAIN option "format": "{form}"')
     translation = portal.prepared.statement.translation
-    carried = [f"PostgreSQL: {translation}"] if translation else []  # what the query is, which is in another dialect
+    carried = [f"PostgreSQL: {translation}"] if translation else []  # the translated text of a query in another dialect
     prepared, parameters = await _explain(session, explain, portal)
     run.fail_first(session, run.rows_plan(prepared), parameters)
     verbose = options.get("verbose", "off").lower() in _TRUE
@@ -83,7 +83,7 @@ async def lines(session: Session, explain: ast.ExplainStmt, portal: Portal) -> l
 
 
 async def _explain(session: Session, explain: ast.ExplainStmt, portal: Portal) -> tuple[Prepared, Sequence[object]]:
-    """The plan of the statement that is explained, and the values of its parameters."""
+    """The plan of the explained statement, and the values of its parameters."""
     query = explain.query.query if isinstance(explain.query, ast.DeclareCursorStmt) else explain.query
     if isinstance(query, ast.ExecuteStmt):
         prepared = prepared_statements.find_executed(session, query)
@@ -170,7 +170,7 @@ def _ran_in_columns(portal: Portal) -> bool:
 async def _measure(
     session: Session, prepared: Prepared, parameters: Sequence[object], summary: bool, profile: Profile | None
 ) -> tuple[Portal, list[str]]:
-    """Runs it: the portal that has run, and what is said of that."""
+    """Runs it: returns the portal, and the lines about it."""
     began = time.perf_counter()
     portal = Portal(prepared, parameters, prepared.text_formats)
     portal.profile = profile

@@ -29,8 +29,8 @@ def parse(session: Session, name: bytes, sql: bytes, types: tuple[int, ...]) -> 
 
 
 async def parse_long(session: Session, name: bytes, sql: bytes, types: tuple[int, ...]) -> Prepared:
-    """`parse` for a text of LONG_TEXT bytes or more, or one that reads the past: in a thread, or when that is made,
-    unless the plan is known."""
+    """`parse` for a text of LONG_TEXT bytes or more, or one that reads the past: in a thread, or when the past state
+    exists, unless the plan is known."""
     _refuse_known(session, name)
     session.begins(sql)
     prepared = planning.cached_text(session, sql, types)
@@ -43,7 +43,7 @@ async def parse_long(session: Session, name: bytes, sql: bytes, types: tuple[int
 
 
 async def _plan_past(session: Session, sql: bytes, types: tuple[int, ...]) -> Prepared:
-    """The plan of a text that reads the past, which may have to be made first."""
+    """The plan of a text that reads the past, which may have to be built first."""
     return await once_known(partial(planning.plan_text, session, sql, types))
 
 
@@ -105,7 +105,7 @@ def _bindable(session: Session, name: bytes, statement: bytes, parameters: list[
         raise aborted_error()
     if name and utf8(name) and name in session.portals:
         raise SqlError("42P03", f'cursor "{utf8(name)}" already exists')
-    if isinstance(prepared.statement.tree, ast.FetchStmt):  # its columns are those of the cursor that there is now
+    if isinstance(prepared.statement.tree, ast.FetchStmt):  # its columns are those of the existing cursor
         prepared = planning.prepare(session, prepared.statement, prepared.parameters.declared)
     if len(parameters) != len(prepared.parameters.types):
         message = (
@@ -133,7 +133,7 @@ def _bind(session: Session, name: bytes, portal: Portal, parameters: list[bytes 
 def decode_parameters(
     session: Session, prepared: Prepared, parameters: list[bytes | None], formats: tuple[int, ...]
 ) -> list[object]:
-    """Bind's parameters in internal form; 'now' is when the session's transaction began."""
+    """Bind's parameters in internal form; 'now' is the start of the session's transaction."""
     try:
         return prepared.parameters.decode(parameters, formats)
     except OfThisMoment:
@@ -145,7 +145,7 @@ def decode_parameters(
 def bound_values(
     session: Session, prepared: Prepared, name: bytes, parameters: list[bytes | None], formats: tuple[int, ...]
 ) -> list[object]:
-    """The same, for a portal of that name: an error says which parameter it was."""
+    """The same, for a portal of that name: an error names the parameter."""
     try:
         return decode_parameters(session, prepared, parameters, formats)
     except SqlError as error:

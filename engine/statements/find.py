@@ -1,5 +1,5 @@
-"""The cached path: the plan of a text that came before. Nothing is awaited, and nothing is made that planning could
-have made."""
+"""The cached path: the plan of a known text. Nothing is awaited, and nothing is computed that planning could have
+computed."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ if TYPE_CHECKING:
 def find(session: Session, sql: bytes) -> tuple[Prepared, Sequence[object]] | None:
     """A cached plan for the text of a simple Query, and its parameters; None sends the text to `run`."""
     plans = session.known_plans
-    prepared = plans.get(sql) if len(sql) <= LONGEST_KEPT else None  # to look for more takes long
+    prepared = plans.get(sql) if len(sql) <= LONGEST_KEPT else None  # a longer search costs too much
     if prepared is not None:
         session.shown = sql
-        if prepared.parameters.types:  # a Parse has left it there
+        if prepared.parameters.types:  # a Parse has put it there
             return None
         return (prepared, ()) if prepared.catalog is session.plan_cache_catalog() else None
     if session.unliftable is not None and session.unliftable in sql:
-        return None  # its literals are read by the parser only
+        return None  # only the parser can read its literals
     lifted = lift(sql)
     if lifted is None:
         return None
@@ -39,7 +39,7 @@ def find(session: Session, sql: bytes) -> tuple[Prepared, Sequence[object]] | No
     if prepared is None or prepared.catalog is not catalog:
         try:
             prepared = planning.prepare_lifted(session, template, tags, not session.cache.note_meeting(key))
-        except PastWait:  # `run` waits until that is there
+        except PastWait:  # `run` waits until that exists
             return None
         planning.keep(session, key, prepared)
         if prepared is None:
@@ -49,4 +49,4 @@ def find(session: Session, sql: bytes) -> tuple[Prepared, Sequence[object]] | No
         decoders = prepared.parameters.literals
         return prepared, [decode(literal) for decode, literal in zip(decoders, literals, strict=True)]
     except SqlError:
-        return None  # planned with its literals in place, the statement fails with the place in its text
+        return None  # planned with its literals in place, the statement reports the error's position

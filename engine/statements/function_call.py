@@ -1,6 +1,6 @@
 """The function call protocol (PostgreSQL 16 manual, 55.2.4): a function by its OID, as libpq calls large objects.
 
-A call is a SELECT of the function with parameters: it resolves, runs and fails as that does.
+A call is a SELECT of the function with parameters: it resolves, runs and fails in the same way.
 """
 
 from __future__ import annotations
@@ -34,7 +34,8 @@ class FunctionCall:
     result_format: int
 
     async def run(self, session: Session) -> bytes | None:
-        """The result's bytes; what it stands on is durable. Raises 42883, 08P01, 25P02 and what the function does."""
+        """The result's bytes; the state that it depends on is durable. Raises 42883, 08P01, 25P02 and errors of the
+        function."""
         if session.status == "E":
             raise aborted_error()
         try:

@@ -44,7 +44,7 @@ class Insertion(DataChange):
         self._row_prefixes = {storage_prefix(table.storage_id) for table in tables}
         if self.part is None:
             self.context.checks = Checks()  # rows may refer to each other
-        # The conditions of check options that hold sub-queries: only the query can tell of a row whether it meets them.
+        # Conditions of check options with sub-queries: only the query can evaluate them for a row.
         self._computed_checks = {
             name: index for name, index in self.dml.checks if has_sublink(dict(statement.checks)[name])
         }
@@ -78,7 +78,8 @@ class Insertion(DataChange):
     # ---- one by one -------------------------------------------------------------------------------------------------
 
     def _row_plan(self) -> tuple[Any, list[tuple[int, int]]]:
-        """A row plan that inserts one row of parameters, and where their values are: (type OID, index in a batch)."""
+        """A row path plan that inserts one row of parameters, and the sources of their values: (type OID, index in a
+        batch)."""
         statement, given = self.statement, len(self.analyzed.parameter_types)
         places = dict(self.dml.new)
         defaults = {item.column: item.expression for item in statement.defaults}
@@ -137,8 +138,8 @@ class Insertion(DataChange):
                 raise self.writer.check_violation(name, rows.row(pc.index(holds, False).as_py()))
 
     async def _insert_one(self, run: Any, values: Sequence[object], touched: set[bytes] | None) -> tuple[Any, int]:
-        """Runs the plan for one row, again after each lock that it had to wait for. `touched`: the rows that the
-        statement has written; 21000 for one that it meets again."""
+        """Runs the plan for one row, again after each wait for a lock. `touched`: the rows that the statement has
+        written; raises 21000 for one that it meets again."""
         transaction, checks = self.transaction, self.context.checks
         assert checks is not None
         mark, known = transaction.mark(), len(checks)
@@ -162,7 +163,8 @@ class Insertion(DataChange):
 
     async def _bulk(self, batches: AsyncIterator[Any]) -> int:
         session, table, dml = self.session, self.table, self.dml
-        bulk = await BulkInsert.open(self.transaction, self.encoder)
+        columns = session.node.columnar.drafts.of_load(table)
+        bulk = await BulkInsert.open(self.transaction, self.encoder, columns=columns)
         statement = self.statement
         rules: tuple[Any, Any] = ((), ()) if dml.complete else (statement.generated, statement.checks)
         completer = RowCompleter(session, self.writer, dml.pending, *rules)
@@ -212,7 +214,7 @@ class Insertion(DataChange):
     def _store(
         self, bulk: BulkInsert, completer: RowCompleter, batch: Any, drawn: dict[int, list[object]], number: int
     ) -> list[tuple[Outgoing, list[Row]]]:
-        """In the thread: writes a batch; gives the keys that it refers to."""
+        """In the thread: writes a batch; returns the keys that it refers to."""
         given = {column: batch.column(place) for column, place in self.dml.new}
         rows, _ = completer.complete(RowSet(self.table, batch.num_rows, given), drawn)
         if self.dml.complete:

@@ -1,7 +1,4 @@
-"""The table of the kinds of statements: one row each, of which registry.py explains the fields.
-
-A new kind is a module here (or a schema change in engine/ddl) and a row.
-"""
+"""The table of the kinds of statements: one row each; registry.py explains the fields."""
 
 from __future__ import annotations
 
@@ -63,11 +60,11 @@ from engine.statements.registry import SchemaChange, StatementKind
 
 _OFF = ("off", "false", "0")
 _TWO_PHASE = frozenset(("prepare", "commit_prepared", "rollback_prepared"))
-_NAMED = ("table", "index", "view", "matview", "sequence")  # what DROP names that is a relation
+_NAMED = ("table", "index", "view", "matview", "sequence")  # kinds of relations in DROP
 
 
 def _change(node: type[ast.Node], change: SchemaChange, **known: Any) -> StatementKind:
-    """A schema change that is nothing else."""
+    """A schema change without further work."""
     return StatementKind(node, run=schema_change.run, change=change, **known)
 
 
@@ -77,7 +74,7 @@ def _relation(node: type[ast.Node], change: SchemaChange, **known: Any) -> State
 
 
 def _own(node: type[ast.Node], run: registry.Handler, **known: Any) -> StatementKind:
-    """A statement of the session's own: it runs on any node."""
+    """A statement of the session itself: it runs on any node."""
     return StatementKind(node, run=run, **{"needs": Needs.NOTHING, **known})
 
 
@@ -129,7 +126,7 @@ def _sequence_command(tree: ast.SequenceStmt) -> str:
 
 
 QUERIES = (
-    StatementKind(ast.SelectStmt, run=create_table_as.run, needs=of_query, tells_all=True),  # SELECT INTO is run
+    StatementKind(ast.SelectStmt, run=create_table_as.run, needs=of_query, tells_all=True),  # SELECT INTO runs here
     StatementKind(ast.InsertStmt, tells_all=True),
     StatementKind(ast.UpdateStmt, tells_all=True),
     StatementKind(ast.DeleteStmt, tells_all=True),
@@ -200,7 +197,7 @@ OTHERS = (
     StatementKind(
         ast.CreateTableAsStmt, run=create_table_as.run, changes_schema=True, tells_all=True, makes_table=True
     ),
-    _own(ast.DoStmt, _refuse),  # and what else is parsed only to be refused by its name
+    _own(ast.DoStmt, _refuse),  # other statements that are parsed and refused by their names
 )
 
 SCHEMA_CHANGES = (

@@ -31,7 +31,7 @@ async def lock(session: Session, statement: ast.LockStmt, portal: Portal, sink: 
 
 
 async def _lock_named(session: Session, statement: ast.LockStmt, relation: ast.RangeVar) -> bool:
-    """Whether what is locked then still has the name."""
+    """Whether the locked relation still has the name."""
     found = session.environment.find_relation(relation.schema, relation.name)
     if found is None:
         raise SqlError("42P01", f'relation "{relation.name}" does not exist')
@@ -50,13 +50,13 @@ async def _lock_named(session: Session, statement: ast.LockStmt, relation: ast.R
 
 
 async def _lock(session: Session, statement: ast.LockStmt, item: Table | View, role: Role, only: bool) -> None:
-    """Locks a relation as `role`, and what comes with it."""
+    """Locks a relation as `role`, with its children or the relations of a view."""
     catalog = session.catalog
     if not may(catalog, item, role, _LETTERS.get(statement.mode, "wdD")):
         raise permission_denied(catalog, item)
     await _take(session, statement, item.oid)
     catalog = session.catalog
-    now = catalog.get(item.oid)  # it may have been changed or dropped while the lock was waited for
+    now = catalog.get(item.oid)  # it may have been changed or dropped during the wait for the lock
     if not isinstance(now, Table | View):
         return
     item = now

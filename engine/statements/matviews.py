@@ -1,14 +1,14 @@
 """Materialized views: tables that keep the rows of a query (PostgreSQL 16 manual, 41.3).
 
-A materialized view is a `Table` with a `query`. Nobody writes it but REFRESH (and CREATE), which takes the query off it
-within the transaction, inserts the query's rows as INSERT ... SELECT does, and puts it back:
+A materialized view is a `Table` with a `query`. Only REFRESH (and CREATE) writes it: it removes the query within the
+transaction, inserts the query's rows like INSERT ... SELECT, and restores the query:
 
-    REFRESH                 new storage under ACCESS EXCLUSIVE, so that a rollback brings the old rows back
-    REFRESH CONCURRENTLY    old rows are deleted and new ones inserted under EXCLUSIVE: readers go on and see the old
+    REFRESH                 new storage under ACCESS EXCLUSIVE, so that a rollback restores the old rows
+    REFRESH CONCURRENTLY    old rows are deleted and new ones inserted under EXCLUSIVE: readers continue and see the old
                             ones until the transaction commits
 
-What a refresh reads and calls, it reads and calls as the owner, whoever asks for it: the owner says what the query
-does, so nobody else's rights may stand behind it.
+A refresh reads and calls with the privileges of the owner, whoever runs it: the owner defines the query, so no other
+role's privileges may be used.
 """
 
 from __future__ import annotations
@@ -50,20 +50,20 @@ def _analyze(session: Session, query: ast.SelectStmt) -> tree.Analyzed:
 
 
 async def create(session: Session, created: ast.CreateTableAsStmt, whole: ast.Statement) -> str:
-    """CREATE MATERIALIZED VIEW. Raises 0A000, 42P07, and what the query raises."""
+    """CREATE MATERIALIZED VIEW. Raises 0A000, 42P07, and errors of the query."""
     query = created.query
     assert isinstance(query, ast.SelectStmt)
     if query.changes_data:
         raise SqlError("0A000", "materialized views must not use data-modifying statements in WITH")
     if session.transaction is None:
         session.begin_implicit()
-    _analyze(session, query)  # a wrong query is refused where IF NOT EXISTS finds the name, too
+    _analyze(session, query)  # a wrong query is refused even if IF NOT EXISTS finds the name
     known = session.environment.find_relation(created.relation.schema, created.relation.name)
     if known is not None and created.if_not_exists:
         session.warn("42P07", f'relation "{created.relation.name}" already exists, skipping', "NOTICE")
         return "CREATE MATERIALIZED VIEW"
     source = await running.lock_relations(session, planning.prepare(session, whole.of(query), ()), fixed=False)
-    analyzed = _analyze(session, query)  # as its relations are now that they are locked
+    analyzed = _analyze(session, query)  # with its relations as of now, after they are locked
     assert isinstance(analyzed.statement, tree.Query)
     await execute(session, definition(created, source))
     made = session.environment.find_relation(created.relation.schema, created.relation.name)
@@ -88,7 +88,7 @@ async def run_refresh(session: Session, tree: ast.RefreshMatViewStmt, portal: Po
 
 
 async def refresh(session: Session, statement: ast.RefreshMatViewStmt) -> str:
-    """REFRESH MATERIALIZED VIEW. Raises 42P01, 0A000, 42501, 55000, and what the query raises."""
+    """REFRESH MATERIALIZED VIEW. Raises 42P01, 0A000, 42501, 55000, and errors of the query."""
     if session.transaction is None:
         session.begin_implicit()
     transaction = session.transaction
@@ -150,7 +150,7 @@ def _name(session: Session, item: Table) -> ast.RangeVar:
 
 
 async def _fill(session: Session, item: Table, text: str) -> int:
-    """Inserts the rows of the query into what is a plain table for the moment."""
+    """Inserts the rows of the query into the view, which is a plain table at this moment."""
     return await _run(session, ast.InsertStmt(_name(session, item), (), parse_select(text)))
 
 

@@ -1,13 +1,13 @@
-"""MERGE: rows of source and target joined by the columnar path, and for each the first action whose condition holds.
+"""MERGE: the columnar path joins rows of source and target, and for each the first action whose condition holds is run.
 
-Actions are computed and written row by row, in the order of the join, as PostgreSQL does: conditions and values may
-draw from sequences, and uniqueness is that of the moment. A target row that the command has changed already raises
-21000. A lock is waited for at the row that needs it; what is written by then stays.
+Actions are computed and written row by row, in the order of the join, as in PostgreSQL: conditions and values may draw
+from sequences, and uniqueness is that of the moment. A target row that the command has changed already raises 21000. A
+lock is waited for at the row that needs it; earlier writes stay.
 
-READ COMMITTED, a target row that has changed since the query's snapshot: its newest version is joined again with the
-source row that it had matched, and the actions are gone through anew; a row that is gone, or does not match any more,
-counts as not matched (EvalPlanQual in ExecMergeMatched). Where a sub-query would have to be computed for that, the
-whole statement runs again on a new snapshot (engine/statements/data_change.py).
+READ COMMITTED, for a target row that has changed since the query's snapshot: its newest version is joined again with
+its source row, and the actions are evaluated again. A row that was deleted, or does not match any more, counts as not
+matched (EvalPlanQual in ExecMergeMatched). If that needs a sub-query, the whole statement runs again on a new snapshot
+(engine/statements/data_change.py).
 """
 
 from __future__ import annotations
@@ -35,11 +35,11 @@ if TYPE_CHECKING:
     from engine.columnar.interface import BatchStream
 
 Row = Sequence[Any]
-row_as_seen = object()  # it is what the query saw
+row_as_seen = object()  # the row that the query saw
 
 
 class _Action:
-    """One WHEN clause, compiled. `values` gives what is assigned, for `columns`: their positions in a row."""
+    """One WHEN clause, compiled. `values` returns the assigned values for `columns`: their positions in a row."""
 
     def __init__(self, merging: Merging, action: tree.MergeAction) -> None:
         self.matched = action.matched
@@ -67,12 +67,12 @@ class Merging(DataChange):
         self._generated = compile_row_functions(self.table, settings, [item.expression for item in statement.generated])
         self._violated = compile_checks(self.table, settings, statement.checks)
         self._actions = [_Action(self, action) for action in statement.actions]
-        self._changed: set[bytes] = set()  # rows, by the keys that they have in the join
-        self._written: set[bytes] = set()  # keys under which they are now
+        self._changed: set[bytes] = set()  # rows, by their keys in the join
+        self._written: set[bytes] = set()  # their present keys
         self._joins = self._compiled_condition()
 
     def _compiled_condition(self) -> Callable[[ExecContext, Row, Row], tuple[Any, ...]] | None:
-        """Judges whether a row of the target matches one of the source; None where that takes a query."""
+        """Tests whether a row of the target matches one of the source; None if that needs a query."""
         if self.dml.computed:
             return None
         try:
@@ -83,8 +83,8 @@ class Merging(DataChange):
             return None
 
     def compile(self, expressions: Sequence[tree.Expr]) -> Callable[[ExecContext, Row, Row], tuple[Any, ...]]:
-        """Makes a function (context, parameters, row of the query) -> the values of expressions. Raises 0A000 for what
-        cannot be computed row by row."""
+        """A function (context, parameters, row of the query) -> the values of expressions. Raises 0A000 for expressions
+        that cannot be computed row by row."""
         code = Code()
 
         def column(item: tree.Var) -> Value:
@@ -118,7 +118,7 @@ class Merging(DataChange):
         batches: AsyncIterable[Any] = stream
         async for batch in batches:
             for start in range(0, batch.num_rows, SLICE):
-                begin_meter(self.context)  # others have run since the slice before
+                begin_meter(self.context)  # others have run since the previous slice
                 for row in self._rows(batch.slice(start, SLICE)):
                     count += await self._write_waiting(row, stream.lsn, checks)
                 if batch.num_rows > SLICE:
@@ -132,7 +132,7 @@ class Merging(DataChange):
         return list(zip(*columns, strict=True))
 
     async def _write_waiting(self, row: Row, lsn: Lsn, checks: Checks) -> int:
-        """`_write`, again after each lock that it had to wait for."""
+        """`_write`, again after each wait for a lock."""
         mark, known = self.transaction.mark(), len(checks)
         while True:
             try:
@@ -145,7 +145,7 @@ class Merging(DataChange):
                 await self.session.wait_for(wait)
 
     def _write(self, row: Row, lsn: Lsn, checks: Checks) -> int:
-        """Does with a row of the join what the first action says that it concerns; the number of rows written."""
+        """Runs the first matching action for a row of the join; returns the number of rows written."""
         shown, seen = None, False
         while True:
             action = self._action_for(row)
@@ -190,11 +190,11 @@ class Merging(DataChange):
             )
 
     def _lock(self, key: bytes, action: _Action, lsn: Lsn, seen: bool) -> object:
-        """Locks a target row. Gives row_as_seen, or what has become of the row: its newest version, None if it is gone.
-        `seen`: that is known already. Raises LockWait, 40001, Again."""
+        """Locks a target row. Returns row_as_seen, or its newest version, None if it was deleted. `seen`: that is known
+        already. Raises LockWait, 40001, Again."""
         transaction = self.transaction
-        own = key in transaction.writes  # the row of one key that the join shows, whatever lay there before
-        if not seen and key in self._written:  # another row has got the key, and that row gave it up before
+        own = key in transaction.writes  # the row of one key in the join, whatever was there before
+        if not seen and key in self._written:  # another row has got the key, which that row gave up before
             own, found = False, None
         elif action.kind == "delete":
             found = transaction.get_locked(key, UPDATE, current=own)
@@ -232,7 +232,7 @@ class Merging(DataChange):
         self.writer.write_new(self.transaction, self.context, new, checks)
 
     def _change(self, action: _Action, key: bytes, row: Row, checks: Checks) -> bytes:
-        """The key that the row has then."""
+        """Returns the key of the row afterwards."""
         old = [row[index] for index in self._old]
         if action.kind == "delete":
             self.writer.delete(self.transaction, self.context, key, old, checks)
@@ -242,7 +242,7 @@ class Merging(DataChange):
         return action.update(self.transaction, self.context, key, old, new, checks)
 
     def _assign(self, action: _Action, row: Row, new: list[Any]) -> None:
-        """Puts the action's values and generated columns into a new row, which must then be a valid one."""
+        """Puts the action's values and generated columns into a new row, and checks it."""
         for position, value in zip(action.columns, action.values(self.context, self.parameters, row), strict=True):
             new[position] = value
         if self._generated_at:

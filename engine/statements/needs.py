@@ -1,13 +1,13 @@
-"""What statements and expressions need of the node that runs them, told from their syntax trees.
+"""The requirements of statements and expressions on the node that runs them, from their syntax trees.
 
-    NOTHING    settings, transaction control, cursors and statements of the session's own, SELECTs that look at nothing:
-               they run on any node
-    READ       what reads the catalog or tables: it runs where the replica is fresh enough (engine/replica.py)
-    LEADER     what writes or may write: DML, DDL, COPY, LOCK, FOR UPDATE, sequences, cursors WITH HOLD
+    NOTHING    settings, transaction control, cursors and statements of the session itself, SELECTs without tables: they
+               run on any node
+    READ       readers of the catalog or tables: they run where the replica is fresh enough (engine/replica.py)
+    LEADER     statements that write or may write: DML, DDL, COPY, LOCK, FOR UPDATE, sequences, cursors WITH HOLD
 
-A function counts by its name alone, whatever its schema: names need a catalog, and the catalog of a node that follows
-may lack what the leader has. So a function with a side effect that hides in a view is not found here; on a node that
-follows it then fails (40001), and nothing has happened.
+A function counts by its name alone, in any schema: name resolution needs a catalog, and the catalog of a follower may
+lack objects of the leader. So a function with a side effect inside a view is not found here; on a follower it then
+fails (40001), and nothing has happened.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from engine.sql.tree_walk import walk
 
 
 class Needs(IntEnum):
-    """In the order of how much is needed."""
+    """In ascending order of the requirements."""
 
     NOTHING = 0
     READ = 1
@@ -38,7 +38,7 @@ def of_query(statement: ast.Node) -> Needs:
 
 
 def of_node(node: ast.Node) -> Needs:
-    """Of one node of a tree, without those below it."""
+    """Of one node of a tree, without its children."""
     if isinstance(node, WRITES):
         return Needs.LEADER
     if isinstance(node, ast.SelectStmt):

@@ -1,4 +1,5 @@
-"""Which path a query or a change takes: the row plan, and the columnar path that is made where that is needed."""
+"""The choice of the path of a query or a change: the row path plan, and the columnar path, which is made when it is
+needed."""
 
 from __future__ import annotations
 
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
 
 
 def columnar_of(session: Session, plan: RowsPlan) -> ColumnarPath:
-    """The plan's columnar path, made once. Raises 0A000, and what generating it raises."""
+    """The plan's columnar path, made once. Raises 0A000, and errors of its generation."""
     if plan.all_locks:
         plan.locks = plan.all_locks
     if plan.columnar is None:
@@ -37,7 +38,7 @@ def columnar_of(session: Session, plan: RowsPlan) -> ColumnarPath:
 
 
 def choose(session: Session, plan: RowsPlan) -> None:
-    """Makes the columnar path where there is no row plan, or where `shoal.path` is columnar."""
+    """Makes the columnar path if there is no row path plan, or if `shoal.path` is columnar."""
     if plan.row is None:
         columnar_of(session, plan)
     elif session.key.path == "columnar":
@@ -45,7 +46,7 @@ def choose(session: Session, plan: RowsPlan) -> None:
 
 
 def _move_to_columnar(session: Session, plan: RowsPlan) -> None:
-    """The row plan is dropped, unless the columnar path refuses the statement."""
+    """Drops the row path plan, unless the columnar path refuses the statement."""
     row = plan.row
     plan.set_row(None)
     try:

@@ -1,12 +1,12 @@
 """From statement text to a `Prepared`, and the plan cache around it.
 
-    text -> parse -> analyse -> row plan?  yes: row path      (falls back to the columnar path when it meets many rows)
-                                          no:  columnar query, or columnar DML
-                     utility statements are not analysed here (engine/statements/utility.py)
+    text -> parse -> analyse -> row path plan?  yes: row path    (and the columnar path when it visits many rows)
+                                                no:  columnar query, or columnar DML
+            utility statements are not analysed here (engine/statements/utility.py)
 
 A simple Query's literals are lifted out (engine/sql/lift.py) and its template is planned as if they were parameters.
-Only row plans are cached by template: there, a literal and a parameter of its type mean the same. The rest is cached
-by text.
+Only row path plans are cached by template: there, a literal and a parameter of its type have the same meaning. Other
+plans are cached by text.
 """
 
 from __future__ import annotations
@@ -55,10 +55,10 @@ LITERAL_TYPES = {"i": INT4, "l": INT8, "n": NUMERIC, "s": UNKNOWN}
 
 
 def prepare_text(session: Session, sql: bytes, types: Sequence[int], unnamed: bool = False) -> Prepared:
-    """Parse of the extended protocol: one statement, planned or taken from the cache. Raises 42601 for several, and
-    LongPlan for a new text in another dialect.
+    """Parse of the extended protocol: one statement, planned or from the cache. Raises 42601 for several, and LongPlan
+    for a new text in another dialect.
 
-    `unnamed`: drivers parse such a statement anew each time, so at first it is planned to run once."""
+    `unnamed`: drivers parse such a statement each time, so at first it is planned to run once."""
     cached = cached_text(session, sql, types)
     if cached is not None:
         return cached
@@ -69,28 +69,28 @@ def prepare_text(session: Session, sql: bytes, types: Sequence[int], unnamed: bo
 
 
 def prepare_own(session: Session, sql: bytes, types: Sequence[int]) -> Prepared:
-    """The same for a text that the engine has written, in PostgreSQL's SQL."""
+    """The same for a text of the engine itself, in PostgreSQL's SQL."""
     if session.key.dialect == SHOAL:
         return prepare_text(session, sql, types)
     return plan_text(session, sql, types, dialect=SHOAL)
 
 
 def cached_text(session: Session, sql: bytes, types: Sequence[int]) -> Prepared | None:
-    """The plan that the cache has for a Parse."""
+    """The cached plan for a Parse."""
     cached = session.cache.plans.get((sql, tuple(types)) if types else sql)
     return cached if cached is not None and cached.catalog is session.plan_cache_catalog() else None
 
 
 def remember_plan(session: Session, sql: bytes, types: Sequence[int], prepared: Prepared) -> Prepared:
-    """Puts the plan of a Parse into the cache, where it belongs there."""
+    """Puts the plan of a Parse into the cache, if it may be cached."""
     if prepared.catalog is session.plan_cache_catalog() and cacheable(prepared):
         keep(session, (sql, tuple(types)) if types else sql, prepared)
     return prepared
 
 
 def keep(session: Session, key: bytes | tuple[bytes, object], prepared: Prepared | None) -> None:
-    """Puts a plan into the cache (None: there is none), perhaps in the place of one that the schema left behind. Not
-    for a text that would be longer than what it saves."""
+    """Puts a plan into the cache (None: there is none), maybe in place of a stale one. Not for a text that is longer
+    than the benefit."""
     if len(key if isinstance(key, bytes) else key[0]) > LONGEST_KEPT:
         return
     before = session.cache.plans.get(key)
@@ -100,7 +100,7 @@ def keep(session: Session, key: bytes | tuple[bytes, object], prepared: Prepared
 
 
 def follow(session: Session, before: Prepared, prepared: Prepared) -> None:
-    """A text is planned again: its plan stays away from the row path as the one before did."""
+    """A text is planned again: like the former plan, the new one stays away from the row path."""
     old, new = before.plan, prepared.plan
     if isinstance(old, RowsPlan) and isinstance(new, RowsPlan) and new.at_once and not new.writes:
         if old.elsewhere:
@@ -112,12 +112,12 @@ def follow(session: Session, before: Prepared, prepared: Prepared) -> None:
 def plan_text(
     session: Session, sql: bytes, types: Sequence[int], brief: bool = False, dialect: str | None = None
 ) -> Prepared:
-    """Plans the text of a Parse; `brief`: see `prepare`; `dialect`: the session's, if it is None. Changes nothing of
-    the session's, so it may run in a thread while the session waits. Raises 42601 for several statements."""
+    """Plans the text of a Parse; `brief`: see `prepare`; `dialect`: the session's, if it is None. Changes no state of
+    the session, so it may run in a thread while the session waits. Raises 42601 for several statements."""
     statements = statements_in(utf8(sql), dialect or session.key.dialect, session.key.conforming)
     if len(statements) > 1:
         raise SqlError("42601", "cannot insert multiple commands into a prepared statement")
-    types = [0 if oid == UNKNOWN else oid for oid in types]  # said of a parameter, it is to be inferred
+    types = [0 if oid == UNKNOWN else oid for oid in types]  # for a parameter, its type is to be inferred
     return prepare(session, statements[0] if statements else ast.Statement(ast.Node(), ""), types, brief=brief)
 
 
@@ -127,8 +127,8 @@ def plan_present(session: Session, sql: bytes, types: Sequence[int]) -> Prepared
 
 
 def cacheable(prepared: Prepared) -> bool:
-    """Utility statements but transaction control depend on more than their text. A thousand texts of a megabyte would
-    be more memory than planning them again is worth."""
+    """Utility statements except transaction control depend on more than their text. A thousand texts of a megabyte
+    would take more memory than planning them again is worth."""
     return prepared.lasting and len(prepared.statement.text) <= LONGEST_KEPT and prepared.plan.is_cacheable
 
 
@@ -140,8 +140,8 @@ def prepare(
     literals: int = 0,
     brief: bool = False,
 ) -> Prepared:
-    """Plans one parsed statement. Errors carry their position in the whole query string, or in the statement as it was
-    carried over from another dialect. `with_places`: that of a cursor, whose plan is to give the places of its rows too
+    """Plans one parsed statement. Errors have their position in the whole query string, or in the translated statement
+    of another dialect. `with_places`: a cursor's plan also returns the places of its rows
     (engine/session/positioned.py). `literals`: see tree.Analyzed. `brief`: the plan will run once, see
     engine/execute/code.py."""
     if not statement.translation:
@@ -184,8 +184,7 @@ def _prepare(
 
 
 def _types_within(session: Session, statement: ast.Statement, types: Sequence[int]) -> Sequence[int]:
-    """The types of the parameters of a cursor, of a query whose rows become a table, or of what is explained: as the
-    query wants them."""
+    """The types of the parameters of a cursor, of a query whose rows become a table, or of an explained statement."""
     node: ast.Node = statement.tree
     if isinstance(node, ast.ExplainStmt):
         node = node.query
@@ -220,7 +219,8 @@ def _prepare_query(
 
 
 def _refuse_new_labels(session: Session, statement: tree.Statement) -> None:
-    """55P04 for constants of an enum whose label this transaction has added to it, unless the type is its own too."""
+    """Raises 55P04 for constants of an enum whose label this transaction has added, unless it has created the type
+    too."""
     assert session.transaction is not None
     added: dict[int, tuple[str, dict[object, str]]] = {}
     for oid, item in session.transaction.changed_objects.items():
@@ -290,7 +290,7 @@ def _take_members(session: Session, plan: RowsPlan, analyzed: tree.Analyzed, mar
 
 
 def _are_temporary(session: Session, written: Sequence[int]) -> bool:
-    """Whether there are such tables, and all of them are temporary ones of the session."""
+    """Whether there are such tables, and all of them are temporary tables of the session."""
     temporary = session.temporary_schema
     if temporary is None or not written:
         return False
@@ -310,16 +310,17 @@ def _lock_modes(relations: Sequence[int], written: Sequence[int], marked: bool) 
 
 
 def note_overflow(session: Session, prepared: Prepared) -> None:
-    """The row path has given up: this execution, which begins anew, and the next ones go elsewhere if they can."""
+    """The row path has stopped: this execution, which begins again, and the next ones use the other path if
+    possible."""
     plan = prepared.plan
     if isinstance(plan, RowsPlan) and plan.at_once and not plan.writes:
-        with contextlib.suppress(SqlError):  # no columnar plan: the row path has to go on with it
+        with contextlib.suppress(SqlError):  # no columnar plan: the row path must continue with it
             paths.columnar_of(session, plan)
             plan.note_overflow(prepared)
 
 
 def prepare_lifted(session: Session, template: bytes, tags: bytes, brief: bool) -> Prepared | None:
-    """A row plan for a template with lifted literals; None when it is not to be cached so. `brief`: see `prepare`."""
+    """A row path plan for a template with lifted literals; None if it is not cacheable. `brief`: see `prepare`."""
     types = tuple(LITERAL_TYPES[chr(tag)] for tag in tags)
     try:
         statements = parse(utf8(template))
@@ -327,7 +328,7 @@ def prepare_lifted(session: Session, template: bytes, tags: bytes, brief: bool) 
             return None
         prepared = prepare(session, statements[0], types, literals=len(types), brief=brief)
     except SqlError:
-        return None  # the text with its literals in place gives the error, or works
+        return None  # the text with its literals in place raises the error, or works
     if not prepared.plan.at_once or not prepared.lasting:
         return None
     parameters = prepared.parameters
@@ -338,7 +339,7 @@ def prepare_lifted(session: Session, template: bytes, tags: bytes, brief: bool) 
 
 
 def renew(session: Session, prepared: Prepared) -> Prepared:
-    """The statement planned against today's catalog, once for all sessions that have this plan. Raises 0A000 when its
+    """The statement planned with the present catalog, once for all sessions that have this plan. Raises 0A000 if its
     result would have other columns."""
     if prepared.plan.is_planned_late:
         return prepared

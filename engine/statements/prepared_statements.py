@@ -35,7 +35,7 @@ async def run_prepare(session: Session, tree: ast.PrepareStmt, portal: Portal, s
 
 
 def _parameter_oid(session: Session, type_: TypeRef) -> int:
-    """The OID that stands for a parameter's declared type: a domain's own, for it knows its conditions."""
+    """The OID for a parameter's declared type: a domain's own, because of its constraints."""
     if isinstance(session.catalog.get(type_.domain), Domain):
         return type_.domain
     if type_.domain and has_conditions(session.catalog, type_):
@@ -44,7 +44,7 @@ def _parameter_oid(session: Session, type_: TypeRef) -> int:
 
 
 def find_executed(session: Session, tree: ast.ExecuteStmt) -> Prepared:
-    """The statement that EXECUTE names. Raises 26000, and 42601 for another number of arguments."""
+    """The statement that EXECUTE names. Raises 26000, and 42601 for a wrong number of arguments."""
     prepared = extended.get_prepared(session, tree.name.encode())
     if len(tree.arguments) != len(prepared.parameters.types):
         raise SqlError(

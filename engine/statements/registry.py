@@ -1,6 +1,6 @@
-"""The kinds of statements: what is to be known of each, in one row (kinds.py has the table).
+"""The kinds of statements: the properties of each, in one row (kinds.py has the table).
 
-Nothing is imported here, so that planning, running and routing can ask what a kind is without knowing its module.
+Nothing is imported here, so that planning, running and routing can find a kind without its module.
 """
 
 from __future__ import annotations
@@ -32,8 +32,8 @@ class StatementKind:
     """A kind of statement. Queries and changes of rows are planned (planning.py), and have no `run`.
 
     `run` executes it: (session, tree, portal, sink); it calls `sink.complete`. `change`: a schema change, from
-    engine/ddl. `fields` gives the columns of its rows, None where it returns none; `formats` the formats of its results
-    in a simple query, None where these are text. What cannot be known without the tree is a function of it.
+    engine/ddl. `fields` returns the columns of its rows, None if it returns none; `formats` the formats of its results
+    in a simple query, None for text. Properties that depend on the tree are functions of it.
     """
 
     node: type[ast.Node]
@@ -66,8 +66,8 @@ _PLANNERS: list[Planner] = []
 
 
 def register(kinds: Iterable[StatementKind], planners: Iterable[Planner]) -> None:
-    """Makes kinds known. `planners` are asked first for the plan of a statement, with its parameters' types and its
-    number of lifted literals; they give None for what they do not plan."""
+    """Registers kinds. `planners` are asked first for the plan of a statement, with its parameters' types and its
+    number of lifted literals; they return None for statements that they do not plan."""
     _KINDS.update((kind.node, kind) for kind in kinds)
     _PLANNERS.extend(planners)
 
@@ -77,7 +77,7 @@ def registered_kinds() -> Iterable[StatementKind]:
 
 
 def refuse_in_block(session: Session, tree: ast.Node) -> None:
-    """Raises 25001 for a statement that a transaction block refuses, in one."""
+    """In a transaction block, raises 25001 for a statement that it refuses."""
     kind = find(tree)
     if session.in_block and kind is not None and kind.outside_blocks is not None:
         what = kind.outside_blocks(tree)
@@ -86,7 +86,7 @@ def refuse_in_block(session: Session, tree: ast.Node) -> None:
 
 
 def find(tree: ast.Node) -> StatementKind | None:
-    """The kind of a statement; None for what is none, or none that is known."""
+    """The kind of a statement; None if it has none."""
     return _KINDS.get(type(tree))
 
 

@@ -1,6 +1,6 @@
-"""REINDEX: the indexes that it names are built anew from their tables' rows. The names are checked, and who asks; what
-PostgreSQL refuses in a transaction block is refused. SCHEMA and DATABASE take one table after the other, each in a
-transaction of its own."""
+"""REINDEX: rebuilds indexes from their tables' rows. Names and privileges are checked as in PostgreSQL, and its rules
+for transaction blocks apply. SCHEMA and DATABASE process one table after the other, each in a transaction of its
+own."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ async def reindex(session: Session, tree: ast.ReindexStmt, portal: Portal, sink:
 
 
 def _check_calls(session: Session, tree: ast.ReindexStmt) -> None:
-    """42501 for functions of indexes that the user may not call any more."""
+    """Raises 42501 for functions of indexes that the user may not call any more."""
     found = session.environment.find_relation(*tree.name)
     table = session.catalog.table(found.table) if isinstance(found, Index) else found
     if isinstance(table, Table):
@@ -48,7 +48,7 @@ def _check_calls(session: Session, tree: ast.ReindexStmt) -> None:
 
 
 async def _each_table(session: Session, tree: ast.ReindexStmt) -> None:
-    """Tables that have gone when their turn comes are left out, and temporary ones of others always."""
+    """Skips tables that were dropped meanwhile, and temporary tables of other sessions."""
     for oid in _tables(session, tree):
         table = session.catalog.get(oid)
         if not isinstance(table, Table):

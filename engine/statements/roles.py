@@ -24,7 +24,7 @@ async def run(session: Session, tree: ast.RoleStmt | ast.OwnedStmt, portal: Port
 
 
 def _owners(session: Session, statement: ast.Node) -> frozenset[int]:
-    """The roles whose large objects the statement has to do with."""
+    """The roles whose large objects the statement affects."""
     names: tuple[str, ...] = ()
     if isinstance(statement, ast.OwnedStmt):
         names = statement.roles

@@ -1,5 +1,5 @@
-"""Which statements are calls of functions and procedures whose bodies are more than a query: CALL p(...), SELECT f(...)
-and SELECT * FROM f(...). Running them: call.py."""
+"""Finds statements that are calls of functions and procedures whose bodies are more than a query: CALL p(...), SELECT
+f(...) and SELECT * FROM f(...). call.py runs them."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class WholeCall:
-    """A call that is a whole statement. `rows`: in FROM, so that a record is taken apart and a set may be empty."""
+    """A call that is a whole statement. `rows`: in FROM, so that a record is expanded and a set may be empty."""
 
     call: tree.FuncExpr
     rows: bool
@@ -29,7 +29,7 @@ class WholeCall:
 
 
 def whole_call(session: Session, statement: tree.Statement) -> WholeCall | None:
-    """The call that a SELECT is, if the function's body cannot take its place."""
+    """The call that a SELECT consists of, if the function's body cannot be inlined."""
     if not isinstance(statement, tree.Query) or len(statement.range_table) > 1 or statement.row_marks:
         return None
     plain = (statement.where, statement.group_by, statement.having, statement.windows, statement.order_by,
@@ -85,7 +85,7 @@ def procedure_call(session: Session, node: ast.CallStmt) -> WholeCall:
 
 
 def _without_outputs(session: Session, call: ast.FuncCall) -> ast.FuncCall:
-    """The call without what stands for OUT arguments: nothing is done with these."""
+    """The call without the expressions of OUT arguments, which are not computed."""
     for item in session.catalog.routines.get(call.names[-1], ()):
         modes = [argument.mode for argument in item.arguments]
         if item.kind == "p" and "o" in modes and len(modes) == len(call.arguments) and not any(call.argument_names):

@@ -1,6 +1,6 @@
-"""Where the statements of a client may run: what a node that follows decides by (needs.py says what each needs).
+"""Decides whether a follower may run the statements of a client (needs.py has the requirements of each).
 
-A `Route` says it of a whole query string, and what the string does to the transaction.
+A `Route` describes a whole query string, and its effect on the transaction.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from engine.statements import registry
 from engine.statements.needs import Needs, of_node
 from engine.txn.interface import SERIALIZABLE
 
-LOOKED_AT = 1 << 15  # bytes of a text that is parsed to find out which tablespaces it has to do with
+LOOKED_AT = 1 << 15  # bytes of a text that is parsed to find its tablespaces
 
 
 _ENDS = frozenset(("commit", "end", "rollback", "abort"))
@@ -37,33 +37,33 @@ _TWO_PHASE = frozenset(("prepare", "commit_prepared", "rollback_prepared"))
 
 @dataclass(frozen=True, slots=True)
 class Route:
-    """A query string. `executes`: prepared statements that EXECUTE runs in it; `relations`: what it reads, as (schema,
-    name), for whoever knows which of these are sequences."""
+    """A query string. `executes`: prepared statements that EXECUTE runs in it; `relations`: the relations that it
+    reads, as (schema, name), some of which may be sequences."""
 
     needs: Needs
     executes: tuple[str, ...] = ()
     relations: frozenset[tuple[str | None, str]] = frozenset()
-    opens_writable: bool = False  # a BEGIN that does not say READ ONLY, or says SERIALIZABLE: that is of the leader
+    opens_writable: bool = False  # a BEGIN that does not say READ ONLY, or says SERIALIZABLE: for the leader
     ends_first: bool = False  # it begins with COMMIT or ROLLBACK
     commits: bool = False
-    rolls_back: bool = False  # it is a ROLLBACK and nothing else
+    rolls_back: bool = False  # it is a single ROLLBACK
     discards: bool = False
-    unlocks: bool = False  # it calls pg_advisory_unlock_all(), which has to do where the locks are
-    told: bool = False  # `relations` and `places` tell everything that it concerns (statement_tablespaces.py)
-    shared: bool = False  # it has to do with what is for all tablespaces: the schema, sequences, advisory locks
+    unlocks: bool = False  # it calls pg_advisory_unlock_all(), which must run where the locks are
+    told: bool = False  # `relations` and `places` are complete (statement_tablespaces.py)
+    shared: bool = False  # it uses objects of all tablespaces: the schema, sequences, advisory locks
     places: frozenset[str] = frozenset()  # tablespaces that it names
-    makes: bool = False  # it makes a table that may lie in `default_tablespace`
-    calls: frozenset[str] = frozenset()  # functions that it names
+    makes: bool = False  # it makes a table, maybe in `default_tablespace`
+    calls: frozenset[str] = frozenset()  # functions that it calls
 
 
-# What cannot be parsed fails, on any node, in the same way.
+# A text that cannot be parsed fails on any node in the same way.
 INVALID = Route(Needs.NOTHING)
 LONG_READ = Route(Needs.READ)
 LONG = Route(Needs.LEADER, opens_writable=True, commits=True)
 
 
-# A long text takes milliseconds to parse, and is looked at only for what it may be. Strings and comments may hold these
-# words too: then it is carried, which is always right. To look through a megabyte takes 10 ms.
+# A long text takes milliseconds to parse, so only its words are searched. Strings and comments may contain these
+# words too: then it is forwarded, which is always right. To search a megabyte takes 10 ms.
 _LOOKED_THROUGH = 1 << 20
 _READS = re.compile(rb"[\s(]*(?:select|values|table|with)\b", re.IGNORECASE)
 
@@ -75,7 +75,7 @@ def _may_write() -> re.Pattern[bytes]:
 
 
 class Routes:
-    """Routes of statements that came before, by their text without its literals. For all sessions of a node."""
+    """Routes of earlier statements, by their text without its literals. For all sessions of a node."""
 
     SIZE = 8192
 
@@ -84,9 +84,9 @@ class Routes:
         self._of_prepared: weakref.WeakKeyDictionary[Prepared, Route] = weakref.WeakKeyDictionary()
 
     def of(self, sql: bytes, conforming: bool = True, dialect: str = SHOAL) -> Route:
-        """The route of a query string; INVALID for one that has an error. Without standard_conforming_strings a
-        backslash may mean something else than here, and so may everything in another dialect: such a text is carried,
-        which is always right."""
+        """The route of a query string; INVALID for one with an error. Without standard_conforming_strings a backslash
+        may have another meaning than here, and so may everything in another dialect: such a text is forwarded, which is
+        always right."""
         if (not conforming and b"\\" in sql) or (dialect != SHOAL and not is_of_session(sql.decode(errors="replace"))):
             return LONG
         if len(sql) >= LONG_TEXT:
@@ -115,7 +115,7 @@ class Routes:
         return found
 
     def closer(self, sql: bytes, conforming: bool = True, dialect: str = SHOAL) -> Route:
-        """The same, of a long text too, up to LOOKED_AT bytes: some milliseconds."""
+        """The same, also for a long text up to LOOKED_AT bytes: some milliseconds."""
         if LONG_TEXT <= len(sql) <= LOOKED_AT and (conforming or b"\\" not in sql) and dialect == SHOAL:
             return _of_text(sql)
         return self.of(sql, conforming, dialect)
@@ -178,7 +178,7 @@ def _makes_table(node: ast.Node) -> TypeGuard[ast.CreateStmt | ast.CreateTableAs
 
 
 def tells_all(statement: ast.Node) -> bool:
-    """Whether a statement's text names all relations that it concerns."""
+    """Whether a statement's text names all relations that it uses."""
     kind = registry.find(statement)
     told = kind is not None and (kind.tells_all(statement) if callable(kind.tells_all) else kind.tells_all)
     return told or needs(statement) is Needs.NOTHING
@@ -198,7 +198,7 @@ def _reaches_everything(node: ast.Node) -> bool:
 
 
 def needs(statement: ast.Node) -> Needs:
-    """What one statement needs; EXECUTE only for its arguments."""
+    """The requirement of one statement; for EXECUTE only of its arguments."""
     if type(statement) is ast.Node:  # an empty one
         return Needs.NOTHING
     kind = registry.find(statement)

@@ -1,7 +1,7 @@
 """The plan of a query or of a change of rows: the row path, the columnar path, or both.
 
-A statement that has a row plan runs on the row path. Where that gives up (RowPathFull), the columnar path is made
-(paths.py) and takes over; a query that does so again and again stays away from the row path for a while.
+A statement with a row path plan runs on the row path. If that stops (RowPathFull), the columnar path is made (paths.py)
+and runs the statement; a query for which this happens repeatedly skips the row path for a while.
 """
 
 from __future__ import annotations
@@ -34,16 +34,16 @@ FailsFirst = Callable[[ExecContext, Sequence[object]], object]
 
 
 class ColumnarPath(Protocol):
-    """How a statement runs beside the row path (paths.py has the kinds)."""
+    """A path other than the row path (paths.py has the kinds)."""
 
     def with_constants(self, parameters: Sequence[object]) -> Self:
-        """The same with these values in the place of its parameters, where that gains something."""
+        """The same with these values in place of its parameters, if that is better."""
 
     def compute_in_worker(self) -> None:
-        """From now on the worker computes what the engine has found to take long. Raises 54000 where it cannot."""
+        """From now on the worker computes the values that took long in the engine. Raises 54000 if it cannot."""
 
     async def begin(self, session: Session, portal: Portal, held: Mapping[Hashable, int]) -> None:
-        """Runs it up to its first rows, or to its end where it gives none: sets the portal's stream and count. `held`
+        """Runs it up to its first rows, or to its end if it returns none: sets the portal's stream and count. `held`
         are the table locks from before the statement. Raises TooLong, before it has written anything."""
 
     def explain(self, command: str, verbose: bool) -> list[str]:
@@ -51,9 +51,9 @@ class ColumnarPath(Protocol):
 
 
 class RowsPlan(Plan):
-    """`fails_first`: see engine/execute/constants.py. `places`: of a cursor, what its plan selects in front of its
-    columns. `all_locks`: where the row plan takes those of partitions itself, all of them. `at_once`: the row path is
-    the one to take."""
+    """`fails_first`: see engine/execute/constants.py. `places`: for a cursor, the columns that its plan selects before
+    its own. `all_locks`: all locks, if the row path plan takes those of partitions itself. `at_once`: the row path is
+    used first."""
 
     __slots__ = (
         "_overflows",
@@ -129,11 +129,12 @@ class RowsPlan(Plan):
             run = self._runs[formats] = run if self.fails_first is None else _behind(self.fails_first, run)
         return run
 
-    # ---- how often the row path is the wrong one --------------------------------------------------------------------
+    # ---- statistics of the row path ---------------------------------------------------------------------------------
 
     def note_overflow(self, prepared: Prepared) -> None:
-        """The row path has given up, after some milliseconds of everybody's time. So the next executions of a query go
-        to the columnar path at once: twice as many each time, MOST_ELSEWHERE at most, if it has finished none since."""
+        """The row path has stopped, after some milliseconds of the engine's time. So the next executions of a query use
+        the columnar path at once: twice as many each time, at most MOST_ELSEWHERE, if the row path has finished none
+        since."""
         if not self.at_once or self.columnar is None or self.writes:
             return
         tally = prepared.tally
@@ -146,14 +147,14 @@ class RowsPlan(Plan):
         prepared.text_run = None
 
     def ran_elsewhere(self) -> None:
-        """One of the executions that `note_overflow` has spared the row path."""
+        """One of the executions that skip the row path has run."""
         if self.elsewhere:
             self.elsewhere -= 1
             if not self.elsewhere:
                 self.at_once = True
 
     def follow(self, before: RowsPlan) -> None:
-        """Takes the place of a plan of the same text: what its executions have shown goes on to hold."""
+        """Replaces a plan of the same text and takes over its statistics."""
         self._overflows = before._overflows
         if before.elsewhere and self.columnar is not None:
             self.elsewhere, self.at_once = before.elsewhere, False

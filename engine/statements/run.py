@@ -1,11 +1,11 @@
-"""Running statements that may wait: for locks, for the worker, for durability, for the client to take its rows.
+"""Runs statements that may wait: for locks, for the worker, for durability, for the client to read its rows.
 
     simple_query / run_simple    the statements of a simple Query
     run                          starts or resumes a portal. Queries and changes of rows: `start`, then `_deliver`
 
-A statement has its table locks before it runs, and is planned again if the schema has changed while it waited for them
-(`current`, `lock_relations`). A row plan that meets a lock waits and runs again; one that meets too many rows goes on
-as a columnar plan.
+A statement takes its table locks before it runs, and is planned again if the schema has changed during the wait for
+them (`current`, `lock_relations`). A row path plan that meets a lock waits and runs again; one that visits too many
+rows continues as a columnar plan.
 """
 
 from __future__ import annotations
@@ -46,12 +46,12 @@ if TYPE_CHECKING:
 
 
 async def simple_query(session: Session, sql: bytes, sink: Sink) -> None:
-    """Every statement of a simple Query, as one transaction unless it says otherwise. Raises SqlError; the caller
-    calls `fail`. What is acknowledged is durable."""
+    """Runs every statement of a simple Query, as one transaction unless it has transaction statements. Raises SqlError;
+    the caller calls `fail`. Acknowledged commits are durable."""
     session.begins(sql)
     key = session.key
     long = len(sql) >= LONG_TEXT or key.dialect != SHOAL
-    past = False  # a short text shows that when it is planned
+    past = False  # planning a short text shows that
     if long:
         statements, past = await aside(_read_long, sql, key)
     else:
@@ -61,7 +61,7 @@ async def simple_query(session: Session, sql: bytes, sink: Sink) -> None:
     brief = len(statements) > 1 or len(sql) > LONGEST_KEPT or not session.cache.note_meeting(sql)
     for number, statement in enumerate(statements, 1):
         if number > 1:
-            session.timeouts.watch_statement()  # each has statement_timeout for itself, as the ones before have left it
+            session.timeouts.watch_statement()  # each has its own statement_timeout, as changed by earlier ones
         explains = isinstance(statement.tree, ast.ExplainStmt)  # plans its query when it runs
         if long and len(statements) == 1 and not past:
             prepared = await aside(within, session.query_memory, planning.prepare, session, statement, ())
@@ -86,7 +86,7 @@ def _parameters(statement: ast.Statement) -> list[tuple[int, int]]:
 
 
 def _read_long(sql: bytes, key: PlanKey) -> tuple[tuple[ast.Statement, ...], bool]:
-    """In a thread: the statements of a text that takes long to read, and whether they may read the past."""
+    """In a thread: parses a text that takes long; returns its statements, and whether they may read the past."""
     text = utf8(sql)
     return statements_in(text, key.dialect, key.conforming), may_read_past(text)
 
@@ -94,7 +94,7 @@ def _read_long(sql: bytes, key: PlanKey) -> tuple[tuple[ast.Statement, ...], boo
 async def run_simple(
     session: Session, prepared: Prepared, parameters: Sequence[object], sink: Sink, wait: LockWait | None
 ) -> None:
-    """A statement that `find` gave and that was not finished at once; `wait`: the lock that it came upon."""
+    """Runs a statement of `find` that could not finish at once; `wait`: the lock that it met."""
     if wait is not None:
         await session.wait_for(wait)
     await _run_simple(session, prepared, parameters, sink, True)
@@ -120,7 +120,7 @@ async def _run_simple(
 
 
 def _ends_implicit(session: Session, statement: ast.Statement) -> bool:
-    """COMMIT and ROLLBACK in a query string of several statements end what came before them."""
+    """COMMIT and ROLLBACK in a query string of several statements end the work before them."""
     return isinstance(statement.tree, ast.TransactionStmt) and not session.in_block
 
 
@@ -144,11 +144,11 @@ async def run(session: Session, portal: Portal, limit: int, sink: Sink) -> None:
     if portal.done and not counted and portal.path != "row":
         _count(session, portal)
         if alone and session.transaction is None and session.commits + session.rollbacks == ended_before:
-            session.commits += 1  # SET, SHOW, ... need no transaction, and are one each to whoever counts them
+            session.commits += 1  # SET, SHOW, ... need no transaction, and pg_stat_statements counts each as one
 
 
 def _count(session: Session, portal: Portal) -> None:
-    """What did not run on the row path, which counts for itself (Session.execute_row)."""
+    """Counts statements that did not run on the row path, which counts its own (Session.execute_row)."""
     prepared = portal.prepared
     if prepared.plan.is_counted:
         session.node.statements.count_execution(prepared, portal.path, portal.took, portal.count)
@@ -225,7 +225,7 @@ async def start(session: Session, portal: Portal) -> None:
 
 
 def rows_plan(prepared: Prepared) -> RowsPlan:
-    """The plan of what is a query or a change of rows."""
+    """The plan of a query or a change of rows."""
     assert isinstance(prepared.plan, RowsPlan)
     return prepared.plan
 
@@ -252,7 +252,8 @@ async def _begin_columnar(session: Session, portal: Portal, plan: RowsPlan, held
 
 
 def fail_first(session: Session, plan: RowsPlan, parameters: Sequence[object]) -> None:
-    """What PostgreSQL's planner would find to fail fails now; what takes too long now fails when it is computed."""
+    """Raises the errors of PostgreSQL's planner now; an expression that takes too long now fails when it is
+    computed."""
     if plan.fails_first is not None:
         with suppress(TooLong):
             plan.fails_first(session.context(), parameters)
@@ -268,8 +269,9 @@ async def _start_row(session: Session, portal: Portal, plan: RowsPlan) -> None:
 
 
 def elsewhere(session: Session, plan: RowsPlan, full: RowPathFull) -> SqlError | None:
-    """Makes the columnar path of a statement that the row path gave up. Else gives the refusal: there is none, and the
-    rows are too large but perhaps not too many, so the row path is to go on. Raises what planning raises."""
+    """Makes the columnar path of a statement that the row path has abandoned. Otherwise returns the refusal: there is
+    no columnar path, and the rows are too large but maybe not too many, so the row path must continue. Raises errors of
+    planning."""
     try:
         paths.columnar_of(session, plan)
     except SqlError as error:
@@ -281,8 +283,8 @@ def elsewhere(session: Session, plan: RowsPlan, full: RowPathFull) -> SqlError |
 
 @contextmanager
 def staying(session: Session, refusal: SqlError) -> Iterator[None]:
-    """What runs at once inside stays on the row path, up to query_memory_limit. Raises the refusal of the columnar path
-    where the rows are too many after all."""
+    """Statements in this block stay on the row path, up to query_memory_limit. Raises the refusal of the columnar path
+    if there are too many rows."""
     session.row_context.stays = True
     try:
         yield
@@ -293,7 +295,7 @@ def staying(session: Session, refusal: SqlError) -> Iterator[None]:
 
 
 async def run_to_count(session: Session, prepared: Prepared, parameters: Sequence[object]) -> int:
-    """Runs a statement without RETURNING inside another one; the number of rows that it wrote."""
+    """Runs a statement without RETURNING inside another one; returns the number of rows written."""
     portal = Portal(prepared, parameters, ())
     await start(session, portal)
     return portal.count
@@ -302,7 +304,7 @@ async def run_to_count(session: Session, prepared: Prepared, parameters: Sequenc
 async def execute_row_waiting(
     session: Session, prepared: Prepared, run: RunRow, parameters: Sequence[object]
 ) -> tuple[bytes, int]:
-    """execute_row, again after each lock that it had to wait for."""
+    """execute_row, again after each wait for a lock."""
     while True:
         try:
             data, count, lsn = session.rows.run(prepared, run, parameters)
@@ -315,8 +317,8 @@ async def execute_row_waiting(
 
 
 async def current(session: Session, prepared: Prepared, fixed: bool = True) -> Prepared:
-    """The statement's plan with its table locks taken; reads outside a block that meet no exclusive lock need
-    none. `fixed`: the client knows the result's columns, so they must not have changed (0A000)."""
+    """The statement's plan with its table locks; reads outside a block that meet no exclusive lock need none. `fixed`:
+    the client knows the result's columns, so they must not have changed (0A000)."""
     if session.transaction is None:
         if prepared.plan.at_once and not prepared.plan.writes and not session.node.exclusive_tables:
             return prepared if prepared.catalog is session.committed_catalog else _again(session, prepared, fixed)
@@ -325,8 +327,8 @@ async def current(session: Session, prepared: Prepared, fixed: bool = True) -> P
 
 
 async def lock_relations(session: Session, prepared: Prepared, fixed: bool = True) -> Prepared:
-    """Takes the statement's table locks, and plans it again if the schema has changed meanwhile. The one snapshot of a
-    transaction is taken before it waits, as PostgreSQL does. Raises what planning raises, 40P01, 55P03, 25006."""
+    """Takes the statement's table locks, and plans it again if the schema has changed meanwhile. A transaction with one
+    snapshot takes it before it waits, as in PostgreSQL. Raises errors of planning, 40P01, 55P03, 25006."""
     transaction = session.transaction
     assert transaction is not None
     if transaction.before_snapshot is not None:

@@ -1,8 +1,8 @@
-"""Schema changes from a session: the change itself, and the jobs on rows where these must follow.
+"""Schema changes of a session: the change itself, and its jobs on rows.
 
-A statement runs as: the schema change (again after each lock that it had to wait for), then its jobs, all in the
-session's transaction. So a failed job rolls everything back, and nobody sees a half-made table. What a kind of
-statement does beside that is in files of its own: databases.py, schemas.py, tablespaces.py, roles.py.
+A statement runs as: the schema change (again after each wait for a lock), then its jobs, all in the session's
+transaction. So a failed job rolls everything back, and no session sees a half-made table. Further work of some
+statements is in files of its own: databases.py, schemas.py, tablespaces.py, roles.py.
 """
 
 from __future__ import annotations
@@ -29,19 +29,19 @@ if TYPE_CHECKING:
 
 
 class BranchSource(Then, Protocol):
-    """What a database is made of: another one at a moment (engine/statements/branches.py)."""
+    """The source of a new database: another one at a moment (engine/statements/branches.py)."""
 
     def take_runs(self) -> list[BulkRun]:
-        """What the statement commits beside its own rows."""
+        """The runs that the statement commits beside its own rows."""
 
 
 async def run(session: Session, tree: ast.Node, portal: Portal, sink: Sink) -> None:
-    """A statement that is nothing but a schema change."""
+    """Runs a statement that is only a schema change."""
     sink.complete(await execute(session, tree))
 
 
 async def execute(session: Session, statement: ast.Node) -> str:
-    """Runs a schema change with its jobs; the command tag."""
+    """Runs a schema change with its jobs; returns the command tag."""
     begin(session, statement)
     tag, context = await change_with_jobs(session, statement)
     session.notices += context.notices
@@ -49,7 +49,7 @@ async def execute(session: Session, statement: ast.Node) -> str:
 
 
 def begin(session: Session, statement: ast.Node) -> None:
-    """Before a schema change: its transaction. Raises 25006 in a read-only one, 25001 where a block refuses it."""
+    """Begins the transaction of a schema change. Raises 25006 in a read-only one, 25001 if a block refuses it."""
     kind = registry.kind_of(statement)
     transaction = session.transaction or session.begin_implicit()
     transaction.refuse_if_read_only(kind.command if isinstance(kind.command, str) else kind.command(statement))
@@ -82,8 +82,8 @@ async def change_with_jobs(
 
 
 async def _leave_invalid(session: Session, statement: ast.IndexStmt) -> None:
-    """CREATE INDEX CONCURRENTLY has failed over the rows: the index stays, without entries, until it is dropped, or
-    built by REINDEX. Nothing reads it or writes to it, and it says of no key that it is there once."""
+    """CREATE INDEX CONCURRENTLY has failed on the rows: the index remains, without entries, until it is dropped or
+    REINDEX builds it. Statements neither read nor write it, and it does not enforce uniqueness."""
     session.transactions.roll_back()
     session.begin_implicit()
     _, context = await _change(session, statement)
@@ -115,8 +115,7 @@ async def _change(session: Session, statement: ast.Node, then: Then | None = Non
 
 
 def _check_setting(statement: ast.Node) -> None:
-    """ALTER ROLE and ALTER DATABASE ... SET keep nothing that a session could not be given. Raises 42704, 22023,
-    55P02."""
+    """ALTER ROLE and ALTER DATABASE ... SET refuse values that a session could not have. Raises 42704, 22023, 55P02."""
     change = statement.setting if isinstance(statement, ast.RoleStmt | ast.AlterDatabaseStmt) else None
     if change is not None and not change.reset:
         name = "TimeZone" if change.name.lower() == "time zone" else change.name

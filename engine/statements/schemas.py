@@ -25,8 +25,8 @@ async def run_create(session: Session, tree: ast.CreateSchemaStmt, portal: Porta
 
 
 async def _create_elements(session: Session, statement: ast.CreateSchemaStmt) -> None:
-    """The elements of CREATE SCHEMA, in the order of transformCreateSchemaStmtElements, with the new schema in front of
-    the search path. Raises 42P15."""
+    """Creates the elements of CREATE SCHEMA, in the order of transformCreateSchemaStmtElements, with the new schema
+    first in the search path. Raises 42P15."""
     name = statement.name or statement.owner
     assert name is not None
     kept = session.search_path

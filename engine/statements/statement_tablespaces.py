@@ -1,12 +1,12 @@
-"""Which tablespaces a statement has to do with: what decides where it may run, if they have leaders of their own.
+"""The tablespaces of a statement, which determine the node that may run it, if they have leaders of their own.
 
-    what it names          its relations, and what is behind them (engine/node/affected_tablespaces.py)
-    what it changes        besides, what changes of these touch
-    what is shared         the schema, sequences, advisory locks are in pg_default
-    everything             what does more than its text tells: it calls functions in SQL, changes types or roles, and so
-                           on; long texts, at which nobody has looked
+    named          its relations, and the relations that those use (engine/node/affected_tablespaces.py)
+    changed        also those that changes of its relations affect
+    shared         the schema, sequences, advisory locks are in pg_default
+    everything     statements whose text does not show all: they call functions in SQL, change types or roles, and so
+                   on; long texts, which are not parsed
 
-A relation that is not found counts as pg_default's, where it may be by now.
+A relation that is not found counts as one of pg_default, where it may exist by now.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ NOWHERE: Reached = frozenset()
 
 
 def find_reached(route: Route, needs: Needs, environment: Environment, default_place: str) -> Reached | None:
-    """What a route has to do with; None: everything. `default_place`: `default_tablespace`."""
+    """The tablespaces of a route; None: all. `default_place`: `default_tablespace`."""
     if needs is Needs.NOTHING:
         return NOWHERE
     if not route.told:

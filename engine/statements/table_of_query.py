@@ -1,4 +1,4 @@
-"""The definition of the table that CREATE TABLE AS, SELECT INTO and materialized views make of a query's columns."""
+"""The definition of the table of CREATE TABLE AS, SELECT INTO and materialized views, from a query's columns."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 def _collation_name(catalog: Catalog, field: Field, oid: int) -> tuple[str, ...]:
-    """What COLLATE is to say of a column: nothing where its type says it. Raises 42P22."""
+    """The COLLATE clause of a column: none if its type implies it. Raises 42P22."""
     typed = of_type(field.type.oid)
     if typed and not oid:
         raise no_collation(field.name, field.type)
@@ -56,7 +56,7 @@ def definition(created: ast.CreateTableAsStmt, source: Prepared) -> ast.CreateSt
 
 
 def type_name(type_: TypeRef) -> ast.TypeName:
-    """A type as a definition spells it, so that CREATE TABLE AS goes through CREATE TABLE."""
+    """The name of a type in a definition, so that CREATE TABLE AS can use CREATE TABLE."""
     if type_.oid in oids.UNDECLARED:
         raise SqlError("42P16", f"column has pseudo-type {format_type(type_.oid)}")
     return parse_type_name(format_type(type_.declared, -1 if type_.domain else type_.typmod))

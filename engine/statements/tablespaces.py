@@ -1,4 +1,4 @@
-"""CREATE, ALTER and DROP TABLESPACE: what a new one needs outside of the database."""
+"""CREATE, ALTER and DROP TABLESPACE: the work outside the database."""
 
 from __future__ import annotations
 
@@ -28,13 +28,13 @@ async def run(session: Session, tree: ast.TablespaceStmt, portal: Portal, sink: 
 
 
 async def _prepare_tablespace(session: Session, statement: ast.TablespaceStmt) -> None:
-    """Sees to what a new tablespace needs outside of the database, unless CREATE is going to be refused."""
+    """Prepares a new tablespace outside the database, unless CREATE will be refused."""
     if SessionDdl(session).is_superuser and statement.name not in session.catalog.tablespaces:
         await session.node.held.make_ready(dict(statement.options))
 
 
 async def _until_it_stands(session: Session, name: str) -> None:
-    """Commits the CREATE of a tablespace, and waits until it has a leader: what comes next will write to it."""
+    """Commits the CREATE of a tablespace, and waits until it has a leader: the next statement will write to it."""
     item = session.catalog.get(session.catalog.tablespaces[name])
     assert isinstance(item, Tablespace)
     lsn = session.finish()

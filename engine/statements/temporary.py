@@ -1,10 +1,10 @@
-"""Temporary tables of a session: what ON COMMIT says of them, done when their transaction commits, and their end.
+"""Temporary tables of a session: ON COMMIT at the commit of a transaction, and their end.
 
-    DELETE ROWS    what the transaction has written into the table is left out of what it commits: no row of an earlier
-                   transaction can be there, since each left its own out
-    DROP           the table goes with the transaction that made it
+    DELETE ROWS    the transaction's writes of the table are not committed; there are no earlier rows, because earlier
+                   transactions did the same
+    DROP           the table is dropped with the transaction that made it
 
-Only sessions with temporary tables come here.
+Only sessions with temporary tables use this.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ class TemporaryTables:
                 removal.carry_out([table])
 
     async def drop(self) -> None:
-        """Drops the session's temporary schema with all that is in it, in a transaction of its own."""
+        """Drops the session's temporary schema with its contents, in a transaction of its own."""
         session = self._session
         name = session.temporary_schema_name
         session.temporary_schema = None

@@ -1,4 +1,4 @@
-"""BEGIN, COMMIT, ROLLBACK, savepoints and their kin where they have to wait, and SET CONSTRAINTS."""
+"""BEGIN, COMMIT, ROLLBACK, savepoints and similar statements if they have to wait, and SET CONSTRAINTS."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 def answer(session: Session, prepared: Prepared) -> Answer:
-    """Runs a transaction statement at once. Raises 25P02, and LockWait for a constraint that was deferred."""
+    """Runs a transaction statement at once. Raises 25P02, and LockWait for a deferred constraint."""
     tree: ast.TransactionStmt = prepared.statement.tree  # type: ignore[assignment]
     if session.status == "E" and not ends_block(tree):
         raise aborted_error()
@@ -41,7 +41,7 @@ async def run_transaction(session: Session, tree: ast.TransactionStmt, portal: P
         try:
             tag, lsn = session.transactions.run(tree)
             break
-        except LockWait as wait:  # a constraint that was deferred
+        except LockWait as wait:  # a deferred constraint
             await session.wait_for(wait)
     if lsn:
         await session.durable(lsn)
@@ -49,7 +49,7 @@ async def run_transaction(session: Session, tree: ast.TransactionStmt, portal: P
 
 
 async def run_set_constraints(session: Session, tree: ast.SetConstraintsStmt, portal: Portal, sink: Sink) -> None:
-    """SET CONSTRAINTS: what is immediate from now on is checked now. Raises 42704, 42809, 23503."""
+    """SET CONSTRAINTS: constraints that become immediate are checked now. Raises 42704, 42809, 23503."""
     transaction = session.transaction
     chosen = [oid for schema, name in tree.names for oid in _constraints(session, schema, name)]
     deferred = None if transaction is None else transaction.deferral()

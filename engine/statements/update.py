@@ -46,8 +46,8 @@ class RowChange(DataChange):
         return self.finish(await self._bulk(chain_rows(batches, rest)))
 
     def _in_bulk(self) -> bool:
-        """Whether no other row is concerned: no foreign key acts on the change, nor refers within the table, and no
-        other part of the statement writes here or may yet write what a foreign key refers to."""
+        """Whether no other row is affected: no foreign key acts on the change, nor refers within the table, and no
+        other part of the statement writes here or may yet write rows that a foreign key refers to."""
         changed = self.changed
         if self.writer.moving is not None or (changed is not None and self.writer.exclusions):
             return False
@@ -87,7 +87,7 @@ class RowChange(DataChange):
         return len(places)
 
     def _old(self, batch: Any) -> tuple[Column, RowSet]:
-        """The rows' keys, and the rows as they were."""
+        """The rows' keys, and their former values."""
         old = RowSet(self.table, batch.num_rows, {number: batch.column(place) for number, place in self.dml.old})
         if self.table.key_columns:
             return self.encoder.keys(old), old
@@ -100,7 +100,7 @@ class RowChange(DataChange):
     # ---- in bulk ----------------------------------------------------------------------------------------------------
 
     async def _see_changes(self, stream: BatchStream) -> None:
-        """With the table locked: what has been written since the query's snapshot counts as changed."""
+        """With the table locked: rows that were written since the query's snapshot count as changed."""
         await self.session.durable(self.session.node.store.sequenced_lsn)
         storage_id = self.table.storage_id
         store = self.transaction.tablespace(storage_id)
@@ -128,7 +128,7 @@ class RowChange(DataChange):
         return bulk.rows
 
     def _store(self, bulk: BulkChange, batch: Any) -> list[tuple[Outgoing, list[Row]]]:
-        """In the thread: writes a batch; gives the keys that it now refers to."""
+        """In the thread: writes a batch; returns the keys that it now refers to."""
         keys, old = self._old(batch)
         if self._conflicts is not None and pc.any(pc.is_in(keys, value_set=self._conflicts)).as_py():
             raise SqlError("40001", "could not serialize access due to concurrent update")

@@ -1,6 +1,6 @@
-"""Statements that are not queries: each is run by the function of its kind (registry.py).
+"""Statements that are not queries: the function of its kind runs each (registry.py).
 
-Describe asks which columns such a statement returns before anything runs, so these are part of the plan.
+Describe needs the columns of such a statement before it runs, so these are part of the plan.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ class EmptyStatement(Plan):
 
 
 def plan(session: Session, tree: ast.Node) -> UtilityPlan:
-    """The plan of a statement that is not a query. Raises what finding its columns raises."""
+    """The plan of a statement that is not a query. Raises errors of finding its columns."""
     kind = registry.find(tree)
     return UtilityPlan(kind, None if kind is None or kind.fields is None else kind.fields(session, tree))
 

@@ -1,12 +1,12 @@
 """VACUUM and ANALYZE. Rows are versioned in memory and the tables hold one version each, and there are no statistics:
-what is left of VACUUM is to give space back. Names, owners and locks are as in PostgreSQL.
+VACUUM only returns free space. Names, owners and locks are as in PostgreSQL.
 
-    VACUUM         what is free in the tables' file goes back to the file system, in larger pieces, a moment later
-    VACUUM FULL    waits for it: the pages of the tables and their indexes are filled anew first, and every free page
-                   goes back
+    VACUUM         the larger free pieces of the tables' file are returned to the file system, a moment later
+    VACUUM FULL    waits for it: the pages of the tables and their indexes are rewritten into full ones first, and every
+                   free page is returned
 
-The tables' file is one for all tables of a tablespace, of this node. What the leader of a cluster is asked for, its
-followers do as well (engine/space_requests.py), and nobody waits for them; what a follower is asked for it does alone.
+All tables of a tablespace share a file, on this node. Followers repeat the VACUUM of their leader
+(engine/space_requests.py), and no session waits for them; a VACUUM on a follower runs there alone.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 
 async def vacuum(session: Session, tree: ast.VacuumStmt, portal: Portal, sink: Sink) -> None:
-    """Raises 25001, 42601, 42P01, 0A000, 55P03; 53100 where the disk is too full to pack."""
+    """Raises 25001, 42601, 42P01, 0A000, 55P03; 53100 if the disk is too full to pack."""
     if tree.is_vacuum and len(parse(portal.prepared.statement.whole, session.key.conforming)) > 1:
         raise SqlError("25001", "VACUUM cannot run inside a transaction block")
     options = {name.lower(): value.lower() for name, value in tree.options}
@@ -43,7 +43,7 @@ async def vacuum(session: Session, tree: ast.VacuumStmt, portal: Portal, sink: S
             found = _get_relation(session, relation)
             locked = isinstance(found, Table) and await _lock(session, found, tree.is_vacuum, mode, wait)
             if not locked or _get_relation(session, relation).oid == found.oid:
-                break  # else the name has gone to another one while the lock was waited for
+                break  # otherwise the name was given to another one during the wait for the lock
         if locked and isinstance(found, Table):
             chosen.append(found.oid)
             if found.partitioning is not None:
@@ -51,10 +51,10 @@ async def vacuum(session: Session, tree: ast.VacuumStmt, portal: Portal, sink: S
     if not tree.relations:
         chosen = [table.oid for table in session.catalog.tables()]
     if tree.is_vacuum:
-        # As they are now: others may have changed them while a lock was waited for.
+        # As they are now: they may have changed during a wait for a lock.
         tables = [table for table in map(session.catalog.get, chosen) if isinstance(table, Table)]
         held = storage_ids(session.catalog, [table for table in tables if _may(session, table)])
-        # Tables that were dropped leave space too, and may have been the last ones.
+        # Dropped tables leave space too, and may have been the last ones.
         everywhere = not tree.relations and _acts_as_one_of(session, _owners(session))
         if full:
             session.node.space_requests.tell(held, full, everywhere)
@@ -104,7 +104,7 @@ def _may(session: Session, table: Table) -> bool:
 
 
 def _owners(session: Session) -> list[int]:
-    """Whoever may vacuum all of the database."""
+    """The roles that may vacuum the whole database."""
     database = session.catalog.get(session.database_oid)
     return [database.owner] if isinstance(database, Database) else []
 

@@ -1,7 +1,7 @@
-"""What the sessions of a node have done, all of them together and by database: transactions, errors.
+"""The activity of a node's sessions, in total and by database: transactions, errors.
 
-A session counts its transactions for itself, but for the reads that needed none (StatementStatistics.single_reads). Its
-numbers are added here when it ends.
+A session counts its own transactions, except reads that need none (StatementStatistics.single_reads). Its numbers are
+added here when it ends.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ DEADLOCK = "40P01"
 
 
 class CountedSession(Protocol):
-    """What is counted of a session."""
+    """The counted numbers of a session."""
 
     @property
     def database_oid(self) -> int: ...
@@ -28,7 +28,7 @@ class CountedSession(Protocol):
 
 
 class DatabaseActivity:
-    """Of the sessions of one database."""
+    """The activity of the sessions of one database."""
 
     __slots__ = ("commits", "deadlocks", "killed", "rollbacks", "sessions")
 
@@ -40,14 +40,14 @@ class DatabaseActivity:
         self.killed = 0  # that an administrator ended
 
     def add(self, session: CountedSession) -> None:
-        """Takes over what a session has counted."""
+        """Adds the numbers of a session."""
         self.commits += session.commits
         self.rollbacks += session.rollbacks
 
 
 class Activity:
-    """`planned` counts statements that were planned, so what the plan cache did not have; `errors` are those that
-    clients were told, by SQLSTATE."""
+    """`planned` counts statements that were not in a plan cache. `errors` are the errors that clients received, by
+    SQLSTATE."""
 
     def __init__(self) -> None:
         self.planned = 0
@@ -61,7 +61,7 @@ class Activity:
         return found
 
     def forget(self, oid: int) -> None:
-        """The database, if it is one, has been dropped."""
+        """Called when a database is dropped. Another OID is ignored."""
         self._databases.pop(oid, None)
 
     def count_open(self, session: CountedSession) -> None:
@@ -71,7 +71,7 @@ class Activity:
         self.database(session.database_oid).add(session)
 
     def count_failure(self, session: CountedSession, error: SqlError) -> None:
-        """A client is told of an error."""
+        """Counts an error that a client receives."""
         self.errors[error.sqlstate] += 1
         if error.sqlstate == DEADLOCK:
             self.database(session.database_oid).deadlocks += 1
@@ -79,7 +79,7 @@ class Activity:
             self.database(session.database_oid).killed += 1
 
     def now(self, oid: int, sessions: Iterable[CountedSession]) -> DatabaseActivity:
-        """Of a database, with what these sessions, those that are open, have counted so far; without single reads."""
+        """The numbers of a database, with those of these open sessions, without single reads."""
         known, made = self.database(oid), DatabaseActivity()
         made.commits, made.rollbacks = known.commits, known.rollbacks
         made.deadlocks, made.sessions, made.killed = known.deadlocks, known.sessions, known.killed

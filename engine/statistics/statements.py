@@ -1,15 +1,16 @@
-"""How often each statement ran, how long it took, and how many rows it gave: what pg_stat_statements shows.
+"""The executions, time and rows of each statement, for pg_stat_statements.
 
-A statement is known by its user, its database and its `queryid`: a hash of its tokens without its constants, and of the
-relations that its names lead to (engine/sql/normalize.py). `Prepared.tally` leads a plan to its numbers, so on the
-cached path nothing is looked up. Times are those of the execution, without planning, and without the commit at the end
-(it is COMMIT's, or nobody's); a wait for a lock counts. What failed is not counted, as in PostgreSQL.
+A statement is identified by its user, its database and its `queryid`: a hash of its tokens without constants, and of
+the relations that its names refer to (engine/sql/normalize.py). `Prepared.tally` refers from a plan to its numbers, so
+the cached path needs no look-up. Times are those of the execution. They include waits for locks, and exclude planning,
+and the commit at the end (which counts for COMMIT, if there is one). Failed statements are not counted, as in
+PostgreSQL.
 
-Statements inside others (the query of COPY or CREATE TABLE AS, a cursor's) are counted with these: PostgreSQL's
-`pg_stat_statements.track = top`, its default.
+Statements inside of others (the query of COPY or CREATE TABLE AS, a cursor's) count with these, as with PostgreSQL's
+default `pg_stat_statements.track = top`.
 
-Times also go into histograms, by command and path, in powers of two of a nanosecond: bucket n has what took less than
-2^n. Element 0, which no time falls into, is the sum of all.
+Times are also added to histograms, by command and path, in powers of two of a nanosecond: bucket n has the executions
+of less than 2^n. Element 0, which no time belongs to, is the sum of all.
 """
 
 from __future__ import annotations
@@ -47,16 +48,16 @@ _TRANSACTION = {"begin": "BEGIN", "start": "BEGIN", "commit": "COMMIT", "end": "
 
 
 def threshold(milliseconds: int) -> float:
-    """So many milliseconds in seconds; less than 0 is never."""
+    """Converts milliseconds to seconds. A negative number is never."""
     return math.inf if milliseconds < 0 else milliseconds / 1000
 
 
 class Tally:
-    """One statement. `command` is its kind. Times in nanoseconds, `squares` in their squares.
+    """The numbers of one statement. `command` is its kind. Times are in nanoseconds, `squares` in their squares.
 
-    What runs at once puts its seconds into `alone` if it is a read that needs no transaction, else into `inside`, and
-    what it gave beyond one row into `rows` (`RowRunner.run`). When a list has `limit` of these,
-    StatementStatistics.full folds them into the sums at once. All others come by `add`.
+    An execution without waits adds its seconds to `alone` if it is a read that needs no transaction, else to `inside`,
+    and its rows beyond one to `rows` (`RowRunner.run`). When a list has `limit` of these, StatementStatistics.full adds
+    them to the sums. All others use `add`.
     """
 
     __slots__ = (
@@ -79,14 +80,14 @@ class Tally:
         self.forget()
 
     def forget(self) -> None:
-        """Begins again."""
+        """Resets the numbers."""
         self.fold()
         self.calls = self.rows = self.total = self.most = 0
         self.squares = 0.0
         self.least = NEVER
 
     def fold(self) -> None:
-        """Takes in what has been gathered."""
+        """Adds the collected times to the sums."""
         self.single += len(self.alone)
         for gathered in (self.alone, self.inside):
             if gathered:
@@ -94,7 +95,7 @@ class Tally:
                 gathered.clear()
 
     def _take(self, gathered: list[float]) -> None:
-        """The times of executions that gave one row each."""
+        """Adds the times of executions with one row each."""
         if len(gathered) < FEW:
             for seconds in gathered:
                 self.add(seconds, 1, self.buckets)
@@ -115,7 +116,7 @@ class Tally:
         self.buckets[0] += total
 
     def add(self, seconds: float, rows: int, buckets: list[int]) -> None:
-        """One more execution."""
+        """Adds one execution."""
         took = round(seconds * _NANOSECONDS)
         self.calls += 1
         self.rows += rows
@@ -127,7 +128,7 @@ class Tally:
         buckets[0] += took
 
     def add_alike(self, seconds: float, executions: int, rows: int) -> None:
-        """So many executions that took `seconds` each, and gave so many rows together."""
+        """Adds so many executions of `seconds` each, with `rows` rows in total."""
         took = round(seconds * _NANOSECONDS)
         self.calls += executions
         self.rows += rows
@@ -140,7 +141,7 @@ class Tally:
 
 
 class PlanSettings(Protocol):
-    """What statistics ask of the settings that a plan depends on."""
+    """The settings that a plan depends on."""
 
     @property
     def user(self) -> str: ...
@@ -151,7 +152,7 @@ class PlanSettings(Protocol):
 
 
 class CountedPlan(Protocol):
-    """What statistics ask of a plan (engine/session/prepared.py)."""
+    """The interface of a plan for statistics (engine/session/prepared.py)."""
 
     tally: Tally | None
 
@@ -167,12 +168,12 @@ class CountedPlan(Protocol):
     def command(self) -> str: ...
     @property
     def description(self) -> tuple[int, str] | None:
-        """`queryid` and text, where they were made beforehand."""
+        """`queryid` and text, if they were computed before."""
 
 
 class StatementStatistics:
-    """All statements of a node. `plans` gives the plans that it has, which lead to their tallies. `now` is the wall
-    clock, in microseconds since 2000-01-01 UTC."""
+    """All statements of a node. `plans` returns its plans, which refer to their tallies. `now` is the wall clock, in
+    microseconds since 2000-01-01 UTC."""
 
     def __init__(self, plans: Callable[[], Iterable[CountedPlan]], now: Callable[[], int]) -> None:
         self._plans = plans
@@ -212,14 +213,14 @@ class StatementStatistics:
         return found
 
     def count_execution(self, prepared: CountedPlan, path: str, took: float, rows: int) -> None:
-        """A statement that did not run on the cached path has come to its end, after so many seconds."""
+        """Counts a statement that has ended outside of the cached path, after so many seconds."""
         tally = prepared.tally or self.tally(prepared)
         if tally is not self.nested:
             tally.add(took, rows, self.histogram(tally.command, path))
 
     def full(self, tally: Tally) -> None:
-        """Folds a tally that has gathered its limit. One that is busy gathers more from then on, until BUSY others have
-        become busy after it."""
+        """Folds a tally that has collected its limit. A frequent tally gets a higher limit, until BUSY others have
+        become frequent after it."""
         tally.fold()
         now = perf_counter()
         if tally.limit == GATHERED and now - tally.filled < BUSY_SECONDS:
@@ -232,18 +233,18 @@ class StatementStatistics:
         tally.filled = now
 
     def fold(self) -> None:
-        """Takes in what has been gathered: before histograms are read."""
+        """Adds all collected times to the sums, before histograms are read."""
         for tally in self._entries.values():
             if tally.alone or tally.inside:
                 tally.fold()
 
     def entries(self) -> list[Tally]:
-        """Those that have run."""
+        """The statements that have run."""
         self.fold()
         return [tally for tally in self._entries.values() if tally.calls]
 
     def reset(self, user: int = 0, database: int = 0, queryid: int = 0) -> None:
-        """Forgets the statements of a user, a database, a query; 0 is all of them."""
+        """Resets the statements of a user, a database, a query; 0 is all of them."""
         for tally in self._entries.values():
             if user in (0, tally.user) and database in (0, tally.database) and queryid in (0, tally.queryid):
                 self._keep(tally)
@@ -253,20 +254,20 @@ class StatementStatistics:
             self.since = self._now()
 
     def rows_fetched(self, database: int) -> int:
-        """How many rows SELECTs of a database have given."""
+        """The number of rows that SELECTs of a database have returned."""
         self.fold()
         return self._fetched[database] + sum(
             tally.rows for tally in self._entries.values() if tally.database == database and tally.command == "SELECT"
         )
 
     def single_reads(self, database: int) -> int:
-        """How many reads of a database needed no transaction: they are one each to whoever counts transactions."""
+        """The number of reads of a database that needed no transaction. Each counts as one transaction."""
         return self._single[database] + sum(
             tally.single + len(tally.alone) for tally in self._entries.values() if tally.database == database
         )
 
     def _keep(self, tally: Tally) -> None:
-        """Of what is forgotten, what others sum up."""
+        """Keeps the sums of statements that are reset."""
         tally.fold()
         self._single[tally.database] += tally.single
         tally.single = 0
@@ -274,7 +275,7 @@ class StatementStatistics:
             self._fetched[tally.database] += tally.rows
 
     def _drop_some(self) -> None:
-        """Those that ran least often. Plans that lead to them are to ask again."""
+        """Drops the least frequent statements. Their plans look up a tally again."""
         self.fold()
         least = sorted(self._entries.values(), key=_CALLS)[: MOST // DROPPED]
         gone = set[int]()

@@ -1,8 +1,8 @@
 """Stored arrays as a LIST column, many rows at a time.
 
 An array is stored in PostgreSQL's binary form: a header, length and lower bound of each dimension, then every element
-behind its size. How far an element is into its row depends on those before it, so the rows are walked side by side: all
-first elements, all second ones, as often as the longest array has elements.
+after its size. The position of an element depends on those before it, so all rows are read in step: all first elements,
+then all second ones, up to the length of the longest array.
 """
 
 from __future__ import annotations
@@ -15,15 +15,16 @@ import pyarrow as pa
 from catalog.types import columns_of, oids
 from engine.storage.columns import Column, ColumnForm, Numbers, column_form, one_array, pack_slices, with_validity
 
-LONGEST = 10_000  # elements of an array up to which rows are walked side by side
+LONGEST = 10_000  # elements of an array up to which rows are read in step
 _HEADER, _BOUNDS = 12, 20  # bytes before the first dimension, and of an array of one dimension before its elements
 
 ListsOut = Callable[[Column, Numbers | None], Column | None]
 
 
 def lists_of(element_oid: int) -> ListsOut | None:
-    """Makes a LIST column of arrays that start at 1 from their stored bytes and a mask of those that are not NULL; it
-    gives None where an array is of another shape, or very long. None for elements that are not stored as plainly."""
+    """A function that makes a LIST column of arrays that start at 1 from their stored bytes and a mask of those that
+    are not NULL; it returns None if an array has another shape or is very long. None for element types with another
+    stored form."""
     if element_oid not in oids.TEXTS and not columns_of(element_oid).sent:
         return None
     form = column_form(element_oid)
@@ -48,12 +49,12 @@ def lists_of(element_oid: int) -> ListsOut | None:
 
 
 def _at(data: Numbers, dtype: str) -> Numbers:
-    """What can be read as that type at each byte."""
+    """The values of that type that start at each byte."""
     return np.ndarray((len(data) - np.dtype(dtype).itemsize + 1,), dtype, data, 0, (1,))
 
 
 def _elements(data: Numbers, offsets: Numbers) -> tuple[Numbers, Numbers, Numbers] | None:
-    """Where each row's elements begin in the column, and where each element lies, with its size (-1: NULL)."""
+    """The start of each row's elements in the column, and the position of each element with its size (-1: NULL)."""
     whole = _at(data, ">i4")
     rows = np.flatnonzero(np.diff(offsets))  # a NULL has no bytes
     begin = offsets[rows]

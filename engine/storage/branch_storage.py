@@ -1,25 +1,25 @@
-"""Storage ids that lean on others: how a branch of a database shares what its parent has stored.
+"""Storage ids of branches: a branch of a database shares the rows that its parent has stored.
 
-A table (or index) of a branch has a storage id of its own, under which lies only what the branch has changed. What is
-not there is looked for in what it leans on:
+A table (or index) of a branch has a storage id of its own, which contains only the branch's changes. Other keys are
+searched in the storage id that it leans on:
 
-    S'   leans on  P'   leans on  S          S' = 0x80000000 | n     what the branch has written
-                                             P' = 0xC0000000 | n     what the parent had, where it has changed since
-                                             S  = the parent's storage id, which may lean itself
+    S'   leans on  P'   leans on  S          S' = 0x80000000 | n     the branch's writes
+                                             P' = 0xC0000000 | n     the parent's former rows that have changed since
+                                             S  = the parent's storage id, which may lean on another
 
-The first of the three that knows a key decides; a deletion is known too. So a branch costs its own changes, and those
-of its parent: the first time that a key of S is written after the branch was made, the same entry of the changelog puts
-what was there until then into P' (`Tablespace.sequence`; bulk runs: engine/bulk/branch_preservation.py). Nothing is
-asked of S', and nothing of the branch's transactions: who writes to S alone writes to P', under the same lock.
-Followers, recovery and the past apply what the entry says, and need to know nothing of it.
+The first of the three that has a version of a key decides; a deletion is a version too. So a branch costs its own
+changes and those of its parent. The first write of a key of S after the branch was made also puts the former row into
+P', in the same entry of the changelog (`Tablespace.sequence`; bulk runs: engine/bulk/branch_preservation.py). This does
+not depend on S' or the branch's transactions: only writers to S write to P', under the same lock. Followers, recovery
+and the past apply the entry without further knowledge.
 
-Which storage id leans on which is a row of the tablespace that has both: storage id BASES + S' -> S. `Leaning` is what
-a tablespace knows of these rows. Storage ids are never reused, so what leaned once may stay known: the past is still
-read through it.
+A row of the tablespace records that a storage id leans on another: storage id BASES + S' -> S. `Leaning` is a
+tablespace's copy of these rows. Storage ids are never reused, so this information stays valid: the past is still read
+through it.
 
-In LMDB a deletion under a storage id that leans is an empty value, everywhere else no key. A checkpoint holds the
-tables of a branch as they read, whole; a directory made of one says so (`Checkpoint.whole`), and there S' leans on
-nothing. P' goes on being written where the changelog says so.
+In LMDB a deletion under a leaning storage id is an empty value; elsewhere it is a missing key. A checkpoint contains
+the tables of a branch whole, as they are read; a directory restored from one records this (`Checkpoint.whole`), and
+there S' leans on nothing. P' is still written as the changelog says.
 """
 
 from __future__ import annotations
@@ -35,44 +35,45 @@ from engine.storage.columns import Column, one_array
 from engine.storage.keys import PREFIX_BYTES, prefix_range, storage_prefix, successor
 from engine.storage.lmdb_writer import LEANS
 
-KEEPS = 0xC0  # from which on they are what a parent had
+KEEPS = 0xC0  # from this number on they hold a parent's former rows
 _LEANS, _KEEPS = LEANS << 24, KEEPS << 24
 _BASES = storage_prefix(BASES)
 
 
 def leaning_id(number: int) -> int:
-    """The storage id that leans with this number, which no other storage id has."""
+    """The leaning storage id with this number, which no other object has."""
     return _LEANS | number
 
 
 def kept_id(storage_id: int) -> int:
-    """Of a storage id that leans, the one with what its parent had."""
+    """The storage id with the parent's former rows for a leaning one."""
     return storage_id | _KEEPS
 
 
 def leans(storage_id: int) -> bool:
-    """Whether it is one of a branch's; those that keep what a parent had are too."""
+    """Whether it belongs to a branch, including those with a parent's former rows."""
     return storage_id >= _LEANS
 
 
 def keeps(storage_id: int) -> bool:
-    """Whether it keeps what a parent had."""
+    """Whether it has a parent's former rows."""
     return storage_id >= _KEEPS
 
 
 def base_key(storage_id: int) -> bytes:
-    """The key of the row that says what the storage id leans on; its value is that one's prefix."""
+    """The key of the row that records the base of the storage id; its value is the base's prefix."""
     return _BASES + storage_prefix(storage_id)
 
 
 def place_prefix(key: bytes) -> bytes:
-    """The prefix that tells in which tablespace a key lies: its own, or of a base's key that of what leans."""
+    """The prefix that determines the tablespace of a key: its own, or for a base's key that of the leaning storage
+    id."""
     prefix = key[:PREFIX_BYTES]
     return key[PREFIX_BYTES:] if prefix == _BASES else prefix
 
 
 def tells_bases(keys: Iterable[bytes]) -> bool:
-    """Whether there are base's keys among these."""
+    """Whether these keys include a base's key."""
     return any(key.startswith(_BASES) for key in keys)
 
 
@@ -80,10 +81,10 @@ BASE_RANGE = prefix_range(_BASES)
 
 
 class Leaning:
-    """What leans on what in a tablespace. Prefixes are the first four bytes of keys."""
+    """The leaning storage ids of a tablespace and their bases. Prefixes are the first four bytes of keys."""
 
     def __init__(self, whole: Collection[bytes] = ()) -> None:
-        """`whole`: prefixes under which everything lies, whatever the rows say."""
+        """`whole`: prefixes that lean on nothing, whatever the rows say."""
         self._whole = frozenset(whole)
         self.bases: dict[bytes, bytes] = {}
         """A prefix -> where to look for what it does not have."""
@@ -91,7 +92,7 @@ class Leaning:
         """A prefix -> those that keep what is overwritten there."""
 
     def learn(self, rows: Iterable[tuple[bytes, bytes]]) -> None:
-        """The rows under BASES, all of them, as of what is sequenced."""
+        """Reads all rows under BASES, as of the sequenced state."""
         heirs: dict[bytes, tuple[bytes, ...]] = {}
         for key, base in rows:
             own = key[PREFIX_BYTES:]
@@ -102,12 +103,12 @@ class Leaning:
         self.heirs = heirs
 
     def heirs_of(self, storage_id: int) -> list[int]:
-        """The storage ids that lean on one."""
+        """The storage ids that lean directly on one."""
         kept = self.heirs.get(storage_prefix(storage_id), ())
         return [int.from_bytes(prefix, "big") & ~(_KEEPS ^ _LEANS) for prefix in kept]
 
     def chain(self, storage_id: int) -> list[int]:
-        """What a storage id leans on, nearest first; [] for one that does not."""
+        """The storage ids that one leans on, nearest first; [] for one that leans on none."""
         found = []
         prefix = self.bases.get(storage_prefix(storage_id))
         while prefix is not None:
@@ -117,19 +118,19 @@ class Leaning:
 
 
 def moved(rows: Iterable[tuple[bytes, bytes | None]], prefix: bytes) -> Iterator[tuple[bytes, bytes | None]]:
-    """The same under another prefix."""
+    """The same key under another prefix."""
     for key, value in rows:
         yield prefix + key[PREFIX_BYTES:], value
 
 
 def known(rows: Iterable[tuple[bytes, bytes]]) -> Iterator[tuple[bytes, bytes | None]]:
-    """What LMDB has under a prefix that leans, with deletions as None."""
+    """The rows of LMDB under a leaning prefix, with deletions as None."""
     for key, value in rows:
         yield key, value or None
 
 
 def bound_in(base: bytes, prefix: bytes, bound: bytes) -> bytes:
-    """The end of a range of keys of `prefix` as that of the same range under `base`."""
+    """The end of a range of keys of `prefix`, moved to the range under `base`."""
     return base + bound[PREFIX_BYTES:] if bound[:PREFIX_BYTES] == prefix else successor(base)
 
 
@@ -142,6 +143,6 @@ def moved_keys(keys: Column, prefix: bytes) -> Column:
 
 
 def known_values(values: Column) -> Column:
-    """A column of values as LMDB has them under a prefix that leans, with deletions as NULL."""
+    """A column of values of LMDB under a leaning prefix, with deletions as NULL."""
     empty = pc.equal(pc.binary_length(values), 0)
     return pc.if_else(empty, pa.scalar(None, values.type), values) if pc.any(empty).as_py() else values

@@ -1,19 +1,19 @@
-"""The LMDB environment of a tablespace: its format, and how layers get into it.
+"""The LMDB environment of a tablespace: its format, and the writing of layers.
 
 Two databases: `rows` (every key of every table and index, storage id first) and `meta`:
 
-    format     u32  the version of all that is written here; a newer one is refused
-    tablespace 16 bytes, made up when the directory is
+    format     u32  the version of the format; a newer one is refused
+    tablespace 16 bytes, the random id of the directory
     flushed    u64  every change up to this LSN is in `rows`
     drop<id>   a storage id (4 bytes, big-endian) whose range is being deleted
     whole<id>  a storage id (4 bytes, big-endian) that leans on nothing here (engine/storage/branch_storage.py)
-    noted<id>, keys<id><lsn>  which rows have changed since their columns were saved (engine/storage/key_notes.py)
+    noted<id>, keys<id><lsn>  the rows that have changed since their columns were saved (engine/storage/key_notes.py)
 
 A layer is written in one LMDB transaction that also moves `flushed`, so the file is the exact state at that LSN
-whenever the process ends. (A large bulk layer takes several, see engine/storage/lmdb_writer.py: then some keys may
-already have what they get at the layer's own LSN.) The map is far larger than any disk: it costs address space only, so
-it is never full. No WRITEMAP (a full disk would be SIGBUS). A failed commit is fatal: the system may have thrown the
-pages away and let the next sync succeed.
+whenever the process ends. (A large bulk layer takes several transactions, see engine/storage/lmdb_writer.py: then some
+keys may already have their value at the layer's own LSN.) The map is far larger than any disk, so it is never full; it
+costs address space only. No WRITEMAP (a full disk would be SIGBUS). A failed commit is fatal: the system may have
+discarded the pages and let the next sync succeed.
 """
 
 from __future__ import annotations
@@ -70,20 +70,20 @@ log = logging.getLogger("shoal.storage")
 FORMAT = 1
 MIN_MAP = 1 << 40
 SHRINK_BYTES = 64 << 20  # of pages without rows, and half of all, from which on they are given back unasked
-FULL = 0.85  # part of its pages from which on a range is not packed
-NO_ROOM = 1 << 20  # bytes that a file system has left when a part of a write was all that it took
-APART_KEYS = 20_000  # layers of that many are written by a process of its own, which takes 50 ms to start
-_SENT = frozenset((signal.SIGHUP, signal.SIGINT, signal.SIGKILL, signal.SIGTERM))  # by somebody, not by a fault
+FULL = 0.85  # share of used bytes from which on a range is not packed
+NO_ROOM = 1 << 20  # free bytes of a file system after which a partial write means a full disk
+APART_KEYS = 20_000  # layers of this size are written by a process of its own, which takes 50 ms to start
+_SENT = frozenset((signal.SIGHUP, signal.SIGINT, signal.SIGKILL, signal.SIGTERM))  # by a signal, not by a fault
 SLICE = 512
 PART_BYTES = 4 << 20
 DROP_SLICE = 5000  # keys
-DELETING_LOOKS = 0.05  # seconds after which a deletion looks whether it is to stop
+DELETING_LOOKS = 0.05  # seconds between two checks whether a deletion must stop
 
 _WHOLE = b"whole"
 _IO_ERROR = os.strerror(errno.EIO)
 _FILE, _READERS = "data.mdb", "lock.mdb"  # LMDB's names for them
-_MAKING = "making"  # the folder of an environment that is not all there
-_PACKAGES = str(pathlib.Path(__file__).resolve().parents[2])  # where `engine` is imported from
+_MAKING = "making"  # the folder of an incomplete environment
+_PACKAGES = str(pathlib.Path(__file__).resolve().parents[2])  # the directory from which `engine` is imported
 
 
 class FormatTooNew(SqlError):  # noqa: N818 - named for what is the matter
@@ -94,12 +94,12 @@ class FormatTooNew(SqlError):  # noqa: N818 - named for what is the matter
 
 
 class WriterKilled(lmdb.Error):
-    """A process that writes was ended by somebody's signal, be it the system's for its memory or ours
-    (catalog/processes.py): what it had not committed is undone, and nothing else is wrong."""
+    """A writing process was ended by a signal, from the system for its memory or from this server
+    (catalog/processes.py): its uncommitted work is undone, and nothing else is wrong."""
 
 
 def sync_directory(path: str) -> None:
-    """What was made, renamed and removed in it stays so."""
+    """Makes creations, renames and removals in the directory durable."""
     fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
         os.fsync(fd)
@@ -108,7 +108,7 @@ def sync_directory(path: str) -> None:
 
 
 def sync_file(path: str) -> None:
-    """What was written into it, by whomever, is on the disk."""
+    """Makes the content of the file durable."""
     fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     try:
         os.fsync(fd)
@@ -126,24 +126,23 @@ class Checkpoint:
     """One open LMDB environment, for reading and writing."""
 
     def __init__(self, path: str, identity: bytes | None = None, lock: int | None = None) -> None:
-        """`identity`: the tablespace's id if the environment is new; default: one that nobody else has. `lock`: the
-        descriptor of a lock that keeps others out, which processes that write here are to hold too; None: there are no
-        such processes."""
+        """`identity`: the tablespace's id if the environment is new; default: a random one. `lock`: the descriptor of
+        the directory's lock, which writing processes inherit; None: there are no such processes."""
         os.makedirs(path, 0o700, exist_ok=True)
         self._lock = lock
         self.path = path
         if os.path.isdir(making := os.path.join(path, _MAKING)):
-            shutil.rmtree(making)  # of one that ended meanwhile
+            shutil.rmtree(making)  # of a process that has ended meanwhile
         if not os.path.exists(os.path.join(path, _FILE)):
             self._make(identity)
         self._open(path)
-        self._told: int | None = None  # of what cannot be given back, the last error that was logged
+        self._told: int | None = None  # the last logged error of returning space
         if lock is not None and self.mostly_free:
             self._shrink()
 
     def free_bytes(self) -> int:
-        """Bytes of pages without rows that take space on the disk. LMDB fills such pages again, and keeps its file as
-        large as it ever was."""
+        """Bytes of pages without rows that take space on disk. LMDB reuses such pages, and never makes its file
+        smaller."""
         with self.environment.begin() as transaction:
             found = [transaction.stat(database) for database in (self.rows, self._meta)]
         pages = sum(item[kind] for item in found for kind in ("branch_pages", "leaf_pages", "overflow_pages"))
@@ -152,13 +151,13 @@ class Checkpoint:
 
     @property
     def mostly_free(self) -> bool:
-        """Whether most of the file has no rows, and that is worth an effort."""
+        """Whether most of the file has no rows, and the free space is worth an effort."""
         free = self.free_bytes()
         return free >= SHRINK_BYTES and free > self.file_bytes[0] // 2
 
     def _shrink(self) -> None:
-        """Puts a copy without empty pages in the file's place; nobody else has it open. Where there is no room for the
-        copy, all stays as it is. That is for file systems that take nothing back of a file that is in use."""
+        """Replaces the file by a copy without empty pages; no other process has it open. Changes nothing if there is no
+        space for the copy. For file systems that cannot take back parts of a file."""
         apart, place = os.path.join(self.path, _MAKING), os.path.join(self.path, _FILE)
         before, copy = allocated_bytes(place), os.path.join(apart, _FILE)
         os.mkdir(apart, 0o700)
@@ -170,8 +169,8 @@ class Checkpoint:
             log.warning('the tables in "%s" cannot be made smaller: %s', self.path, error)
             return
         self.environment.close()
-        # LMDB's table of readers says which of a file's two roots is the newer one, and is believed where another
-        # process has it open, if only one that is about to end. Of the copy the old table may name the empty root.
+        # LMDB's table of readers says which of a file's two roots is the newer one, and LMDB trusts it if another
+        # process has the file open, even one that is about to end. For the copy the old table may name the empty root.
         os.unlink(os.path.join(self.path, _READERS))
         os.rename(copy, place)
         shutil.rmtree(apart)
@@ -180,7 +179,7 @@ class Checkpoint:
         log.info('the tables in "%s" take %d MB, after %d', self.path, allocated_bytes(place) >> 20, before >> 20)
 
     def _make(self, identity: bytes | None) -> None:
-        """The file of a new environment, which is there whole or not at all: LMDB cannot open half of one."""
+        """Makes the file of a new environment, complete or not at all: LMDB cannot open an incomplete one."""
         apart = os.path.join(self.path, _MAKING)
         os.mkdir(apart, 0o700)
         self._open(apart, identity or uuid.uuid4().bytes)
@@ -190,7 +189,7 @@ class Checkpoint:
         sync_directory(self.path)
 
     def _open(self, path: str, identity: bytes | None = None) -> None:
-        """`identity`: of a new environment; None: it is there, and is never made anew."""
+        """`identity`: of a new environment; None: it must exist, and is never created."""
         try:
             self.environment: Any = lmdb.open(
                 path, map_size=map_size(path), max_dbs=4, max_readers=1024, readahead=False, mode=0o600
@@ -204,7 +203,7 @@ class Checkpoint:
             raise SqlError("58030", f'the tables in "{self.path}" cannot be opened: {error}') from error
 
     def _open_databases(self, identity: bytes | None) -> None:
-        """The databases in the environment, made if it is new (`identity`). Raises lmdb.Error, FormatTooNew."""
+        """The databases in the environment, created if it is new (`identity`). Raises lmdb.Error, FormatTooNew."""
         self.forget_dead_readers()
         self.rows: Any = self.environment.open_db(b"rows", create=identity is not None)
         self._meta: Any = self.environment.open_db(b"meta", create=identity is not None)
@@ -224,12 +223,12 @@ class Checkpoint:
         self.key_notes = KeyNotes(self.environment, self._meta, self.flushed_lsn)
 
     def forget_dead_readers(self) -> None:
-        """Takes the readers of processes that have ended out of LMDB's table: the pages that they saw would be kept."""
+        """Removes readers of ended processes from LMDB's table: they would keep their pages."""
         self.environment.reader_check()
 
     @property
     def file_bytes(self) -> tuple[int, int]:
-        """Bytes that the file takes on the disk, and those of its pages that have ever been used."""
+        """Bytes that the file takes on disk, and bytes of its pages that were ever used."""
         pages = self.environment.info()["last_pgno"] + 1
         return allocated_bytes(os.path.join(self.path, _FILE)), pages * self.environment.stat()["psize"]
 
@@ -243,7 +242,7 @@ class Checkpoint:
         self.flushed_lsn = layer.last_lsn
 
     def write_notes(self) -> None:
-        """Writes which lists of changed keys begin and end now, between two flushes."""
+        """Writes the beginning and end of lists of changed keys, between two flushes."""
         if self.key_notes.is_behind:
             with self.writing(), self.environment.begin(write=True) as transaction:
                 put_entries(transaction, self._meta, self.key_notes.entries_at(self.flushed_lsn))
@@ -262,12 +261,12 @@ class Checkpoint:
             writer.abandon()
 
     def _write_apart(self, layer: Layer, taking: Taking, pause: Callable[[float], None], lock: int) -> bool:
-        """Lets a process of its own do it. False if none could be started, or it was killed."""
+        """Writes in a separate process. False if it could not be started, or was killed."""
         try:
             with self._process(lock, "put", str(COMMIT_BYTES)) as process:
                 if process is None:
                     return False
-                with suppress(BrokenPipeError), closing(process.stdin) as sink:  # it says why it has ended
+                with suppress(BrokenPipeError), closing(process.stdin) as sink:  # it reports why it has ended
                     for keys, values in taking.pass_on(layer.newest()):
                         for start, stop in _parts(keys, values):
                             started = time.thread_time()
@@ -280,13 +279,13 @@ class Checkpoint:
         return True
 
     def _delete_apart(self, names: list[bytes], stop: Callable[[], bool], lock: int) -> bool:
-        """Lets a process of its own delete ranges, until `stop`. False if none could be started, or it was killed."""
+        """Deletes ranges in a separate process, until `stop`. False if it could not be started, or was killed."""
         ranges = [name.hex() for name in names]
         return self._done_apart(lock, stop, "deletes what was dropped", "delete", str(DROP_SLICE), *ranges)
 
     def _pack_apart(self, low: bytes, high: bytes, stop: Callable[[], bool], lock: int) -> bytes | None:
-        """Lets a process of its own pack a range, until `stop`: where it has to go on, None for the end. Where there is
-        no such process, or it was killed, that is where it began."""
+        """Packs a range in a separate process, until `stop`. Returns the key at which to continue, None at the end. If
+        the process could not be started or was killed, that is the beginning of the range."""
         answers: list[str] = []
         command = "pack", str(DROP_SLICE), low.hex(), high.hex()
         if not self._done_apart(lock, stop, "packs tables", *command, answers=answers):
@@ -296,8 +295,8 @@ class Checkpoint:
     def _done_apart(
         self, lock: int, stop: Callable[[], bool], work: str, *command: str, answers: list[str] | None = None
     ) -> bool:
-        """Waits for a process that needs no input, until `stop`. False if none could be started, or it was killed: then
-        the server does its `work`."""
+        """Waits for a process without input, until `stop`. False if it could not be started, or was killed: then the
+        server does its `work`."""
         try:
             with self._process(lock, *command, answers=answers) as process:
                 if process is None:
@@ -310,8 +309,8 @@ class Checkpoint:
 
     @contextmanager
     def _process(self, lock: int, *command: str, answers: list[str] | None = None) -> Iterator[Any]:
-        """A process that writes here (engine/storage/lmdb_writer.py), which is to end with the block, or None. Raises
-        what it has met, WriterKilled if it was. `answers`: where to put what it says besides."""
+        """A process that writes here (engine/storage/lmdb_writer.py) and ends with the block, or None. Raises its
+        error, WriterKilled if it was killed. `answers`: receives its other output."""
         try:
             process = subprocess.Popen(
                 [
@@ -327,7 +326,7 @@ class Checkpoint:
                 stdout=subprocess.PIPE,
                 pass_fds=(lock,),
                 env={**os.environ, "PYTHONPATH": _PACKAGES},
-                start_new_session=True,  # a key on the terminal is for the server, and so are its parts of processors
+                start_new_session=True,  # signals of the terminal, and the processors' groups, are for the server
             )
         except OSError as error:
             log.warning("the server itself writes its tables, a process for it cannot be started: %s", error)
@@ -347,7 +346,7 @@ class Checkpoint:
             self._not_done(answer, process.returncode)
 
     def _not_done(self, answer: str, status: int) -> NoReturn:
-        """The error of a process that wrote here and has not done it."""
+        """The error of a process that has not done its work."""
         kind, _, text = answer.partition(" ")
         if kind == MAP_FULL:
             raise lmdb.MapFullError(text)
@@ -357,8 +356,8 @@ class Checkpoint:
         raise WriterKilled(why) if -status in _SENT else lmdb.Error(why)
 
     def delete_dropped(self, pause: Callable[[float], None], stop: Callable[[], bool]) -> bool:
-        """Deletes the ranges of dropped storage ids, a slice a transaction, until `stop`; goes on where the last call,
-        or one before a crash, has ended. Whether there were any."""
+        """Deletes the ranges of dropped storage ids, a slice a transaction, until `stop`. Continues after the last
+        call, or one before a crash. Returns whether there were any."""
         with self.environment.begin(db=self._meta) as transaction:
             names = [DROP + storage_prefix(storage_id) for storage_id in self.drops_in(transaction)]
         lock, found = self._lock, bool(names)
@@ -369,13 +368,13 @@ class Checkpoint:
                 elif lock is not None:  # a large one
                     if self._delete_apart(names, stop, lock):
                         break
-                    lock = None  # it is done here after all
+                    lock = None  # done here in the end
                 pause(DROP_PAUSE)
         return found
 
     def pack(self, low: bytes, high: bytes, pause: Callable[[float], None], stop: Callable[[], bool]) -> bytes | None:
-        """Writes the keys in [low, high) anew where their pages are not full, until `stop`: where it has to go on, None
-        for the end. What the rows were and are is the same."""
+        """Rewrites the keys in [low, high) whose pages are not full, until `stop`. Returns the key at which to
+        continue, None at the end. The rows do not change."""
         with closing(self.pages()) as pages:
             if pages.fullness(low, high) > FULL:
                 return None
@@ -390,22 +389,22 @@ class Checkpoint:
         return left
 
     def part_from_readers(self) -> None:
-        """A commit that changes nothing: readers that begin behind it do not keep what was left free before it."""
+        """Commits without a change: readers that begin after it do not need pages that were left free before it."""
         with self.writing(), self.environment.begin(db=self._meta, write=True) as transaction:
             transaction.put(FLUSHED, transaction.get(FLUSHED) or b"")
 
     @property
     def oldest_reader(self) -> int:
-        """The oldest commit of LMDB that somebody reads, by its id."""
+        """The oldest commit of LMDB that a reader uses, by its id."""
         return oldest_reader(self.environment)
 
     @property
     def oldest_process(self) -> int:
-        """The process that reads it; 0 for nobody."""
+        """The process of that reader; 0 for none."""
         return min(readers(self.environment), default=(0, 0))[1]
 
     def give_back(self, least: int, pause: Callable[[float], None], stop: Callable[[], bool]) -> Given:
-        """As engine.storage.holes.give_back. Where the file system does not do it, all stays as it is."""
+        """As engine.storage.holes.give_back. Changes nothing if the file system does not support it."""
         self.forget_dead_readers()
         with self.writing():
             try:
@@ -413,15 +412,15 @@ class Checkpoint:
             except OSError as error:
                 given = Given(error=error)
         if given.error is not None and given.error.errno != self._told:
-            log.warning('not all is given back of the file of the tables in "%s": %s', self.path, given.error)
+            log.warning('not all free space of the tables in "%s" could be returned: %s', self.path, given.error)
         if given.whole:
             self._told = None if given.error is None else given.error.errno
         return given
 
     @contextmanager
     def writing(self) -> Iterator[None]:
-        """Says what could not be written, and where: 58030; 53100 for a full disk, or map. LMDB has undone it. What it
-        wrote a part of only, it calls an input/output error: the disk has no room for the rest."""
+        """Reports failed writes with their place: 58030; 53100 for a full disk, or map. LMDB has undone them. LMDB
+        calls a partial write an input/output error: it means that the disk is full."""
         try:
             yield
         except lmdb.MapFullError as error:
@@ -437,7 +436,7 @@ class Checkpoint:
         return SqlError(
             DISK_FULL,
             f'the tables in "{self.path}" cannot be written: {why}',
-            hint="Make space on the file system, or give it more.",
+            hint="Free or add space on the file system.",
         )
 
     def _has_no_room(self) -> bool:
@@ -445,7 +444,7 @@ class Checkpoint:
         return status.f_bavail * status.f_frsize < NO_ROOM
 
     def drops_in(self, transaction: Any) -> list[int]:
-        """The storage ids that are dropped and whose keys may still be there, as a transaction of LMDB sees it."""
+        """The dropped storage ids whose keys may still exist, as a transaction of LMDB sees them."""
         return [int.from_bytes(name[len(DROP) :], "big") for name in self._names(transaction, DROP)]
 
     def _names(self, transaction: Any, prefix: bytes) -> list[bytes]:
@@ -460,7 +459,7 @@ class Checkpoint:
         return found
 
     def weighs(self, ranges: list[tuple[bytes, bytes]], most: int) -> bool:
-        """Whether ranges of keys take at least so many bytes; False if nobody can tell."""
+        """Whether ranges of keys take at least this many bytes; False if that is unknown."""
         found = 0
         with suppress(SqlError), closing(self.pages()) as pages:
             for low, high in ranges:
@@ -470,12 +469,12 @@ class Checkpoint:
         return False
 
     def pages(self) -> PageCounter:
-        """What counts the pages of ranges of keys; close it."""
+        """A counter of the pages of ranges of keys; close it."""
         return PageCounter(self.environment, b"rows", self.rows)
 
     def adopt(self, tablespace: bytes, lsn: int, whole: bool = False) -> None:
-        """What was written into this fresh environment is a tablespace's exact state at an LSN; durable on return.
-        `whole`: what leans on others has been written in full."""
+        """Declares the content of this fresh environment a tablespace's exact state at an LSN; durable on return.
+        `whole`: leaning storage ids that have been written in full."""
         with self.writing():
             with self.environment.begin(db=self._meta, write=True) as transaction:
                 for name in self._get_base(transaction) if whole else ():
@@ -486,7 +485,7 @@ class Checkpoint:
         self.tablespace, self.flushed_lsn = tablespace, lsn
 
     def _get_base(self, transaction: Any) -> list[bytes]:
-        """The prefixes of the storage ids that lean on others."""
+        """The base prefixes of leaning storage ids."""
         low, high = BASE_RANGE
         cursor = transaction.cursor(db=self.rows)
         found = []
@@ -502,7 +501,7 @@ class Checkpoint:
 
 
 def _wait(process: Any, stop: Callable[[], bool]) -> None:
-    """Until a process has ended, or is to."""
+    """Waits until a process has ended, or must end."""
     while process.poll() is None and not stop():
         with suppress(subprocess.TimeoutExpired):
             process.wait(DELETING_LOOKS)
@@ -516,7 +515,7 @@ def _parts(keys: Column, values: Column) -> Iterator[tuple[int, int]]:
 
 
 def _frame(keys: Column, values: Column) -> Iterator[Any]:
-    """The buffers of a batch on its way to engine/storage/lmdb_writer.py."""
+    """The buffers of a batch for engine/storage/lmdb_writer.py."""
     (key_offsets, key_data), (value_offsets, value_data) = _buffers(keys), _buffers(values)
     yield HEADER.pack(len(keys), len(key_data), len(value_data), values.null_count > 0)
     yield from (key_offsets, key_data, value_offsets, value_data)

@@ -1,6 +1,6 @@
 """Columns between Arrow (in DuckDB's types, catalog/types 'Values in columns'), stored form and internal form.
 
-For each SQL type a `ColumnForm` says what its Arrow type is and how whole columns get there and back:
+For each SQL type a `ColumnForm` defines its Arrow type and the conversion of whole columns:
 
     fixed in the row       a NumPy array of the stored dtype <-> Arrow          (integers, floats, dates, times, bool)
     bytes in the row       the heap's bytes as a binary array <-> Arrow         (text, bytea, numeric's text)
@@ -35,12 +35,12 @@ _UNSHAPED = (*oids.VECTORS, oids.RECORD_ARRAY)
 
 @dataclass(frozen=True, slots=True)
 class ColumnForm:
-    """How a type's columns convert. Exactly one of the three pairs is set; NULL slots may hold anything.
+    """The conversions of a type's columns. Exactly one of the three pairs is set; NULL slots may hold anything.
 
     numbers_in/out: Arrow array -> stored dtype, and back (without validity). bytes_in/out: Arrow array <-> the same
-    array as binary (validity kept). values_in/out: Arrow array <-> list of internal-form values, None for NULL.
-    Beside the last, `stored_out` may make the column of stored bytes and a mask of those that are not NULL; None where
-    it has to go value by value.
+    array as binary (validity kept). values_in/out: Arrow array <-> list of internal-form values, None for NULL. With
+    the last pair, `stored_out` may make the column from stored bytes and a mask of those that are not NULL; it returns
+    None if the values must be converted one by one.
     """
 
     arrow_type: Any
@@ -62,7 +62,7 @@ def column_form(oid: int) -> ColumnForm:
 
 
 class ShapedArray(SqlError):  # noqa: N818 - named for what is the matter
-    """0A000: an array that a LIST cannot hold, for its dimensions or its lower bound."""
+    """0A000: an array that a LIST cannot hold, because of its dimensions or its lower bound."""
 
     MESSAGE = "arrays of several dimensions, or not starting at 1, in this analytic query are not supported"
 
@@ -71,15 +71,15 @@ class ShapedArray(SqlError):  # noqa: N818 - named for what is the matter
 
 
 def takes_shapes(oid: int) -> bool:
-    """Whether values of the type may be such that a LIST cannot hold them, and their text says all of them: arrays of
-    built-in types. The text of a user's type, and of an object's name, changes; vectors have one form."""
+    """Whether values of the type may have a shape that a LIST cannot hold, and their text represents them completely:
+    arrays of built-in types. The text of user-defined types and of object names may change; vectors have one form."""
     oid = plain(oid)
     element = 0 if oid >= FIRST_USER_OID or oid in _UNSHAPED else element_of(oid)
     return bool(element) and element not in oids.NAMED_TYPES
 
 
 def whole_form(oid: int) -> ColumnForm:
-    """The form of a column in which arrays of any shape are held: as their text, under default settings."""
+    """The form of a column that holds arrays of any shape as their text, under default settings."""
     if not takes_shapes(oid):
         return column_form(oid)
     found = _WHOLE_FORMS.get(oid)
@@ -94,7 +94,7 @@ def one_array(column: Any) -> Column:
         column = column.combine_chunks() if column.num_chunks != 1 else column.chunk(0)
     if column.offset:
         column = pa.concat_arrays([column])
-        if column.offset:  # a single array is handed through as it is
+        if column.offset:  # a single array is returned unchanged
             column = column.take(pa.array(np.arange(len(column))))
     return column
 
@@ -276,7 +276,7 @@ def _intervals_out(values: Sequence[Any]) -> Column:
 
 
 def _text_form(sql_type: SqlType) -> ColumnForm:
-    """A type that DuckDB holds as its text (timetz)."""
+    """A type that DuckDB holds as text (timetz)."""
     encode, decode = sql_type.text_encoder(), sql_type.text_decoder()
     return ColumnForm(
         pa.string(),
@@ -286,8 +286,8 @@ def _text_form(sql_type: SqlType) -> ColumnForm:
 
 
 def _array_form(oid: int, element_oid: int) -> ColumnForm:
-    """A LIST of elements; `first` is the index at which all arrays of the type start. What comes as text is in the
-    form of `whole_form`."""
+    """A LIST of elements; `first` is the index at which all arrays of the type start. Text has the form of
+    `whole_form`."""
     from engine.storage.arrays import lists_of  # it needs the forms of elements
 
     element = column_form(element_oid)

@@ -1,17 +1,17 @@
 """The directories of a node's tablespaces over local changelogs.
 
     DATA/rows, DATA/changelog, DATA/lock      pg_default
-    DATA/tablespaces/<id, 32 hex digits>/     each other one, with the same inside
-    DATA/tablespaces/<id>/undecided           its CREATE or DROP is under way: the catalog tells whether it exists
-    DATA/tablespaces/<id>.gone/               dropped, or not marked yet; what a crash left is removed at the next start
-    DATA/dropped/<id>/changelog               of one that was dropped, where the past is kept (shoal/history.py)
+    DATA/tablespaces/<id, 32 hex digits>/     each other one, with the same content
+    DATA/tablespaces/<id>/undecided           its CREATE or DROP runs: the catalog decides whether it exists
+    DATA/tablespaces/<id>.gone/               dropped, or not marked yet; the next start removes it after a crash
+    DATA/dropped/<id>/changelog               of a dropped one, where history is kept (shoal/history.py)
     DATA/dropped/<id>/dropped                 when: `Dropped`
 
-The catalog, whose rows are in pg_default, says which tablespaces there are. CREATE makes the directory, marked, then
-commits, then takes the mark away; DROP sets the mark, commits, then removes the directory. So at start a marked
-directory that the catalog does not know is removed, a marked one that it knows loses its mark, and one that is neither
-known nor marked is nobody's that this database can tell: it is left alone, with a warning. A tablespace that the
-catalog knows and that has no directory is damage, and nothing starts.
+The catalog, whose rows are in pg_default, lists the tablespaces. CREATE makes the directory with a mark, commits, then
+removes the mark. DROP sets the mark, commits, then removes the directory. So at a start a marked directory that the
+catalog does not have is removed, and a marked one that it has loses its mark. A directory without a mark that the
+catalog does not have does not belong to this database: it is not touched, with a warning. A tablespace of the catalog
+without a directory is damage, and the server does not start.
 
 All tablespaces are opened together, because a commit may have parts in several (engine/storage/joints.py).
 """
@@ -57,20 +57,20 @@ class OpenLog(Protocol):
         committed: Callable[[int], None],
         failed: Callable[[BaseException], None],
     ) -> LocalLog:
-        """The changelog of the tablespace whose directory this is."""
+        """The changelog of the tablespace with this directory."""
 
 
 @dataclass(frozen=True, slots=True)
 class Dropped:
-    """A tablespace that was dropped, of which the changelog is kept."""
+    """A dropped tablespace whose changelog is kept."""
 
-    lsn: int  # of pg_default, where it was gone
+    lsn: int  # of pg_default, when it was dropped
     time: int  # microseconds since 1970-01-01 UTC
 
 
 class LocalTablespaces:
-    """engine.node.tablespaces.TablespaceStorage over directories. `open` comes first. `keep`: the changelogs of those
-    that are dropped stay, until `forget`."""
+    """engine.node.tablespaces.TablespaceStorage over directories. Call `open` first. `keep`: changelogs of dropped
+    tablespaces stay, until `forget`."""
 
     def __init__(
         self,
@@ -98,7 +98,7 @@ class LocalTablespaces:
     # --- start -------------------------------------------------------------------------------------------------
 
     def open(self) -> Tablespace:
-        """Opens and recovers every tablespace; returns pg_default. Raises what Tablespace.open does."""
+        """Opens and recovers every tablespace; returns pg_default. Raises the errors of Tablespace.open."""
         with ExitStack() as undo:
             first = self._prepare(self._data, undo)
             recovering = [first]
@@ -119,17 +119,17 @@ class LocalTablespaces:
         return first.tablespace
 
     def close(self) -> None:
-        """Closes every tablespace (Tablespace.close). Raises 58030; the rest is done all the same."""
+        """Closes every tablespace (Tablespace.close). Raises 58030 after closing all."""
         close_together(list(self._open.values()))
         self._open.clear()
 
     def _names(self) -> list[str]:
-        """The directories of tablespaces; removes what is left of dropped ones."""
+        """The directories of tablespaces; removes the rest of dropped ones."""
         if not os.path.isdir(self._root):
             return []
         for name in os.listdir(self._root):
             if name.endswith(GONE):
-                shutil.rmtree(os.path.join(self._root, name), ignore_errors=True)  # somebody may be at it
+                shutil.rmtree(os.path.join(self._root, name), ignore_errors=True)  # another process may use it
         return sorted(name for name in os.listdir(self._root) if _NAME.fullmatch(name))
 
     def _prepare(self, path: str, undo: ExitStack, identity: bytes | None = None) -> Recovering:
@@ -149,7 +149,7 @@ class LocalTablespaces:
         return Recovering(space, logs[0])
 
     def settle(self, known: Collection[bytes]) -> None:
-        """The ids that the catalog knows: decides about the marked directories. Raises XX001 if one is missing."""
+        """Decides about the marked directories by the ids of the catalog. Raises XX001 if one is missing."""
         for identity in known:
             if identity in self._broken:
                 raise self._broken[identity]
@@ -173,7 +173,7 @@ class LocalTablespaces:
         self._broken.clear()
 
     def obtain(self, item: CatalogItem) -> Tablespace | None:
-        """None: there is no other node to bring one."""
+        """None: there is no other node."""
         return None
 
     def on_altered(self) -> None:
@@ -183,13 +183,13 @@ class LocalTablespaces:
         return
 
     def check_options(self, options: Mapping[str, str], item: CatalogItem | None) -> None:
-        """All of them are kept, and those of a cluster have no effect."""
+        """All options are kept; those of a cluster have no effect."""
 
     async def make_ready(self, options: Mapping[str, str]) -> None:
         """Nothing is needed."""
 
     async def stands(self, identity: bytes) -> bool:
-        """At once."""
+        """Returns at once."""
         return True
 
     # --- CREATE and DROP ---------------------------------------------------------------------------------------
@@ -224,18 +224,18 @@ class LocalTablespaces:
             raise SqlError("58030", f'could not mark directory "{path}": {error.strerror}') from error
 
     def keep(self, identity: bytes) -> None:
-        """Takes the mark away: the tablespace is here to stay. Where that fails the next start does it: a rollback,
-        or what follows a commit, is not to end in its midst."""
+        """Removes the mark: the tablespace stays. If that fails, the next start does it, because a rollback, or the
+        work after a commit, must not fail half-way."""
         try:
             if os.path.exists(self._mark(identity)):
                 os.unlink(self._mark(identity))
                 sync_directory(self._path(identity))
         except OSError as error:
-            log.warning("the mark of tablespace %s could not be taken away: %s", identity.hex(), error)
+            log.warning("the mark of tablespace %s could not be removed: %s", identity.hex(), error)
 
     def remove(self, space: Tablespace) -> None:
-        """Closes a tablespace that is not, or no longer, in the catalog, and removes its marked directory. Where that
-        fails the next start does it, and what is being committed or rolled back goes on."""
+        """Closes a tablespace that is not, or no longer, in the catalog, and removes its marked directory. If that
+        fails, the next start does it, and the commit or rollback continues."""
         self._remove(space.tablespace_id, space)
 
     def _remove(self, identity: bytes, space: Tablespace | None) -> None:
@@ -260,10 +260,10 @@ class LocalTablespaces:
         sync_directory(self._root)
         return gone
 
-    # --- the past of those that are gone -----------------------------------------------------------------------
+    # --- history of dropped tablespaces ------------------------------------------------------------------------
 
     def _keep_changelog(self, identity: bytes) -> str:
-        """Moves a tablespace's directory to those that were dropped; where the rest of it lies, which may go."""
+        """Moves a tablespace's directory to the dropped ones; returns the place of the rest, which can be removed."""
         first = next(iter(self._open.values()))
         self.dropped[identity] = dropped = Dropped(first.durable_lsn, time.time_ns() // 1000)
         path, place = self._path(identity), self._place(identity)
@@ -279,8 +279,8 @@ class LocalTablespaces:
         return os.path.join(place, "rows")
 
     def _find_dropped(self) -> None:
-        """Those that earlier processes have kept; what they had no time to remove goes. A process that keeps nothing
-        leaves them alone: it may be a command that looks at the directory once."""
+        """The tablespaces that earlier processes have kept; finishes their removals. A process without history does not
+        touch them: it may be a command that only reads the directory."""
         if not self._keep or not os.path.isdir(self._dropped):
             return
         for name in filter(_NAME.fullmatch, sorted(os.listdir(self._dropped))):
@@ -291,7 +291,7 @@ class LocalTablespaces:
             self._open_log(place, bytes.fromhex(name), _ignore, _ignore).close()
 
     def forget(self, identity: bytes) -> None:
-        """The past of one that was dropped is no longer wanted."""
+        """Removes the history of a dropped tablespace."""
         self.dropped.pop(identity, None)
         shutil.rmtree(self._place(identity), ignore_errors=True)
 
@@ -306,8 +306,7 @@ class LocalTablespaces:
 
 
 def _clear(space: Tablespace | None, path: str | None) -> None:
-    """In a thread: what may take long. That it could not be flushed does not matter any more. `path`: what of it may
-    go now."""
+    """In a thread: the slow part. A failed flush does not matter any more. `path`: the part that can be removed now."""
     if space is not None:
         with contextlib.suppress(SqlError):
             space.close()
@@ -316,7 +315,7 @@ def _clear(space: Tablespace | None, path: str | None) -> None:
 
 
 def _ignore(_: object) -> None:
-    """Nothing becomes durable, and nothing fails, in a changelog that is closed."""
+    """A callback for a closed changelog: nothing becomes durable, and nothing fails."""
 
 
 def _put_mark(path: str) -> None:

@@ -1,7 +1,7 @@
-"""Who has a data directory: the file `lock` in it, held by flock and with the owner's process id in it.
+"""The lock of a data directory: the file `lock` in it, held by flock, with the owner's process id in it.
 
-This is apart from what opens the directory, so that a second server says at once that the first one runs, before it has
-loaded what it takes to serve.
+It is separate from the code that opens the directory, so that a second server reports the first one at once, before it
+has loaded the modules for serving.
 """
 
 from __future__ import annotations
@@ -28,10 +28,10 @@ class DirectoryInUse(SqlError):  # noqa: N818 - named for what is the matter
 
 
 def lock_directory(path: str) -> int:
-    """Makes the directory if need be and takes its lock until the descriptor is closed. Raises DirectoryInUse.
+    """Creates the directory if necessary and takes its lock until the descriptor is closed. Raises DirectoryInUse.
 
-    Where a server was killed, what it has started to write its tables has the lock for a moment more
-    (engine/storage/lmdb_writer.py): that is waited for.
+    After a kill of the server, its writing process may hold the lock for a moment (engine/storage/lmdb_writer.py):
+    waits for that.
     """
     os.makedirs(path, 0o700, exist_ok=True)
     fd = os.open(os.path.join(path, "lock"), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
@@ -52,19 +52,19 @@ def lock_directory(path: str) -> int:
 
 
 def _runs(process: str) -> bool:
-    """Whether a process of this id is there, as far as can be told."""
+    """Whether a process of this id exists, as far as is known."""
     return not process.isdecimal() or os.path.exists(f"/proc/{process}") or not os.path.exists("/proc/self")
 
 
 def check_free(path: str) -> None:
-    """Raises DirectoryInUse where another process has the directory now. Takes nothing, and makes nothing."""
+    """Raises DirectoryInUse if another process has the directory now. Takes and creates nothing."""
     try:
         fd = os.open(os.path.join(path, "lock"), os.O_RDONLY | os.O_CLOEXEC)
     except OSError:
-        return  # there is none yet; or opening it says what is wrong
+        return  # there is none yet; or opening it reports the problem
     try:
         owner = os.pread(fd, 100, 0).decode(errors="replace").strip()
-        if owner.isdecimal() and _runs(owner):  # nobody is in the way of who opens it beside this
+        if owner.isdecimal() and _runs(owner):  # a concurrent opener is not disturbed
             fcntl.flock(fd, fcntl.LOCK_SH | fcntl.LOCK_NB)
     except BlockingIOError as error:
         raise DirectoryInUse(path, owner) from error

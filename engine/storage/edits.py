@@ -1,20 +1,20 @@
-"""What one commit changes, and its form as the body of a changelog entry.
+"""The changes of one commit, and their form as the body of a changelog entry.
 
     0  format     u8   1
-    1  packing    u8   0 plain, 1 LZ4 (then a u32 with the size of the plain rest stands before the packed rest)
+    1  packing    u8   0 plain, 1 LZ4 (then a u32 with the size of the plain rest precedes the packed rest)
     2  edits      u32  n
     6  runs       u32  r
     10 drops      u32  d
        key lengths     n x u16
        value lengths   n x u32, 0xFFFFFFFF for a deletion
        dropped ids     d x u32
-       keys            back to back
-       values          back to back
+       keys            one after the other
+       values          one after the other
        runs            r x (u16 length of the name, name in UTF-8, u64 rows, u32 checksum)
 
-All little-endian. Lengths lie apart from bytes so that a body is made by one `struct.pack` and one `join`. Order: first
-the runs (bulk segments, engine/storage/runs.py, each in key order), then the edits in the order in which they were
-made, then the drops; a later one of the same key wins. That is the order a follower or a change stream applies.
+All little-endian. Lengths are separate from bytes so that a body is made by one `struct.pack` and one `join`. Order:
+first the runs (bulk segments, engine/storage/runs.py, each in key order), then the edits in their original order, then
+the drops; a later change of a key wins. Followers and change streams apply this order.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ _lz4: Any = pa.Codec("lz4_raw")
 
 @dataclass(frozen=True, slots=True)
 class RunReference:
-    """A bulk segment that a commit brings in: its name (Changelog.bulk_path), its number of keys, its file's CRC32C."""
+    """A bulk segment of a commit: its name (Changelog.bulk_path), its number of keys, its file's CRC32C."""
 
     name: str
     rows: int
@@ -52,7 +52,7 @@ class RunReference:
 
 @dataclass(slots=True)
 class Edits:
-    """One commit. `writes`: key -> value, None for a deletion. `drops`: storage ids whose whole range goes away."""
+    """One commit. `writes`: key -> value, None for a deletion. `drops`: storage ids whose whole range is deleted."""
 
     writes: dict[bytes, bytes | None] = field(default_factory=dict)
     runs: list[RunReference] = field(default_factory=list)
@@ -115,7 +115,7 @@ class Edits:
 
 
 def runs_of(body: bytes) -> list[RunReference]:
-    """The bulk segments that an entry's body refers to, without decoding the rest where there are none."""
+    """The bulk segments that an entry's body refers to; reads only the header if there are none."""
     if body[0] == FORMAT and body[1] == 0 and _HEAD.unpack_from(body)[3] == 0:
         return []
     return Edits.decode(body).runs

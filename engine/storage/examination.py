@@ -1,8 +1,7 @@
-"""Looking at the directory of a tablespace whose server is stopped, without changing a byte of it.
+"""Checks of the directory of a tablespace whose server is stopped, without a change to it.
 
-LMDB keeps no checksums of its pages. So what is found is whatever breaks its trees, and keys out of order or of a
-length that there is not; a value that is another one is not noticed here (`shoal check` compares replicas, and
-`shoal verify` backups, which have checksums).
+LMDB has no checksums of its pages. So the check finds broken trees, keys out of order and keys of an impossible length.
+It does not find a changed value (`shoal check` compares replicas, and `shoal verify` backups, which have checksums).
 """
 
 from __future__ import annotations
@@ -24,7 +23,7 @@ PREFIX, MAX_KEY = 4, 511
 
 @dataclass(slots=True)
 class Tables:
-    """What the tables of a tablespace hold."""
+    """The content of a tablespace's tables."""
 
     tablespace: bytes = b""
     flushed: int = 0
@@ -34,7 +33,7 @@ class Tables:
 
 
 def in_use(directory: str) -> bool:
-    """Whether a server has the data directory open. It stays as it is."""
+    """Whether a server has the data directory open. Changes nothing."""
     try:
         fd = os.open(os.path.join(directory, "lock"), os.O_RDONLY)
     except FileNotFoundError:
@@ -61,7 +60,7 @@ def examine_tables(path: str) -> Tables:
         try:
             needed = (environment.info()["last_pgno"] + 1) * environment.stat()["psize"]
             there = os.path.getsize(os.path.join(path, "data.mdb"))
-            if there < needed:  # to read past its end would be SIGBUS
+            if there < needed:  # reading past its end would be SIGBUS
                 found.problems.append(f"the tables cannot be read: {needed} bytes are in use, the file has {there}")
             else:
                 _walk(environment, found)
@@ -95,7 +94,7 @@ def _walk(environment: Any, found: Tables) -> None:
 
 
 def bulk_files(body: bytes) -> list[tuple[str, int]]:
-    """The bulk segments of an entry's body: name and checksum. Raises SqlError XX001 for a body that is none."""
+    """The bulk segments of an entry's body: name and checksum. Raises SqlError XX001 for an invalid body."""
     try:
         return [(run.name, run.checksum) for run in Edits.decode(body).runs]
     except (struct.error, ValueError, IndexError) as error:

@@ -1,14 +1,14 @@
 """The thread that writes frozen layers into the checkpoint, oldest first.
 
 It shares the interpreter with the engine, so it works in slices and rests between them for as long as it worked: point
-reads go on at their pace. When writers are waiting for it (`hurry`), or at shutdown, it does not rest. It stands back
-from processors that others want, as threads of bulk work do (engine/priority.py).
+reads keep their speed. It does not rest when writers wait for it (`hurry`), or at shutdown. It has a lower priority on
+the processors, like threads of bulk work (engine/priority.py).
 
-A full disk ends nothing: what could not be written is still in memory and in the changelog, LMDB has undone what it had
-begun, and it is tried again every few seconds, for as long as it takes. Any other failure is fatal.
+A full disk is not fatal: the changes are still in memory and in the changelog, LMDB has undone its transaction, and the
+flush is repeated every few seconds. Any other failure is fatal.
 
-What gives space back is done while nothing waits to be written (engine/storage/space.py): not before layers, and not at
-shutdown, since the next start goes on with it.
+While nothing waits to be written, the thread returns free space (engine/storage/space.py). At shutdown it does not,
+because the next start continues with that.
 """
 
 from __future__ import annotations
@@ -29,21 +29,21 @@ from engine.storage.space import Packing, Space
 from engine.storage.views import Layer
 
 LONGEST_REST = 0.05
-FULL_PAUSE = 2.0  # seconds after which a flush that found the disk full is tried again
+FULL_PAUSE = 2.0  # seconds until a flush that found the disk full is repeated
 
 _FLUSHES = durations("shoal_flush_seconds")
 
 
 @dataclass(frozen=True, slots=True)
 class _Weighing:
-    """Ranges of keys that a commit has dropped, and that are deleted once it is flushed."""
+    """Ranges of keys that a commit has dropped, and that are deleted after its flush."""
 
     ranges: list[tuple[bytes, bytes]]
     heavy: Callable[[], None]
 
 
 class _Renewed:
-    """The engine reads by a transaction that sees what was deleted and packed."""
+    """The engine's read transaction sees the deleted and packed state."""
 
 
 class _Notes:
@@ -51,8 +51,9 @@ class _Notes:
 
 
 class Flusher:
-    """`on_flushed(layer)`, `on_full(error)` and `on_failure(error)` run on the engine's thread. After a failure nothing
-    more is done; after a full disk (53100) the same is tried again. The others: engine.storage.space.Space."""
+    """`on_flushed(layer)`, `on_full(error)` and `on_failure(error)` run on the engine's thread. After a failure the
+    thread does nothing more; after a full disk (53100) it tries again. The other callbacks:
+    engine.storage.space.Space."""
 
     def __init__(
         self,
@@ -73,7 +74,7 @@ class Flusher:
         self._stopping = threading.Event()
         self.hurry = False
         self.failed = False
-        self.wanted = True  # False: the files are about to go, and whatever fails with them is nobody's concern
+        self.wanted = True  # False: the files are about to be removed, and failures do not matter
         self._jobs: SimpleQueue[Layer | Packing | _Weighing | _Renewed | _Notes | None] = SimpleQueue()
         self._space = Space(checkpoint, engine_thread, on_rewritten, on_held, engine_reads, self._is_called, self._rest)
         self._thread = threading.Thread(target=self._run, name="flush", daemon=True)
@@ -84,12 +85,12 @@ class Flusher:
         self._jobs.put(layer)
 
     def pack(self, packing: Packing) -> None:
-        """Once what was added is written: its ranges of keys take as little space as they can, and the file's free
-        pages none. `done` runs on the engine's thread, with what has prevented it."""
+        """After the writes of the added layers: packs its ranges of keys, and returns all free pages of the file.
+        `done` runs on the engine's thread, with the error if there is one."""
         self._jobs.put(packing)
 
     def weigh(self, ranges: list[tuple[bytes, bytes]], heavy: Callable[[], None]) -> None:
-        """These ranges are to be dropped: calls `heavy` on the engine's thread if that is worth a flush."""
+        """These ranges will be dropped: calls `heavy` on the engine's thread if that is worth a flush."""
         self._jobs.put(_Weighing(ranges, heavy))
 
     @property
@@ -98,15 +99,15 @@ class Flusher:
         return self._space.kept_bytes
 
     def write_notes(self) -> None:
-        """Lists of changed keys begin or end."""
+        """Writes the beginning or end of lists of changed keys."""
         self._jobs.put(_Notes())
 
     def on_renewed(self) -> None:
-        """What `on_rewritten` has asked for has been done."""
+        """The request of `on_rewritten` is done."""
         self._jobs.put(_Renewed())
 
     def stop(self) -> None:
-        """Finishes what was added and ends the thread. The last `on_flushed` may still be on its way."""
+        """Finishes the added layers and ends the thread. The last `on_flushed` may still come."""
         self.hurry = True
         self._stopping.set()
         self._jobs.put(None)
@@ -118,13 +119,14 @@ class Flusher:
             self._space.tidy()
             while self._take():
                 self._space.tidy()
-        except BaseException as error:  # the thread ends here: whatever happened is reported, and is fatal
+        except BaseException as error:  # the thread ends here: every error is reported, and is fatal
             self.failed = True
             if self.wanted:
                 self._engine_thread(partial(self._on_failure, error))
 
     def _take(self) -> bool:
-        """Does what comes next; False at the end. While it waits it holds no layer: that holds its bulk runs' files."""
+        """Does the next work; False at the end. While it waits it holds no layer, because a layer holds the files of
+        its bulk runs."""
         try:
             job = self._jobs.get(timeout=self._space.wait())
         except Empty:
@@ -168,7 +170,7 @@ class Flusher:
             # The next flush writes them; until then a copy of the table is built again.
 
     def _is_called(self) -> bool:
-        """Whether something else waits."""
+        """Whether other work waits."""
         return not self._jobs.empty()
 
     def _rest(self, worked: float) -> None:

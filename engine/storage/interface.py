@@ -1,7 +1,7 @@
-"""What the engine needs of a changelog, and what the rest of the engine needs of storage.
+"""The changelog as the engine needs it, and storage as the rest of the engine needs it.
 
-The engine declares; `replication/` implements `Changelog` (engine and replication never import each other), and the
-composition root (shoal/) joins them.
+The engine declares the interfaces; `replication/` implements `Changelog` (engine and replication never import each
+other), and the composition root (shoal/) connects them.
 """
 
 from __future__ import annotations
@@ -11,10 +11,11 @@ from typing import Protocol
 
 
 class Joint:
-    """Ties the entries that one transaction makes in several tablespaces: all of them are committed, or none is.
+    """Connects the entries that one transaction makes in several tablespaces: all of them are committed, or none.
 
-    The changelogs that get it share it: `parts` is how many entries carry it, one each in as many tablespaces, and
-    `tablespaces` their ids (16 bytes each), in the order of `lsns`, which the commit queue fills before any `submit`.
+    The changelogs of the parts share it: `parts` is the number of entries that carry it, each in another tablespace,
+    and `tablespaces` their ids (16 bytes each), in the order of `lsns`, which the commit queue fills before any
+    `submit`.
     """
 
     __slots__ = ("lsns", "tablespaces", "waiting")
@@ -22,7 +23,7 @@ class Joint:
     def __init__(self, tablespaces: tuple[bytes, ...], lsns: tuple[int, ...]) -> None:
         self.tablespaces = tablespaces
         self.lsns = lsns
-        self.waiting: list[Callable[[], None]] = []  # what the changelogs do when the last part is durable
+        self.waiting: list[Callable[[], None]] = []  # called by the changelogs when the last part is durable
 
     @property
     def parts(self) -> int:
@@ -32,8 +33,8 @@ class Joint:
 class Changelog(Protocol):
     """Makes changelog entries durable and committed, strictly in LSN order.
 
-    An entry's body is opaque here (engine/storage/edits.py encodes it); the implementation wraps it in the header
-    (format version, tablespace, epoch, LSN, previous entry's hash, commit time, schema version, CRC32C).
+    The body of an entry is opaque here (engine/storage/edits.py encodes it). The implementation adds the header (format
+    version, tablespace, epoch, LSN, previous entry's hash, commit time, schema version, CRC32C).
     """
 
     def submit(
@@ -67,40 +68,41 @@ class Changelog(Protocol):
         """
 
     def retire(self, upto: int) -> None:
-        """Entries up to this LSN are in a synced checkpoint: whole segments below it may be dropped or reused."""
+        """Entries up to this LSN are in a synced checkpoint: whole segments below it may be removed or reused."""
 
     def bulk_path(self, name: str) -> str:
-        """Where a bulk segment of that name (a file that an entry refers to) lies, or is to be written."""
+        """The path of a bulk segment of that name (a file that an entry refers to), also before it is written."""
 
     def bulk_names(self) -> list[str]:
-        """The bulk segments that exist, those included that no entry refers to (a crash before the commit)."""
+        """The existing bulk segments, including those without an entry (a crash before the commit)."""
 
     def drop_bulk(self, name: str, lsn: int) -> None:
         """This node no longer needs the bulk segment: it is in the checkpoint, or no entry refers to it. `lsn`: of the
         entry that refers to it, or the last that may."""
 
     def close(self) -> None:
-        """Makes everything submitted durable and lets go of files and threads. Raises 58030 if some of it is not."""
+        """Makes everything submitted durable and releases files and threads. Raises 58030 if something is not
+        durable."""
 
 
 class LocalLog(Changelog, Protocol):
-    """A changelog that only its own directory knows the end of (replication/local.py): after a crash it may have parts
-    of transactions of which other parts were never written. engine/storage/joints.py decides."""
+    """A changelog whose end only its own directory knows (replication/local.py): after a crash it may have parts of
+    transactions whose other parts were never written. engine/storage/joints.py decides."""
 
     @property
     def last_lsn(self) -> int | None:
         """The last entry's LSN; None while there was none."""
 
     def joints(self, after: int) -> Iterator[tuple[int, tuple[tuple[bytes, int], ...]]]:
-        """(LSN, parts) of the entries above `after` that are parts of transactions over several tablespaces; the parts
-        as (tablespace id, LSN)."""
+        """(LSN, parts) of the entries above `after` that are parts of transactions over several tablespaces; a part is
+        (tablespace id, LSN)."""
 
     def cut(self, lsn: int) -> None:
-        """Takes off every entry above the LSN, durably; nothing has been submitted yet. Raises XX001 if one of them was
+        """Removes every entry above the LSN, durably, before anything is submitted. Raises XX001 if one of them was
         acknowledged."""
 
     def has_moved(self, directory: str) -> None:
-        """It is closed, and its files lie there now, where they can still be read."""
+        """It is closed, and its files were moved to this place, where they can still be read."""
 
 
 class Reader(Protocol):

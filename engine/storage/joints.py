@@ -1,12 +1,13 @@
-"""Which transactions over several tablespaces were committed: after a crash, and as of a moment (`whole`).
+"""Decides which transactions over several tablespaces were committed: after a crash, and as of a moment (`whole`).
 
-Each part of such a transaction is durable in the changelog of its own tablespace, and nobody is told of it before all
-parts are. So a part whose other parts are all there counts, and one that lacks another does not, nor does what stands
-behind it in its changelog, which was not acknowledged either (replication/local.py). Taking that off may take a part of
-a third transaction away, and so on until nothing changes: `decide` finds where every changelog ends.
+Each part of such a transaction is durable in the changelog of its own tablespace, and the transaction is acknowledged
+when all parts are durable. So a part counts if all other parts exist. A part that lacks another does not count, and
+neither do the later entries of its changelog, which were not acknowledged either (replication/local.py). Their removal
+may remove a part of a third transaction, and so on: `decide` finds the end of every changelog.
 
-What a changelog no longer has because it is in its tablespace's checkpoint was durable in all parts. A tablespace that
-is not here has been dropped: before it was, everything sequenced in it was durable, so its parts count as there.
+Entries that a changelog no longer has, because they are in its tablespace's checkpoint, were durable in all parts. A
+tablespace that does not exist has been dropped: before the drop everything sequenced in it was durable, so its parts
+count as present.
 """
 
 from __future__ import annotations
@@ -22,9 +23,9 @@ Key = TypeVar("Key", bound=Hashable)
 
 
 def whole(ends: Mapping[Key, int], fixed: Key, joints: Sequence[Mapping[Key, int]]) -> dict[Key, int]:
-    """The LSNs at which to look at tablespaces so that no transaction over several is seen in half: those of `ends`
-    where that is so already. `fixed` keeps its LSN, and decides about the transactions that have a part in it. Each of
-    `joints` is the LSNs of one's parts; they have one order in all tablespaces."""
+    """The LSNs of tablespaces at which every transaction over several is visible whole or not at all: `ends`, moved
+    back if necessary. `fixed` keeps its LSN, and decides about transactions with a part in it. Each of `joints` has the
+    LSNs of one transaction's parts; they have one order in all tablespaces."""
     bounds = {fixed: ends[fixed]}
     left = list(joints)
     while out := [parts for parts in left if any(lsn > bounds[key] for key, lsn in parts.items() if key in bounds)]:
@@ -54,8 +55,8 @@ class Recovering:
 
 
 def decide(found: Iterable[Recovering]) -> None:
-    """Cuts every changelog off before its first part of a transaction that was not committed. Raises XX001 where that
-    would take off what was acknowledged: another tablespace has lost its part."""
+    """Cuts every changelog before its first part of a transaction that was not committed. Raises XX001 if that would
+    remove acknowledged entries: another tablespace has lost its part."""
     here = {item.tablespace.tablespace_id: item for item in found}
     ends = {name: max(item.tablespace.flushed_lsn, item.changelog.last_lsn or 0) for name, item in here.items()}
     joints = {name: list(item.changelog.joints(item.tablespace.flushed_lsn)) for name, item in here.items()}

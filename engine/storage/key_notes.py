@@ -1,24 +1,24 @@
-"""Which rows of a table have changed since its columns were saved: keys that a flush notes beside the rows.
+"""Keys of rows that have changed since a table's columns were saved; a flush records them with the rows.
 
 The columnar worker saves its copies of tables in a file (engine/columnar/worker/columns_file.py), each as of some LSN.
-What a table lacks that was flushed later than that, nobody has in memory after a restart: so each flush notes the keys
-that it writes of such tables, in the same LMDB transaction.
+After a restart, changes that were flushed after that LSN are not in memory. So each flush records the keys that it
+writes of such tables, in the same LMDB transaction.
 
     meta    "noted" + storage id             u64 since, 16 bytes token, u64 upto
     meta    "keys" + storage id + u64 lsn    the keys that a flush up to this LSN wrote: an Arrow stream of one binary
                                              column, compressed
-                                             (storage id: u32, big-endian; so is the LSN of "keys")
+    (storage id: u32, big-endian; so is the LSN of "keys")
 
-Keys are complete for what is later than `since`, up to `upto`, which each flush moves: a list that is behind what is
-flushed is of no use (a release that knows no lists has flushed). The token names this list: a copy that knows another
-one was made of another directory, or before the list had gaps. Notes of what is saved go, and
-`since` moves: an older copy, which somebody has put back, is built again. So is one that is older than a list that
-begins anew behind a flush, since more than MOST_BYTES of keys would have had to be kept.
+Keys are complete for changes later than `since`, up to `upto`, which each flush moves. A list whose `upto` is before
+the flushed LSN is useless (an older release has flushed). The token identifies the list: a copy with another token
+belongs to another directory, or to a list that had gaps. Keys of saved changes are removed, and `since` moves: an older
+copy, which somebody has put back, must be built again. If a table would need more than MOST_BYTES of keys, its list
+begins again after the flush, and older copies must be built again.
 
-A list begins with an entry of its own, not with the flush that comes next: there may be none before the end.
+A list begins with an entry of its own, and does not wait for the next flush: there may be none before the end.
 
-`add`, `remove` and `note_saved` are called on the engine's thread, the rest on that of the flush. What is left of
-lists that have ended is deleted with the next entry.
+`add`, `remove` and `note_saved` run on the engine's thread, the rest on that of the flush. The rest of ended lists is
+deleted with the next entry.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ Entries = list[tuple[bytes, bytes | None]]
 class _Noted:
     token: bytes
     since: int | None = None  # None: no flush has begun the list
-    sizes: dict[int, int] = field(default_factory=dict)  # LSN of a flush -> bytes of the keys that it noted
+    sizes: dict[int, int] = field(default_factory=dict)  # LSN of a flush -> bytes of the recorded keys
     saved: int = 0
 
 
@@ -76,9 +76,9 @@ class KeyNotes:
                     self._removed.setdefault(storage_id, []).append(lsn)
 
     def add(self, storage_id: int) -> str:
-        """A copy of this table is about to be made, or brought up: from the next flush on its keys are noted, and all
-        that are known are kept until it has been saved. `entries_at` is to be written. Gives the list's token, as
-        hexadecimal digits."""
+        """A copy of this table is about to be made or updated: from the next flush on its keys are recorded, and
+        recorded keys are kept until it has been saved. `entries_at` has something to write. Returns the list's token,
+        in hexadecimal digits."""
         with self._lock:
             noted = self._tables.get(storage_id)
             if noted is None:
@@ -87,7 +87,7 @@ class KeyNotes:
             return noted.token.hex()
 
     def remove(self, storage_id: int) -> None:
-        """Nobody has a copy of the table any more."""
+        """There is no copy of the table any more."""
         with self._lock:
             noted = self._tables.pop(storage_id, None)
             if noted is not None:
@@ -110,7 +110,7 @@ class KeyNotes:
             )
 
     def entries_at(self, flushed_lsn: int) -> Entries:
-        """Between two flushes: what is to be put into `meta` for lists that begin and end, and for keys that have been
+        """Between two flushes: the changes of `meta` for lists that begin and end, and for keys that have been
         saved."""
         taking = self.begin(flushed_lsn + 1, flushed_lsn)
         entries = taking.entries()
@@ -126,14 +126,14 @@ class KeyNotes:
             return Taking(dict(self._tables), removed, first_lsn, last_lsn)
 
     def end(self, taking: Taking) -> None:
-        """The layer with what was taken of it is flushed."""
+        """The layer is flushed with its keys."""
         with self._lock:
             for storage_id, lsns in taking.removed.items():
                 left = self._removed[storage_id] = self._removed[storage_id][len(lsns) :]
                 if not left:
                     del self._removed[storage_id]
             for storage_id, noted in taking.tables.items():
-                if self._tables.get(storage_id) is not noted:  # removed meanwhile, but for what has come since
+                if self._tables.get(storage_id) is not noted:  # removed meanwhile, except newer keys
                     new = taking.sizes[storage_id].keys() - noted.sizes.keys()
                     self._removed.setdefault(storage_id, []).extend(new)
                 noted.since = taking.since[storage_id]
@@ -141,7 +141,7 @@ class KeyNotes:
 
 
 class Taking:
-    """What one flush writes into `meta`. `pass_on` the layer's batches first, then ask for `entries`."""
+    """The records of one flush for `meta`. `pass_on` the layer's batches first, then call `entries`."""
 
     def __init__(
         self, tables: dict[int, _Noted], removed: Mapping[int, Sequence[int]], first_lsn: int, last_lsn: int
@@ -164,7 +164,7 @@ class Taking:
             yield keys, values
 
     def _take(self, keys: Column) -> None:
-        keys = keys.cast(pa.large_binary())  # as memtables have them; runs have the other
+        keys = keys.cast(pa.large_binary())  # as memtables have them; runs have another form
         starts = np.frombuffer(keys.buffers()[1], np.int64, len(keys), 8 * keys.offset)
         data = np.frombuffer(keys.buffers()[2], np.uint8)
         prefixes = data[starts[:, None] + np.arange(PREFIX_BYTES)].view(">u4").reshape(-1)
@@ -177,8 +177,8 @@ class Taking:
                 self._taken.setdefault(storage_id, []).append(found)
 
     def entries(self) -> Entries:
-        """What the flush is to put into `meta`, in the transaction that moves `flushed`. The same when it is asked
-        again: the flush is tried again in another way."""
+        """The records for `meta`, in the transaction that moves `flushed`. A second call returns the same: the flush
+        may be repeated in another way."""
         entries: Entries = []
         for storage_id, lsns in self.removed.items():
             entries.extend((_keys_name(storage_id, lsn), None) for lsn in lsns)
@@ -236,7 +236,7 @@ def _entries(transaction: Any, prefix: bytes) -> Iterator[tuple[bytes, Any]]:
 
 
 def encode_keys(columns: list[Column]) -> bytes:
-    """Keys (large_binary arrays) as they are noted."""
+    """Keys (large_binary arrays) in their recorded form."""
     sink = pa.BufferOutputStream()
     options = pa.ipc.IpcWriteOptions(compression="zstd")
     with pa.ipc.new_stream(sink, _SCHEMA, options=options) as writer:
@@ -246,8 +246,8 @@ def encode_keys(columns: list[Column]) -> bytes:
 
 
 def changed_keys(transaction: Any, meta: Any, storage_id: int, token: bytes, after: int) -> Column | None:
-    """The keys of a table that flushes have written after an LSN, each once and in order, as a transaction of LMDB sees
-    them. None where the list with this token does not know them all."""
+    """The keys of a table that flushes have written after an LSN, without duplicates and in order, as a transaction of
+    LMDB sees them. None if the list with this token does not have all of them."""
     found = transaction.get(_noted_name(storage_id), db=meta)
     if found is None or found[8 : 8 + TOKEN_BYTES] != token or U64.unpack(found[:8])[0] > after:
         return None

@@ -45,7 +45,7 @@ _ROW_NUMBER_BIAS = 1 << 63
 
 
 def storage_prefix(storage_id: int) -> bytes:
-    """What all keys of a table or index begin with."""
+    """The common beginning of all keys of a table or index."""
     return storage_id.to_bytes(PREFIX_BYTES, "big")
 
 
@@ -129,8 +129,8 @@ def index_entry_encoder(
 
 @lru_cache(512)
 def _maker(source: str) -> Callable[..., Callable[[Sequence[object]], bytes]]:
-    """What binds an encoder to its table. Keys of the same types have one: planning asks for an encoder with each
-    look-up that it finds, and compiling costs forty times as much as binding."""
+    """Binds an encoder to its table. Keys of the same types share one: planning needs an encoder for each look-up, and
+    compiling costs forty times as much as binding."""
     return cast(Callable[..., Callable[[Sequence[object]], bytes]], eval(source))
 
 
@@ -186,7 +186,7 @@ def encode_index_entries(
 
 
 def without_prefix(row_keys: Column) -> Column:
-    """The keys without their storage id: what an index entry holds as its value."""
+    """The keys without their storage id, which are the values of index entries."""
     offsets = numbers_of_offsets(row_keys).astype(np.int64)
     data = np.frombuffer(row_keys.buffers()[2], np.uint8)
     return pack_slices(data, offsets[:-1] + PREFIX_BYTES, offsets[1:])
@@ -220,7 +220,7 @@ def _big_endian(numbers: Numbers) -> Numbers:
 
 def _assemble(prefix: bytes, pieces: Sequence[Any], count: int) -> Column:
     """Joins constants, matrices and binary arrays, row by row; cuts keys that are too long."""
-    runs: list[Any] = []  # matrices and constants that touch become one matrix
+    runs: list[Any] = []  # adjacent matrices and constants become one matrix
     pending: list[Any] = [prefix]
     for piece in pieces:
         if isinstance(piece, pa.Array):

@@ -1,12 +1,12 @@
-"""A range of keys of LMDB as columns, hundreds of leaf pages at a time: for whoever reads whole tables.
+"""A range of keys of LMDB as columns, hundreds of leaf pages at a time: for readers of whole tables.
 
-A cursor gives rows one by one, and holds the interpreter while it does: half a second for a million rows. The leaf
-pages (engine/storage/pages.py has their form) say the same in bulk: they are read from the file as they lie there,
-NumPy finds all keys and values in them at once, and Arrow copies them, without the interpreter.
+A cursor returns rows one by one, and holds the interpreter meanwhile: half a second for a million rows. The leaf pages
+(engine/storage/pages.py has their form) are read directly from the file. NumPy finds all keys and values in them at
+once, and Arrow copies them, without the interpreter.
 
-Only a read transaction's own pages may be read, from its own root: which that is stands in the file for two commits, so
-it is looked up when the transaction begins (`Leaves.of`). Where that came too late, and where values lie in pages of
-their own, a cursor has to do it.
+Only a read transaction's own pages may be read, from its own root. The file has this root for two commits, so it is
+looked up when the transaction begins (`Leaves.of`). If that is too late, and for values in separate pages, a cursor is
+used.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ NODE = 8  # bytes of a node before its key
 
 
 class Leaves:
-    """The tree of a read transaction, which has to stay open while it is read. `close` lets go of the file."""
+    """The tree of a read transaction, which must stay open while it is read. `close` closes the file."""
 
     def __init__(self, file: int, page_bytes: int, root: int) -> None:
         self._file = file
@@ -37,8 +37,8 @@ class Leaves:
 
     @classmethod
     def of(cls, environment: Any, name: bytes, transaction: Any) -> Leaves | None:
-        """The tree of a database as of a read transaction that has just begun; None if it cannot be told any more, or
-        is empty."""
+        """The tree of a database as of a read transaction that has just begun; None if its root is unknown, or it is
+        empty."""
         page_bytes = int(environment.stat()["psize"])
         file = os.open(os.path.join(environment.path(), "data.mdb"), os.O_RDONLY | os.O_CLOEXEC)
         root = root_as_of(file, page_bytes, name, transaction.id())
@@ -52,7 +52,7 @@ class Leaves:
 
     def batches(self, low: bytes, high: bytes) -> Iterator[tuple[Column, Column] | tuple[bytes, bytes]]:
         """Keys in [low, high) with their values, as binary arrays, in key order; or the bounds of a part of the range
-        that a cursor has to read, because of values in pages of their own."""
+        that a cursor must read, because of values in separate pages."""
         numbers: list[int] = []
         bound = low
         for some, first in self._leaves(self._root, low, high):
@@ -64,8 +64,8 @@ class Leaves:
             yield from self._read(numbers, bound, high)
 
     def _leaves(self, number: int, low: bytes, high: bytes) -> Iterator[tuple[list[int], bytes]]:
-        """The leaves that may have keys of the range, in order: those below one page at a time, with what no key of
-        theirs in the range is below."""
+        """The leaves that may have keys of the range, in order: those below one page at a time, with an upper bound of
+        their keys in the range."""
         page = self._page(number)
         if page.leaf:
             yield [number], low
@@ -101,14 +101,14 @@ class Leaves:
         keys_from = nodes + NODE
         keys_to = keys_from + flat[at + 3]
         values_to = keys_to + flat[at] + (flat[at + 1].astype(np.int64) << 16)
-        order = np.argsort(nodes)  # in a page the nodes lie in any order
+        order = np.argsort(nodes)  # the nodes of a page are in any order
         keys = _pack(data, keys_from, keys_to, order)
         start, stop = bisect_left(_Keys(keys), low), bisect_left(_Keys(keys), high)
         if start < stop:
             yield keys.slice(start, stop - start), _pack(data, keys_to, values_to, order).slice(start, stop - start)
 
     def _bytes(self, numbers: list[int]) -> bytearray:
-        """The pages one after the other; those that are neighbours in the file by one read."""
+        """The pages one after the other; neighbours in the file are read together."""
         size = self._page_bytes
         found = bytearray(size * len(numbers))
         view = memoryview(found)
@@ -135,9 +135,9 @@ class _Keys:
 
 
 def _pack(data: Numbers, first: Numbers, last: Numbers, order: Numbers) -> Column:
-    """data[first[i]:last[i]] as a binary array; `order` has the slices ascending, none overlaps another.
+    """data[first[i]:last[i]] as a binary array; `order` sorts the slices, which do not overlap.
 
-    As engine.storage.columns.pack_slices, which wants them so from the beginning.
+    As engine.storage.columns.pack_slices, which needs sorted slices.
     """
     count = len(first)
     offsets = np.empty(2 * count, np.int32)

@@ -1,32 +1,31 @@
-"""Writing into LMDB: here, or in a process of its own.
+"""Writes into LMDB, in this process or in a separate one.
 
     python -m engine.storage.lmdb_writer DIRECTORY MAP_BYTES put COMMIT_BYTES
     python -m engine.storage.lmdb_writer DIRECTORY MAP_BYTES delete KEYS NAME ...
     python -m engine.storage.lmdb_writer DIRECTORY MAP_BYTES pack KEYS FROM UPTO
 
-py-lmdb lets go of the interpreter for each key that it puts or deletes and has to win it back from the engine's thread,
-which then loses as much: 400,000 keys take 0.2 s alone, and 4 s beside a busy thread, which works at three quarters of
-its speed meanwhile. So a large layer is put, and a large range deleted, by a process that has nothing else to do. It is
-told on its standard input, and says on its standard output how it ended: "done", or one of MAP_FULL, DISK, OTHER, a
-space and what LMDB said.
+py-lmdb releases the interpreter for each key that it puts or deletes, and then competes for it with the engine's
+thread, which loses as much: 400,000 keys take 0.2 s alone, and 4 s beside a busy thread, which then works at three
+quarters of its speed. So a separate process writes large layers and deletes large ranges. It gets its input on standard
+input, and reports its result on standard output: "done", or one of MAP_FULL, DISK, OTHER, a space and LMDB's message.
 
-To put is to read batches, as columns:
+`put` reads batches, as columns:
 
     batch    u32 rows, u64 bytes of keys, u64 of values, u8 whether some are deleted;
              (rows + 1) x i64 offsets of the keys, the keys; the same of the values; with deletions: a byte a row, 0 for
              a row that is deleted
-    end      u32 0, u64 the layer's LSN, u64 how many storage ids are dropped, u8 0; a u32 each; what else goes into
-             `meta`: u32 how many entries, and of each u32 bytes of its name, i64 of its value (-1: it is deleted), both
+    end      u32 0, u64 the layer's LSN, u64 number of dropped storage ids, u8 0; a u32 each; further entries of `meta`:
+             u32 their number, and of each u32 bytes of its name, i64 of its value (-1: it is deleted), both
 
-Input that ends before the end of a layer (the server has died) undoes what is under way. To delete is to go on until
-the standard input ends: KEYS a transaction; NAMEs are what marks the ranges in `meta`, in hexadecimal digits. To
-pack is to write the keys of a range anew, so that they fill their pages, until the standard input ends: then the answer
-is "upto", a space, and the key that comes next.
+If the input ends before the end of a layer (the server has died), the process undoes its work. `delete` continues until
+the standard input ends: KEYS a transaction; the NAMEs mark the ranges in `meta`, in hexadecimal digits. `pack` rewrites
+the keys of a range, so that they fill their pages, until the standard input ends: then the answer is "upto", a space,
+and the next key.
 
-The process inherits the lock of the directory, so no other server comes before it is gone
-(engine/storage/tablespace.py). It imports nothing heavy: it is there for a second or less.
+The process inherits the lock of the directory, so no other server starts before it has ended
+(engine/storage/tablespace.py). It imports no large modules, because it runs for a second or less.
 
-LMDB's own format of what is written here: engine/storage/checkpoint.py.
+LMDB's format of the content: engine/storage/checkpoint.py.
 """
 
 from __future__ import annotations
@@ -43,7 +42,7 @@ import lmdb
 
 COMMIT_BYTES = 128 << 20
 DROP_PAUSE = 0.01  # seconds between two slices
-PACKED_BYTES = 8 << 20  # of values, from which on a slice that is packed is large enough
+PACKED_BYTES = 8 << 20  # of values, from which on a packed slice is large enough
 ENTRY_BYTES = 64  # of a key and what LMDB keeps beside it
 LEANS = 0x80
 """The first byte of keys from which on they lean (engine/storage/branch_storage.py): their deletions are empty
@@ -62,11 +61,11 @@ Pairs = Sequence[tuple[bytes, bytes | None]]
 
 
 class LayerWriter:
-    """One layer on its way into an environment. `put` all of it, later slices over earlier ones, then `finish`.
+    """One layer that is written into an environment. `put` all of it, later slices over earlier ones, then `finish`.
 
-    A layer beyond `commit_bytes` (bulk runs) takes several LMDB transactions, of which only the last moves `flushed`:
-    LMDB keeps a transaction's pages in memory. What the earlier ones wrote is hidden by the layer itself, which is read
-    first until the end, and which the changelog brings back after a crash.
+    A layer beyond `commit_bytes` (bulk runs) takes several LMDB transactions, because LMDB keeps a transaction's pages
+    in memory. Only the last one moves `flushed`. The writes of the earlier ones are hidden by the layer itself, which
+    is read first until the end, and which the changelog restores after a crash.
     """
 
     def __init__(self, environment: lmdb.Environment, rows: Any, meta: Any, commit_bytes: int) -> None:
@@ -77,7 +76,7 @@ class LayerWriter:
         self._transaction: lmdb.Transaction | None = None
 
     def put(self, pairs: Pairs) -> None:
-        """Keys with their values, None for what is deleted. Raises lmdb.Error."""
+        """Keys with their values, None for a deletion. Raises lmdb.Error."""
         transaction = self._open()
         stored = [(key, value) for key, value in pairs if value is not None]
         self._size += len(pairs) * ENTRY_BYTES + sum([len(value) for _, value in stored])
@@ -93,8 +92,8 @@ class LayerWriter:
             self._commit(transaction)
 
     def finish(self, lsn: int, drops: Iterable[int], entries: Pairs = ()) -> None:
-        """The layer is whole: everything up to this LSN is there, durable. `drops`: storage ids to be deleted from now
-        on. `entries`: what else is put into `meta`. Raises lmdb.Error."""
+        """The layer is complete: everything up to this LSN is durable. `drops`: storage ids to be deleted from now on.
+        `entries`: further entries of `meta`. Raises lmdb.Error."""
         transaction = self._open()
         put_entries(transaction, self._meta, entries)
         for storage_id in drops:
@@ -119,7 +118,7 @@ class LayerWriter:
 
 
 def put_entries(transaction: lmdb.Transaction, meta: Any, entries: Pairs) -> None:
-    """Names with their values, None for what is deleted, into `meta`. Raises lmdb.Error."""
+    """Puts names with their values, None for a deletion, into `meta`. Raises lmdb.Error."""
     for name, value in entries:
         if value is None:
             transaction.delete(name, db=meta)
@@ -128,14 +127,14 @@ def put_entries(transaction: lmdb.Transaction, meta: Any, entries: Pairs) -> Non
 
 
 def failure(error: lmdb.Error) -> str:
-    """What has become of a write, as one line: its kind, a space, LMDB's text."""
+    """The result of a failed write as one line: its kind, a space, LMDB's message."""
     kind = MAP_FULL if isinstance(error, lmdb.MapFullError) else DISK if isinstance(error, lmdb.DiskError) else OTHER
     return f"{kind} {error}"
 
 
 def delete_slice(environment: lmdb.Environment, rows: Any, meta: Any, name: bytes, count: int) -> bool:
-    """Deletes `count` keys of a range that is marked in `meta`, or all that are left and the mark, which makes it
-    False. Raises lmdb.Error."""
+    """Deletes `count` keys of a range that is marked in `meta`. Deletes all remaining keys and the mark, and returns
+    False, if there are fewer. Raises lmdb.Error."""
     prefix = name[len(DROP) :]
     with environment.begin(db=rows, write=True) as transaction, transaction.cursor() as cursor:
         found = cursor.set_range(prefix)
@@ -149,8 +148,8 @@ def delete_slice(environment: lmdb.Environment, rows: Any, meta: Any, name: byte
 
 
 def pack_slice(environment: lmdb.Environment, rows: Any, low: bytes, high: bytes, count: int) -> bytes | None:
-    """Takes up to `count` of the keys in [low, high) out and puts them in again, in one transaction: keys that come in
-    their order fill their pages. The key that comes next, None for none. Raises lmdb.Error."""
+    """Removes up to `count` of the keys in [low, high) and puts them again, in one transaction: keys in order fill
+    their pages. Returns the next key, None at the end. Raises lmdb.Error."""
     with environment.begin(db=rows, write=True) as transaction, transaction.cursor() as cursor:
         taken: list[tuple[bytes, bytes]] = []
         found, size = cursor.set_range(low), 0
@@ -164,7 +163,7 @@ def pack_slice(environment: lmdb.Environment, rows: Any, low: bytes, high: bytes
 
 
 def receive(source: BinaryIO, writer: LayerWriter) -> None:
-    """Puts a layer that arrives as the module's text says. Raises EOFError when it ends before its end, lmdb.Error."""
+    """Writes a layer that arrives in the form above. Raises EOFError if the input ends too early, lmdb.Error."""
     while True:
         rows, key_bytes, value_bytes, deletions = HEADER.unpack(_exactly(source, HEADER.size))
         if not rows:
@@ -182,7 +181,7 @@ def receive(source: BinaryIO, writer: LayerWriter) -> None:
 
 
 def frame_end(lsn: int, drops: Sequence[int], entries: Pairs) -> Iterator[bytes]:
-    """The end of a layer, as `receive` reads it."""
+    """The end of a layer in the form that `receive` reads."""
     yield HEADER.pack(0, lsn, len(drops), 0)
     yield from map(U32.pack, drops)
     yield U32.pack(len(entries))

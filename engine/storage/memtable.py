@@ -34,7 +34,7 @@ VERSION_BYTES = 160  # what CPython spends on a version beside key and value: li
 ENTRY_BYTES = 120
 SCAN_CHUNK = 256
 SLICE = 4096
-_BINARY = pa.large_binary()  # keys and values of a layer may be more than 2 GB
+_BINARY = pa.large_binary()  # keys and values of a layer may exceed 2 GB
 SIZE_SAMPLE = 64
 COUNT_SAMPLE = 4096
 KEYS_SAMPLED = 1024
@@ -64,7 +64,7 @@ class Memtable:
         self.versions: dict[bytes, Version] = {}
         self.find: Callable[[bytes], Version | None] = self.versions.get
         """The newest version of a key."""
-        self._range: tuple[bytes, bytes] | None = None  # the lowest and the highest key, once `newest` has found them
+        self._range: tuple[bytes, bytes] | None = None  # the lowest and the highest key, after `newest` has found them
         self._dropped: list[tuple[int, int]] = []  # (LSN, storage id)
         self._entries: list[tuple[int, tuple[bytes, ...]]] = []
         self._fresh: list[bytes] = []
@@ -98,11 +98,11 @@ class Memtable:
 
     @property
     def drops(self) -> list[int]:
-        """Storage ids whose ranges go away once this memtable has been flushed."""
+        """Storage ids whose ranges are deleted after the flush of this memtable."""
         return [storage_id for _, storage_id in self._dropped]
 
     def dropped_upto(self, lsn: int) -> list[int]:
-        """Those of `drops` that a commit up to this LSN has dropped."""
+        """The storage ids of `drops` up to this LSN."""
         return [storage_id for at, storage_id in self._dropped if at <= lsn]
 
     def drop(self, lsn: int, storage_ids: list[int]) -> None:
@@ -110,7 +110,7 @@ class Memtable:
         self._dropped.extend((lsn, storage_id) for storage_id in storage_ids)
 
     def up_to(self, lsn: int) -> Memtable:
-        """A memtable with what was committed up to this LSN, which is not below the horizon of any `apply`."""
+        """A memtable with the commits up to this LSN, which is not below the horizon of any `apply`."""
         kept = Memtable(self.first_lsn)
         kept._entries = self._entries[: bisect_right(self._entries, lsn, key=_entry_lsn)]
         kept._dropped = [drop for drop in self._dropped if drop[0] <= lsn]
@@ -135,9 +135,9 @@ class Memtable:
         return version
 
     def scan(self, low: bytes, high: bytes, lsn: int, reverse: bool = False) -> Iterator[tuple[bytes, bytes | None]]:
-        """Keys in [low, high), within one storage id, with what a reader at this LSN sees; deletions as None.
+        """Keys in [low, high), within one storage id, as a reader at this LSN sees them; deletions as None.
 
-        Valid while others write: it goes on from the last key in chunks.
+        Valid while others write: it continues from the last key in chunks.
         """
         find = self.find
         while True:
@@ -158,12 +158,16 @@ class Memtable:
             else:
                 low = keys[-1] + b"\0"
 
-    def changes(self, prefix: bytes, after: int, upto: int) -> Iterator[tuple[int, bytes]]:
-        """(lsn, key) of every write to a storage id with after < lsn <= upto, in LSN order."""
+    def commits(self, after: int, upto: int) -> Iterator[tuple[int, Sequence[bytes]]]:
+        """(lsn, keys) of every commit with after < lsn <= upto, in LSN order."""
         entries = self._entries
         start = bisect_right(entries, after, key=_entry_lsn)
         stop = bisect_right(entries, upto, key=_entry_lsn)
-        for lsn, keys in entries[start:stop]:
+        return iter(entries[start:stop])
+
+    def changes(self, prefix: bytes, after: int, upto: int) -> Iterator[tuple[int, bytes]]:
+        """(lsn, key) of every write to a storage id with after < lsn <= upto, in LSN order."""
+        for lsn, keys in self.commits(after, upto):
             for key in keys:
                 if key.startswith(prefix):
                     yield lsn, key
@@ -181,7 +185,7 @@ class Memtable:
     def newest(self) -> Iterator[tuple[Column, Column]]:
         """The newest version of every key in key order (engine.storage.views.Layer). For a frozen memtable.
 
-        Sorting is left to Arrow, which lets go of the interpreter meanwhile: the flush must not make clients wait.
+        Arrow sorts, and releases the interpreter meanwhile: the flush must not make clients wait.
         """
         keys = _column(list(self.versions))
         values = _column([version[1] for version in self.versions.values()])
@@ -193,12 +197,12 @@ class Memtable:
             yield keys.take(places), values.take(places)
 
     def has(self, prefix: bytes) -> bool:
-        """Whether a storage id has versions here: a scan of one that has none reads LMDB alone."""
+        """Whether a storage id has versions here: a scan of one without versions reads only LMDB."""
         self._sort_out()
         return prefix in self._unordered or prefix in self._ordered
 
     def size_of(self, prefix: bytes) -> int:
-        """About how many bytes the keys and newest values of a storage id take, judged by some of them."""
+        """An estimate of the bytes of a storage id's keys and newest values, from a sample."""
         self._sort_out()
         size = 0
         for keys in (self._unordered.get(prefix), self._ordered.get(prefix)):
@@ -210,8 +214,8 @@ class Memtable:
         return size
 
     def rows_added(self, prefix: bytes, below: Callable[[bytes], bytes | None]) -> int:
-        """About how many keys of a storage id more there are than without it, judged by COUNT_SAMPLE of them or all;
-        `below` reads what is under it."""
+        """An estimate of the number of keys that this memtable adds to a storage id, from COUNT_SAMPLE keys or all;
+        `below` reads the layers under it."""
         self._sort_out()
         added = 0
         for keys in (self._unordered.get(prefix), self._ordered.get(prefix)):
@@ -222,7 +226,7 @@ class Memtable:
         return added
 
     def sample(self, prefix: bytes) -> list[tuple[bytes, float]]:
-        """Some of the keys of a storage id, evenly taken, with how many keys each stands for."""
+        """An even sample of the keys of a storage id, with the number of keys that each represents."""
         self._sort_out()
         found: list[tuple[bytes, float]] = []
         for keys in (self._unordered.get(prefix), self._ordered.get(prefix)):
@@ -254,7 +258,7 @@ class Memtable:
 
 
 def _column(values: Sequence[bytes | None]) -> Column:
-    """One Arrow array, made in slices: other threads get the interpreter in between."""
+    """One Arrow array, made in slices, so that other threads get the interpreter in between."""
     starts = range(0, len(values), SLICE)
     return one_array(pa.chunked_array([pa.array(values[at : at + SLICE], _BINARY) for at in starts], _BINARY))
 
@@ -264,8 +268,8 @@ def _entry_lsn(entry: tuple[int, tuple[bytes, ...]]) -> int:
 
 
 def _cut(newest: Version, horizon: int) -> tuple[int, int]:
-    """Cuts off what no reader from the horizon on sees under a key: after how many more writes it is worth looking
-    again, and how many bytes are gone."""
+    """Removes versions that no reader from the horizon on sees. Returns the number of writes until the next check, and
+    the bytes removed."""
     version, kept = newest, 0
     while version[0] > horizon and version[2] is not None:
         version = version[2]

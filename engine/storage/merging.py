@@ -1,7 +1,7 @@
-"""Sorted batches of keys and values, of several levels, as one: in whole columns.
+"""Merges sorted batches of keys and values of several levels, in whole columns.
 
-Of each level the batch at hand is cut at the smallest of their last keys, and what lies below it is sorted together.
-Ranges that one level has for itself, which is nearly all of them, are handed through.
+The current batch of each level is cut at the smallest of their last keys, and the rows below it are sorted together.
+Ranges that only one level has, which is nearly all of them, are passed on unchanged.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ def join_pairs(parts: list[Pair]) -> Pair:
 
 
 class _Source:
-    """An iterator of sorted batches, with the batch at hand."""
+    """An iterator of sorted batches, with the current batch."""
 
     def __init__(self, batches: Iterator[Pair]) -> None:
         self._batches = batches
@@ -53,7 +53,7 @@ class _Source:
         self.last = b""
 
     def ready(self) -> bool:
-        """Whether there is a batch at hand; fetches the next one if need be."""
+        """Whether there is a current batch; fetches the next one if necessary."""
         while self._keys is None or not len(self._keys):
             batch = next(self._batches, None)
             if batch is None:
@@ -64,7 +64,7 @@ class _Source:
         return True
 
     def take(self, bound: bytes) -> Pair:
-        """Its rows up to a key, that one included."""
+        """Takes its rows up to and including a key."""
         keys, values = self._keys, self._values
         if bound >= self.last:
             self._keys = None
@@ -75,7 +75,7 @@ class _Source:
 
 
 def side_by_side(first: Iterator[Pair], second: Iterator[Pair]) -> Iterator[tuple[Pair, Pair]]:
-    """What two levels have in the same ranges of keys, range by range; one of the two may be empty."""
+    """The rows of two levels in the same ranges of keys, range by range; one of the two may be empty."""
     both = _Source(first), _Source(second)
     while ready := [source for source in both if source.ready()]:
         bound = min(source.last for source in ready)
@@ -84,7 +84,7 @@ def side_by_side(first: Iterator[Pair], second: Iterator[Pair]) -> Iterator[tupl
 
 
 def merge_batches(batches: Iterable[Iterator[Pair]]) -> Iterator[Pair]:
-    """Merges sorted batches; of a key in several sources the first one's value counts, and NULL removes it."""
+    """Merges sorted batches; for a key in several sources the first one's value wins, and NULL removes it."""
     sources = [source for source in map(_Source, batches) if source.ready()]
     while sources:
         bound = min(source.last for source in sources)
@@ -99,7 +99,7 @@ def merge_batches(batches: Iterable[Iterator[Pair]]) -> Iterator[Pair]:
 
 
 def _newest(parts: list[Pair]) -> Pair:
-    """All keys in order, each once, with the value of the first part that has it."""
+    """All keys in order, without duplicates, with the value of the first part that has it."""
     keys, values = join_pairs(parts)
     order = pc.array_sort_indices(keys)  # a stable sort: of equal keys the first part's comes first
     ordered = keys.take(order)

@@ -1,16 +1,16 @@
-"""Positions and moments: LSNs where a node has several tablespaces.
+"""Positions and moments: LSNs of a node with several tablespaces.
 
-Every tablespace counts its own LSNs, and has a *slot* on the node (pg_default's is 0). So
+Every tablespace counts its own LSNs, and has a *slot* on the node (pg_default has 0). So
 
-    position   an int: slot << 48 | LSN. Where one thing stands: a version that `newest` found, a commit to wait for.
+    position   an int: slot << 48 | LSN. The place of one thing: a version that `newest` found, a commit to wait for.
                In pg_default it is the plain LSN
-    Moment     one LSN in each tablespace, taken at one time: what a snapshot sees, what is durable
+    Moment     one LSN in each tablespace, taken at one time: the visible state of a snapshot, or the durable state
 
-and a position compares with a moment as its LSN does with the moment's LSN in the same tablespace. Code that compares
-what `newest` gave with its snapshot, or what it waits for with what is durable, is therefore the same for one
-tablespace, where all of these are plain ints, and for several.
+and a position compares with a moment as its LSN does with the moment's LSN in the same tablespace. So code that
+compares a result of `newest` with its snapshot, or a wait with the durable state, is the same for one tablespace, where
+all of these are plain ints, and for several.
 
-The parts of a commit over several tablespaces become durable together, so the position of any of them stands for all.
+The parts of a commit over several tablespaces become durable together, so the position of any of them represents all.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ SEVERAL = 0x7FFF
 
 
 class Moment:
-    """See the module's text. Immutable. A tablespace that is younger than the moment is at LSN 0 in it."""
+    """One LSN in each tablespace. Immutable. In a tablespace that is younger than the moment the LSN is 0."""
 
     __slots__ = ("lsns",)
 
@@ -67,7 +67,7 @@ def position(slot: int, lsn: int) -> int:
 
 
 def lsn_in(slot: int, at: Lsn) -> int:
-    """The LSN in one tablespace of a moment, or of what was one when there was only pg_default."""
+    """The LSN in one tablespace of a moment, or of a plain LSN from the time of a single tablespace."""
     if isinstance(at, int):
         return at if slot == 0 else 0
     return at.of(slot)

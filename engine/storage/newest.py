@@ -1,16 +1,15 @@
-"""Everything under one storage id as it stands now, for work on whole tables in a thread of its own.
+"""The newest state of a storage id, for work on whole tables in a separate thread.
 
-Bulk loads look for keys that exist, and schema changes read every row: both want the newest sequenced state with the
-transaction's own writes on top, while a table lock keeps everybody else from changing it. So there is nothing to tell
-apart by LSN, and the layers become plain *levels*, the upper hiding the lower:
+Bulk loads look for existing keys, and schema changes read every row. Both need the newest sequenced state with the
+transaction's own writes on top, while a table lock prevents other changes. So LSNs do not matter, and the layers become
+plain *levels*, the upper hiding the lower:
 
     own writes -> own runs -> memtables and committed runs, newest first -> LMDB, by a read transaction of its own
 
-`NewestRows.open` copies what lives in dictionaries of the engine's thread (memtables hold a bounded number of
-versions); from then on the object belongs to whoever reads it, in whatever thread. Levels are compared batch by batch:
-a batch of a lower level drops the keys that an upper one has in the same range, which for tables that were loaded once,
-or live in LMDB, is no work at all. Of a storage id that leans on others (engine/storage/branch_storage.py) all of
-theirs are levels below, under its prefix.
+`NewestRows.open` copies the dictionaries of the engine's thread (memtables hold a limited number of versions). From
+then on any thread may use the object. Levels are compared batch by batch: a batch of a lower level loses the keys that
+an upper one has in the same range. For tables that were loaded once, or are in LMDB, this is no work at all. For a
+leaning storage id (engine/storage/branch_storage.py) its bases are levels below it, under their prefixes.
 """
 
 from __future__ import annotations
@@ -41,7 +40,7 @@ _COPY_SLICE = 4096  # keys of a memtable that are copied in one turn of the even
 
 
 class Writing(Protocol):
-    """A transaction, as far as what it has written is asked of it."""
+    """The writes of a transaction."""
 
     @property
     def writes(self) -> dict[bytes, bytes | None]: ...
@@ -68,7 +67,7 @@ class _Edited:
             yield binary_array(keys), pa.array(map(self._found.__getitem__, keys), pa.binary())
 
     def look_up(self, keys: Column, first: bytes, last: bytes) -> tuple[Numbers, Numbers] | None:
-        """Which of the keys it knows, and which of those have a value; None if it knows none."""
+        """Masks of the keys that it has, and of those with a value; None if it has none of them."""
         own = self.keys_between(first, last)
         if own is None:
             return None
@@ -81,7 +80,7 @@ class _Edited:
         return known, present
 
     def values(self, keys: Column, first: bytes, last: bytes) -> tuple[Numbers, Column] | None:
-        """Which of the keys it knows, and what it has under them (None: deleted); None if it knows none."""
+        """A mask of the keys that it has, and their values (None: deleted); None if it has none of them."""
         answer = self.look_up(keys, first, last)
         if answer is None:
             return None
@@ -137,7 +136,7 @@ class _Run:
 
 
 class _Stored:
-    """What LMDB has under a storage id that leans, or is leant on; an empty value is a deletion."""
+    """The rows of LMDB under a storage id that leans, or on which others lean; an empty value is a deletion."""
 
     def __init__(self, generation: Generation, storage_id: int) -> None:
         self._generation = generation
@@ -167,7 +166,7 @@ class _Stored:
 
 
 class _Below:
-    """A level of what a storage id leans on, under its own prefix."""
+    """A level of a base, under its own prefix."""
 
     def __init__(self, level: _Edited | _Run | _Stored, base: bytes, prefix: bytes) -> None:
         self._level = level
@@ -192,8 +191,8 @@ _Level = _Edited | _Run | _Stored | _Below
 
 
 class NewestRows:
-    """See the module's text. `close` lets go of LMDB's pages, `end` where nothing reads any more, whoever still refers
-    to all this: an error does, by way of what raised it, until Python's collector comes by."""
+    """The newest state of a storage id; see the module's docstring. `close` releases LMDB's pages. `end` releases them
+    at once, when nothing reads any more, even if an error or its traceback still refers to the object."""
 
     def __init__(self, storage_id: int, levels: Sequence[_Level], generation: Generation) -> None:
         self.storage_id = storage_id
@@ -209,9 +208,9 @@ class NewestRows:
         transaction: Writing | None = None,
         alone: bool = False,
     ) -> NewestRows:
-        """The storage id as of now, with the transaction's own writes; `alone`: without what it leans on. On the
-        engine's thread; nobody else may write under this storage id from here until the reading is over (a table lock
-        sees to it)."""
+        """The present state of the storage id, with the transaction's own writes; `alone`: without its bases. Call on
+        the engine's thread; until the end of the reads no other transaction may write under this storage id (a table
+        lock prevents it)."""
         layers, generation = store.newest_layers()
         prefix = storage_prefix(storage_id)
         low, high = prefix_range(prefix)
@@ -261,7 +260,7 @@ class NewestRows:
                     yield keys.filter(mask), values.filter(mask)
 
     def _visible(self, keys: Column, values: Column, above: Sequence[_Level]) -> Numbers | None:
-        """Which rows of a batch are to be seen; None for all."""
+        """A mask of the visible rows of a batch; None for all."""
         kept = values.is_valid().to_numpy(zero_copy_only=False) if values.null_count else None
         if above:
             first, last = keys[0].as_py(), keys[len(keys) - 1].as_py()
@@ -297,7 +296,7 @@ class NewestRows:
         return found
 
     def find_known(self, keys: Column) -> Numbers:
-        """Booleans: which of the keys (a binary array) of a storage id that leans were ever written."""
+        """Booleans: which of the keys (a binary array) of a leaning storage id were ever written."""
         found = np.zeros(len(keys), np.bool_)
         if len(keys):
             bounds = pc.min_max(keys)
@@ -309,7 +308,7 @@ class NewestRows:
         return found
 
     def values(self, keys: Column) -> Column:
-        """What is under each of the keys (a binary array), NULL for nothing."""
+        """The values of the keys (a binary array), NULL for none."""
         found = pa.nulls(len(keys), pa.binary())
         if not len(keys):
             return found
@@ -334,7 +333,7 @@ class NewestRows:
         return one_array(found)
 
     def _look_in_store(self, keys: Column, first: bytes, last: bytes, found: Numbers, undecided: Numbers) -> None:
-        """Marks the undecided keys that LMDB has; a range in which it has nothing costs one look."""
+        """Marks the undecided keys that LMDB has; a range without keys in LMDB costs one look-up."""
         generation = self._generation
         assert generation is not None
         cursor: Any = generation.transaction.cursor()
@@ -348,7 +347,7 @@ class NewestRows:
 
 
 async def _levels(layers: Sequence[Layer], storage_id: int, lsn: int) -> list[_Edited | _Run]:
-    """What the layers over LMDB have under a storage id up to an LSN, newest first."""
+    """The levels of the layers over LMDB for a storage id up to an LSN, newest first."""
     low, high = prefix_range(storage_prefix(storage_id))
     levels: list[_Edited | _Run] = []
     for layer in layers:
@@ -365,7 +364,7 @@ async def _levels(layers: Sequence[Layer], storage_id: int, lsn: int) -> list[_E
 
 
 def _stored_batches(generation: Generation, low: bytes, high: bytes) -> Iterator[tuple[Column, Column]]:
-    """What LMDB has in a range."""
+    """The rows of LMDB in a range."""
     items = generation.scan(low, high, False)
     batch: list[tuple[bytes, bytes]] = []
     size = 0
@@ -385,7 +384,7 @@ def _arrays(pairs: list[tuple[bytes, bytes]]) -> tuple[Column, Column]:
 
 
 async def _copy_pairs(pairs: Iterator[tuple[bytes, bytes | None]]) -> dict[bytes, bytes | None]:
-    """What the iterator gives, collected a slice a turn."""
+    """The items of an iterator, collected in slices, one a turn."""
     found: dict[bytes, bytes | None] = {}
     while part := list(islice(pairs, _COPY_SLICE)):
         found.update(part)

@@ -1,21 +1,21 @@
-"""How many bytes a range of keys takes in LMDB: its pages are counted, not its rows.
+"""The bytes that a range of keys takes in LMDB: its pages are counted, not its rows.
 
-LMDB keeps `rows` as a B+tree and tells only how many pages the whole tree has. The tree itself says more: every branch
-page lists its children with their first keys, so the leaves between two keys are counted from the branch pages alone,
-about a hundredth of the tree. This module reads those pages as they lie in the file (lmdb.h and mdb.c of LMDB 0.9; the
-data format has been version 1 since its first release):
+LMDB keeps `rows` as a B+tree and reports only the number of pages of the whole tree. The tree has more information:
+every branch page lists its children with their first keys, so the leaves between two keys are counted from the branch
+pages alone, about a hundredth of the tree. This module reads those pages from the file (lmdb.h and mdb.c of LMDB 0.9;
+the data format has been version 1 since its first release):
 
     page    u64 number, u16 pad, u16 flags, u16 lower, u16 upper, then u16 offsets of the nodes up to `lower`
     node    u16 low, u16 high, u16 flags, u16 key size, key, data
             branch: the child's number is low | high << 16 | flags << 32; leaf: the data's size is low | high << 16
-    meta    pages 0 and 1, behind the page's head: magic, version, address, map size, two database records, last page,
+    meta    pages 0 and 1, after the page's head: magic, version, address, map size, two database records, last page,
             transaction id; the newer of the two is the newest commit, a reader's is the one with its own id
     record  u32 pad (in the first one: the page size), u16 flags, u16 depth, u64 branch, leaf, overflow pages, entries,
             root
 
-A read transaction holds its pages: none is used again while it is open, so they can be read with `pread`. Values
-that do not fit a page lie in pages of their own, which only leaves refer to: those are estimated from some of the
-leaves. A page with more than SAMPLE branch pages below is also estimated, so the work is bounded whatever the size.
+A read transaction holds its pages: none is reused while it is open, so they can be read with `pread`. Large values are
+in separate pages, to which only leaves refer: these are estimated from some of the leaves. A page with more than SAMPLE
+branch pages below is also estimated, so the work is bounded for any size.
 """
 
 from __future__ import annotations
@@ -68,14 +68,14 @@ class Page:
         return int(low | high << 16 | top << 32)
 
     def data(self, index: int) -> bytes:
-        """A leaf's value, of which it says here how long it is."""
+        """A leaf's value of the length that the node has."""
         offset = self._offsets[index]
         low, high, _, key = _NODE.unpack_from(self._data, offset)
         start = offset + _NODE.size + key
         return self._data[start : start + (low | high << 16)]
 
     def apart(self, index: int) -> tuple[int, int | None]:
-        """How long a leaf's value is, and the number of the first page of its own; None where it lies in the leaf."""
+        """The length of a leaf's value and the number of its first separate page; None if the value is in the leaf."""
         offset = self._offsets[index]
         low, high, flags, key = _NODE.unpack_from(self._data, offset)
         place = _U64.unpack_from(self._data, offset + _NODE.size + key)[0] if flags & BIG else None
@@ -83,12 +83,12 @@ class Page:
 
     @property
     def used(self) -> int:
-        """Its bytes that hold something."""
+        """Its used bytes."""
         _, _, lower, upper = _HEAD_TAIL.unpack_from(self._data)
         return int(lower + len(self._data) - upper)
 
     def overflow(self, index: int, page_bytes: int) -> int:
-        """The pages that a leaf's value takes beside the leaf."""
+        """The separate pages of a leaf's value."""
         low, high, flags, _ = _NODE.unpack_from(self._data, self._offsets[index])
         return -(-(HEAD + (low | high << 16)) // page_bytes) if flags & BIG else 0
 
@@ -128,19 +128,19 @@ class PageCounter:
         return round(pages) * self._page_bytes
 
     def entries_in(self, low: bytes, high: bytes) -> int:
-        """How many keys are in [low, high): exact for up to SAMPLE pages, else judged by as many of them."""
+        """The number of keys in [low, high): exact for up to SAMPLE pages, otherwise estimated from as many of them."""
         return round(self._total(*self._range(low, high), low, high, _one))
 
     def fullness(self, low: bytes, high: bytes) -> float:
-        """How much of the leaves with keys in [low, high) holds something, judged by some of them; 1 for none."""
+        """The used share of the leaves with keys in [low, high), estimated from some of them; 1 for none."""
         if self._root == _NO_PAGE:
             return 1.0
         found = [page.used for page, _ in self._some_leaves(self._root, low, high, SAMPLED_LEAVES, 1.0)]
         return sum(found) / (len(found) * self._page_bytes) if len(found) > 1 else 1.0
 
     def sample(self, low: bytes, high: bytes) -> list[tuple[bytes, float]]:
-        """Some keys in [low, high), in order, with about how many keys each stands for: a few of each of up to
-        SAMPLED_LEAVES pages."""
+        """Some keys in [low, high), in order, with the approximate number of keys that each represents: a few from each
+        of up to SAMPLED_LEAVES pages."""
         found: list[tuple[bytes, float]] = []
         if self._root == _NO_PAGE:
             return found
@@ -153,7 +153,7 @@ class PageCounter:
     def _some_leaves(
         self, number: int, low: bytes, high: bytes, most: int, weight: float
     ) -> Iterator[tuple[Page, float]]:
-        """Evenly chosen leaves below a page, with how many leaves each stands for."""
+        """Evenly chosen leaves below a page, with the number of leaves that each represents."""
         page = self._page(number)
         if page.leaf:
             yield page, weight
@@ -165,11 +165,11 @@ class PageCounter:
             yield from self._some_leaves(page.child(place), low, high, max(most // len(chosen), 1), share)
 
     def get(self, key: bytes) -> bytes | None:
-        """What is stored under a key, as of the same moment."""
+        """The value of a key, as of the same moment."""
         return self._transaction.get(key, db=self._database)  # type: ignore[no-any-return]
 
     def _range(self, low: bytes, high: bytes) -> tuple[float, list[int]]:
-        """The leaves that may have keys in [low, high): how many, and the page numbers of some, or of all if few."""
+        """The number of leaves that may have keys in [low, high), and the page numbers of some, or of all if few."""
         sampled: list[int] = []
         return (0 if self._root == _NO_PAGE else self._leaves(self._root, low, high, sampled)), sampled
 
@@ -181,7 +181,7 @@ class PageCounter:
         return sum(self._in_range(number, low, high, count) for number in chosen) * leaves / max(len(chosen), 1)
 
     def _leaves(self, number: int, low: bytes, high: bytes, sampled: list[int]) -> float:
-        """How many leaves below a page may have keys in [low, high); some of them are put into `sampled`."""
+        """The number of leaves below a page that may have keys in [low, high); adds some of them to `sampled`."""
         page = self._page(number)
         if page.leaf:
             sampled.append(number)
@@ -210,8 +210,8 @@ class PageCounter:
         return page.overflow(index, self._page_bytes)
 
     def _databases(self, environment: Any) -> int:
-        """The root of the tree of databases, as of a transaction that is now open. LMDB may commit twice between the
-        transaction's begin and our look: then we begin again."""
+        """The root of the tree of databases, as of an open transaction. If LMDB commits twice between the transaction's
+        begin and this read, it begins again."""
         for _ in range(_ATTEMPTS):
             self._transaction = environment.begin()
             roots = roots_as_of(self._file, self._page_bytes, self._transaction.id())
@@ -241,8 +241,8 @@ def roots_as_of(file: int, page_bytes: int, transaction: int) -> tuple[int, int]
 
 
 def free_pages(file: int, page_bytes: int, root: int, before: int) -> Iterator[bytes]:
-    """The numbers (u64 each, in no order) of pages that nobody has needed since a commit earlier than `before`, by its
-    id. `root`: of `roots_as_of`; the transaction in which it is looked up has to be the writing one.
+    """The numbers (u64 each, in no order) of pages that have been free since a commit earlier than `before`, by its id.
+    `root`: of `roots_as_of`; the reading transaction must be the writing one.
 
     The list of free pages is a database of LMDB's own: the key is the id (u64) of the commit that left them free, the
     value their count and their numbers.
@@ -261,8 +261,8 @@ def free_pages(file: int, page_bytes: int, root: int, before: int) -> Iterator[b
 
 
 def root_as_of(file: int, page_bytes: int, name: bytes, transaction: int) -> int | None:
-    """The root page of a database as of a read transaction, by its id; None if the file no longer says it, or there is
-    none. The transaction has to be open."""
+    """The root page of a database as of a read transaction, by its id; None if the file no longer has it, or there is
+    none. The transaction must be open."""
     roots = roots_as_of(file, page_bytes, transaction)
     if roots is None:
         return None

@@ -1,6 +1,6 @@
-"""Reading a table from LMDB in another process: how the columnar worker first builds its copy.
+"""Reads a table from LMDB in another process: the columnar worker builds its first copy in this way.
 
-The environment is opened read-only beside the process that writes it; LMDB's lock file keeps the pages of an open read
+The environment is opened read-only beside the writing process. LMDB's lock file keeps the pages of an open read
 transaction from being reused. The LSN comes from the same transaction as the rows, so they are the exact state at it.
 """
 
@@ -44,9 +44,9 @@ def read_table_batches(
 def read_changes(
     path: str, storage_id: int, token: bytes, after: int, batch_rows: int = BATCH_ROWS
 ) -> tuple[int, int, Generator[Pair, None, None]] | None:
-    """(flushed LSN, number of keys, iterator): the keys of a table that were flushed after an LSN, in order,
-    in batches with their values of now (NULL for one that is gone). None where the list with this token does not know
-    them all (engine/storage/key_notes.py). Exhausting or closing the iterator closes the environment."""
+    """(flushed LSN, number of keys, iterator): the keys of a table that were flushed after an LSN, in order, in batches
+    with their present values (NULL for a deletion). None if the list with this token does not have all of them
+    (engine/storage/key_notes.py). Exhausting or closing the iterator closes the environment."""
     environment, rows, meta, transaction = _open(path)
     keys = changed_keys(transaction, meta, storage_id, token, after)
     if keys is None:
@@ -104,7 +104,7 @@ def _batches(
 
 
 def _read_rows(environment: Any, transaction: Any, rows: Any, storage_id: int, batch_rows: int) -> Iterator[Pair]:
-    """Everything under a storage id in batches, keys and values: page by page, and by a cursor where that cannot be."""
+    """All keys and values of a storage id in batches: page by page, or by a cursor if that is impossible."""
     low, high = prefix_range(storage_prefix(storage_id))
     leaves = Leaves.of(environment, b"rows", transaction)
     try:
@@ -136,6 +136,6 @@ def _pairs(cursor: Any, low: bytes, high: bytes, batch_rows: int) -> Iterator[tu
 
 
 def _move_rows(parts: Iterator[Pair], prefix: bytes) -> Iterator[Pair]:
-    """The same under another prefix, with deletions as NULL."""
+    """The same rows under another prefix, with deletions as NULL."""
     for keys, values in parts:
         yield moved_keys(keys, prefix), known_values(values)

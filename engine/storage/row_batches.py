@@ -29,12 +29,12 @@ BATCH_BYTES = 2**31 - 1  # a binary array has 32-bit offsets
 
 
 def column_name(number: int) -> str:
-    """What a table's column is called in Arrow and in DuckDB."""
+    """The name of a table's column in Arrow and in DuckDB."""
     return f"c{number}"
 
 
 class RowBatches:
-    """The whole-column side of a RowCodec (`codec.batches`). Columns are decoded into the forms that `form` gives."""
+    """The whole-column side of a RowCodec (`codec.batches`). Columns are decoded into the forms of `form`."""
 
     def __init__(self, codec: RowCodec, form: Callable[[int], ColumnForm] = column_form) -> None:
         self._codec = codec
@@ -156,7 +156,7 @@ class RowBatches:
 
 
 def _view_at(data: Numbers, starts: Numbers, dtype: Any) -> Numbers:
-    """The bytes at `starts` as an array of `dtype`: a view where the starts are evenly spaced, else a copy."""
+    """The bytes at `starts` as an array of `dtype`: a view if the starts are evenly spaced, otherwise a copy."""
     count = len(starts)
     step = int(starts[1] - starts[0]) if count > 1 else dtype.itemsize
     if step >= dtype.itemsize and (np.diff(starts) == step).all():

@@ -33,7 +33,7 @@ VERSION_BYTES = 2
 
 @dataclass(frozen=True, slots=True)
 class StoredColumn:
-    """Where a column lies in a layout. `place`: the byte offset of a fixed one, or the ordinal among variable ones."""
+    """The place of a column in a layout: the byte offset of a fixed one, or the ordinal among variable ones."""
 
     index: int  # position in the layout, and of its bit in the null bitmap
     number: int
@@ -88,7 +88,7 @@ _codecs: dict[int, RowCodec] = {}
 
 
 def codec_of(table: Table) -> RowCodec:
-    """The codec of a table definition, made once: generating one takes half a millisecond, and planning needs it."""
+    """The codec of a table definition, cached: generating one takes half a millisecond, and planning needs it."""
     codec = _codecs.get(id(table))
     if codec is None or codec.table is not table:
         if len(_codecs) >= CODECS_KEPT:
@@ -129,7 +129,7 @@ class RowCodec:
         return shape
 
     def missing(self, column: Column) -> object:
-        """What rows written before the column was added have in it."""
+        """The value of the column in rows that were written before it was added."""
         if column.missing is None:
             return None
         return lookup(column.type.oid).text_decoder(typmod=column.type.typmod)(column.missing)
@@ -161,7 +161,7 @@ class RowCodec:
         return decode
 
     def _version_first(self, shape: RowShape) -> list[str]:
-        """A row of another layout may be shorter than this one's head: where there are several, look before unpacking.
+        """A row of another layout may be shorter than this one's head: with several layouts, check before unpacking.
 
         The test after unpacking stays for a layout that the table never had.
         """
@@ -188,7 +188,7 @@ class RowCodec:
         return f"(None if {shape.null_test(stored)} else {source})" if nullable else source
 
     def decode_column(self, number: int) -> Callable[[bytes], Any]:
-        """Makes a function from a stored row to one column's value: cheaper than `decode` for few columns of many."""
+        """A function from a stored row to one column's value: cheaper than `decode` for few columns of many."""
         known = self._columns.get(number)
         if known is not None:
             return known
@@ -310,7 +310,7 @@ def _tuple(sources: Sequence[str]) -> str:
 
 
 def _conversion_source(source: str, column: StoredColumn, names: dict[str, Any]) -> str:
-    """Source of the internal form of what lies in the row."""
+    """Source of the internal form of a stored value."""
     convert: Any = column.storage.from_storage
     if convert is None:
         return source
@@ -321,7 +321,7 @@ def _conversion_source(source: str, column: StoredColumn, names: dict[str, Any])
 
 
 def _stored_source(source: str, column: StoredColumn, names: dict[str, Any]) -> str:
-    """Source of what lies in the row for a value in internal form."""
+    """Source of the stored form of an internal value."""
     convert: Any = column.storage.to_storage
     if convert is None:
         return source

@@ -44,13 +44,13 @@ _CRC_SLICE = 4 << 20
 
 
 def _sink(path: str) -> Any:
-    """A new file that is for its user alone, whatever the umask is."""
+    """A new file that only its owner can read, whatever the umask is."""
     os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600))
     return pa.OSFile(path, "wb")
 
 
 class DuplicateKey(Exception):  # noqa: N818 - a finding for the caller, who knows the constraint to name in 23505
-    """The same key was added twice; `key` is one of those."""
+    """The same key was added twice; `key` is one of them."""
 
     def __init__(self, key: bytes) -> None:
         super().__init__("duplicate key in a bulk run")
@@ -59,17 +59,21 @@ class DuplicateKey(Exception):  # noqa: N818 - a finding for the caller, who kno
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """What a run holds under a key; None as value is a deletion."""
+    """The value of a key in a run; None is a deletion."""
 
     value: bytes | None
 
 
 class BulkRunWriter:
-    """Writes a run. `finish` or `discard` ends it; nothing refers to the file before a commit does."""
+    """Writes a run. `finish` or `discard` ends it; nothing refers to the file before a commit."""
 
     def __init__(self, path: str) -> None:
         self.path = path
         self.rows = 0
+        self.written = 0, 0
+        """Rows and bytes that are in the file as whole batches: another process may read them already."""
+        self.in_order = True
+        """Whether every batch so far is behind the one before it, so that the file stays as it is."""
         self._file: Any = _sink(path)
         try:
             self._writer: Any = pa.ipc.new_file(self._file, _SCHEMA)
@@ -88,11 +92,15 @@ class BulkRunWriter:
         keys, values = sort_by_key(one_array(keys), one_array(values))
         for start in range(0, len(keys), BATCH_ROWS):
             part = keys.slice(start, BATCH_ROWS)
-            self._ranges.append((part[0].as_py(), part[-1].as_py()))
+            first, last = part[0].as_py(), part[-1].as_py()
+            if self._ranges and first <= self._ranges[-1][1]:
+                self.in_order = False
+            self._ranges.append((first, last))
             self._writer.write_batch(
                 pa.RecordBatch.from_arrays([part, values.slice(start, BATCH_ROWS)], schema=_SCHEMA)
             )
         self.rows += len(keys)
+        self.written = self.rows, self._file.tell()
 
     def finish(self) -> BulkRun:
         """Makes the file durable and opens it. Raises DuplicateKey for a key in two of the batches."""
@@ -106,10 +114,9 @@ class BulkRunWriter:
         return BulkRun(self.path)
 
     def discard(self) -> None:
-        """Removes the file, whether or not `finish` was called or has failed. A full disk, where neither file can be
-        ended, is a reason more to do so."""
+        """Removes the file, whether or not `finish` was called or has failed, also on a full disk."""
         for part in (self._writer, self._file):
-            with suppress(OSError):
+            with suppress(OSError, pa.ArrowInvalid):  # the latter of one that is closed
                 part.close()
         _remove(self.path)
 
@@ -241,7 +248,9 @@ class BulkRun:
             reference = RunReference(os.path.basename(path), 0, file_checksum(path))
         elif verify and (not os.path.exists(path) or file_checksum(path) != reference.checksum):
             raise SqlError("XX001", f'bulk segment "{reference.name}" is missing or damaged')
-        self.recorded: object = None  # of a run whose changes change streams know: what they know of it
+        self.recorded: object = None  # of a run that change streams use: their data on it
+        self.on_discard: Callable[[], None] | None = None
+        """Called, on the engine's thread, where the run is thrown away in place of being committed."""
         with pa.memory_map(path) as source:  # the map lives as long as any of its batches, and needs no descriptor
             reader = pa.ipc.open_file(source)
             batches = [_Batch(reader.get_batch(i)) for i in range(reader.num_record_batches)]
@@ -260,7 +269,7 @@ class BulkRun:
         return self._batches[-1].last if self._batches else None
 
     def reaches(self, first: bytes, last: bytes) -> bool:
-        """Whether its own range of keys has something in common with first..last."""
+        """Whether its range of keys overlaps first..last."""
         low, high = self.first_key, self.last_key
         return low is not None and high is not None and low <= last and first <= high
 
@@ -269,8 +278,23 @@ class BulkRun:
         low, high = prefix_range(prefix)
         return next(self.scan(low, high), None) is not None
 
+    def prefixes(self) -> Iterator[bytes]:
+        """The storage ids of its keys, in order, as the keys begin: a few look-ups for each."""
+        found = self.first_key
+        while found is not None:
+            prefix = found[:PREFIX_BYTES]
+            yield prefix
+            found = self._first_from(prefix_range(prefix)[1])
+
+    def _first_from(self, low: bytes) -> bytes | None:
+        """The first key that is not before `low`."""
+        for batch in self._batches[max(bisect_right(self._firsts, low) - 1, 0) :]:
+            if batch.last >= low:
+                return batch[bisect_left(cast("Sequence[bytes]", batch), low)]
+        return None
+
     def get(self, key: bytes) -> Found | None:
-        """What the run holds under the key, None if it does not have it."""
+        """The run's value of the key, None if it does not have it."""
         place = bisect_right(self._firsts, key) - 1
         if place < 0:
             return None
@@ -300,7 +324,7 @@ class BulkRun:
                 yield part
 
     def contains_any(self, keys: Sequence[bytes]) -> list[bytes]:
-        """Those of the keys that the run has, in no order; one pass over the keys of the run."""
+        """The keys of these that the run has, in no order; one pass over the keys of the run."""
         wanted = pa.array(keys, pa.binary())
         found: list[bytes] = []
         for batch in self._batches:
@@ -320,8 +344,10 @@ class BulkRun:
             yield batch.batch
 
     def discard(self) -> None:
-        """Removes the file of a run that was never committed. Readers that hold it go on. One that cannot be removed
-        is left to the next start, which removes what no commit refers to."""
+        """Removes the file of a run that was never committed. Readers that hold it continue. If the removal fails, the
+        next start does it, which removes all files without a commit."""
+        if self.on_discard is not None:
+            self.on_discard()
         _remove(self.path)
 
 
@@ -366,18 +392,22 @@ class BulkLayer:
 
     @property
     def versions(self) -> dict[bytes, Version]:
-        """The commit's own edits by key, without what is in its runs; they never change."""
+        """The commit's own edits by key, without its runs; they never change."""
         return self._edits.versions
 
     def dropped_upto(self, lsn: int) -> list[int]:
         return self.drops if self.last_lsn <= lsn else []
 
     def get_edits(self, prefix: bytes) -> Iterator[tuple[int, bytes]]:
-        """(LSN, key) of the commit's own edits of a storage id, without what is in its runs."""
+        """(LSN, key) of the commit's own edits of a storage id, without its runs."""
         return self._edits.changes(prefix, self.first_lsn - 1, self.last_lsn)
 
+    def commits(self, after: int, upto: int) -> Iterator[tuple[int, Sequence[bytes]]]:
+        """(LSN, keys) of the commit's own edits, without what is in its runs."""
+        return self._edits.commits(after, upto)
+
     def scan_edits(self, low: bytes, high: bytes) -> Iterator[tuple[bytes, bytes | None]]:
-        """The commit's own edits in a range of keys, without what is in its runs."""
+        """The commit's own edits in a range of keys, without its runs."""
         return self._edits.scan(low, high, self.last_lsn)
 
     def scan(self, low: bytes, high: bytes, lsn: int, reverse: bool = False) -> Iterator[tuple[bytes, bytes | None]]:

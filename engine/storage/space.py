@@ -1,19 +1,19 @@
-"""What gives the space of the tables' file back that rows have left; on the flush thread, while nothing waits there.
+"""Returns the free space of the tables' file to the file system; on the flush thread, while nothing else waits there.
 
-    delete, pack  ->  a commit that parts them from readers  ->  the engine begins a newer read transaction
-                  ->  holes are punched where pages are free   (engine/storage/holes.py)
+    delete, pack  ->  a commit that separates them from readers  ->  the engine begins a newer read transaction
+                  ->  holes are punched into free pages   (engine/storage/holes.py)
 
-That happens when a range was dropped, when most of the file is free, and when somebody asks (`Packing`). As long as
-more than a little stays, it is looked at again every few seconds, whatever the reason was:
+This happens after a range was dropped, when most of the file is free, and on request (`Packing`). While more than a
+little space remains, it is checked again every few seconds:
 
-    readers          snapshots, the past that is kept, another process. Once they have gone the pages are free. The log
-                     tells of those that stay long; what only an error of the past still refers to, Python's cyclic
-                     collector ends, which the engine runs when it has nothing else to do
-    the engine       its own newest read transaction, or the last commit, whose pages LMDB keeps. An engine that has
-                     nothing to do never begins a newer one by itself, so it is asked to once more
-    a step failed    a full disk, a call that was interrupted, a file system that was busy
+    readers          snapshots, kept history, another process. After their end the pages are free. The log names readers
+                     that stay long; Python's cyclic collector ends reads that only an old error refers to, and the
+                     engine runs it when it is idle
+    the engine       its own newest read transaction, or the last commit, whose pages LMDB keeps. An idle engine begins
+                     no newer one by itself, so it gets another request
+    a failed step    a full disk, an interrupted call, a busy file system
 
-A step that fails is tried more and more seldom; one that the file system says it cannot do, once an hour. Only a commit
+A failing step is repeated less and less often; one that the file system does not support, once an hour. Only a commit
 that fails for another reason than a full disk ends the thread.
 """
 
@@ -32,13 +32,13 @@ from engine.storage.checkpoint import SHRINK_BYTES, Checkpoint
 from engine.storage.holes import RUN_PAGES
 from engine.storage.interface import EngineThread
 
-READERS_PAUSE = 3.0  # seconds without other work after which what stayed is looked at again
-LONGEST_PAUSE = 60.0  # the same where a step has failed again and again, and where other work never ends
-IMPOSSIBLE_PAUSE = 3600.0  # the same where the file system cannot do it
+READERS_PAUSE = 3.0  # seconds without other work until the remaining space is checked again
+LONGEST_PAUSE = 60.0  # the same after repeated failures, and if other work never ends
+IMPOSSIBLE_PAUSE = 3600.0  # the same if the file system does not support it
 SPARE_BYTES = 8 << 20  # of free pages that the file may keep
-TOLD_AFTER = 60.0  # seconds for which one reader keeps pages, until the log tells of it
-ASKED_SPARE_BYTES = 1 << 20  # the same where somebody has asked for all
-VAIN_PARTINGS = 2  # in a row that bring nothing: LMDB's list of free pages may itself be that large
+TOLD_AFTER = 60.0  # seconds for which a reader keeps pages until the log names it
+ASKED_SPARE_BYTES = 1 << 20  # the same if all space was requested
+VAIN_PARTINGS = 2  # consecutive attempts without result: LMDB's list of free pages may itself be that large
 
 log = logging.getLogger("shoal.storage")
 
@@ -47,7 +47,7 @@ Packed = Callable[[SqlError | None], None]
 
 @dataclass(slots=True)
 class Packing:
-    """Ranges that are to fill their pages, and then the file as little space as it can."""
+    """Ranges that must fill their pages; then the file must take as little space as possible."""
 
     ranges: list[tuple[bytes, bytes]]
     least: int  # pages of a hole
@@ -55,10 +55,10 @@ class Packing:
 
 
 class Space:
-    """Of one file. `called` says whether something else waits for the thread, `rest` is called with the processor
-    seconds that a slice took. `on_rewritten` runs on the engine's thread, where a newer read transaction is begun, and
-    then `on_renewed` on this one; `engine_reads` is the oldest commit that the engine's newest one may look at.
-    `on_held` runs there too, while this process itself keeps pages by an older one."""
+    """The free space of one file. `called` returns whether other work waits for the thread; `rest` is called with the
+    processor seconds of a slice. `on_rewritten` runs on the engine's thread, which begins a newer read transaction
+    there, and then `on_renewed` runs on this one; `engine_reads` is the oldest commit that the engine's newest
+    transaction may use. `on_held` runs there too, while this process itself keeps pages by an older one."""
 
     def __init__(
         self,
@@ -77,43 +77,43 @@ class Space:
         self._engine_reads = engine_reads
         self._called = called
         self._rest = rest
-        self._dropped = False  # ranges were deleted since space was last given back
+        self._dropped = False  # ranges were deleted since space was last returned
         self._packings: list[Packing] = []
-        self._packed: list[Packing] = []  # that wait for a parting
-        self._parted: list[Packing] = []  # whose ends are told when space has been given back
+        self._packed: list[Packing] = []  # that wait for a separating commit
+        self._parted: list[Packing] = []  # whose callers are informed when space has been returned
         self._renewing = False
-        self._look_at: float | None = None  # on the monotonic clock: when to look again
+        self._look_at: float | None = None  # on the monotonic clock: the time of the next check
         self._before = 0  # Given.before of the last time
         self._needed = 0  # Given.needed of it
-        self._reader = (0, 0.0)  # the oldest one that keeps pages, and since when, on the monotonic clock
+        self._reader = (0, 0.0)  # the oldest reader that keeps pages, and since when, on the monotonic clock
         self._vain = 0
-        self._least = RUN_PAGES  # of the holes that were asked for then
-        self._kept = 0  # free bytes that the last time has left
+        self._least = RUN_PAGES  # of the holes that were requested then
+        self._kept = 0  # free bytes after the last time
         self._failures = 0  # in a row
-        self._cannot_until = 0.0  # on the monotonic clock: the file system is not asked before
+        self._cannot_until = 0.0  # on the monotonic clock: no attempt before
 
     # ---- what the thread calls ----------------------------------------------------------------------------------
 
     def pack(self, packing: Packing) -> None:
-        """One more that somebody asks for; `tidy` does it."""
+        """One more request; `tidy` does it."""
         self._packings.append(packing)
 
     def weighs(self, ranges: list[tuple[bytes, bytes]]) -> bool:
-        """Whether it is worth a flush that these ranges are dropped."""
+        """Whether the drop of these ranges is worth a flush."""
         return self._checkpoint.weighs(ranges, SPARE_BYTES)
 
     @property
     def kept_bytes(self) -> int:
-        """Bytes of free pages that readers keep, as far as they were asked for."""
+        """Bytes of free pages that readers keep, as of the last check."""
         return self._needed if self._look_at is not None else 0
 
     def wait(self) -> float | None:
-        """For how many seconds nothing is to be done here; None: until something is asked for."""
+        """Seconds until there is work here; None: none until a request."""
         return None if self._look_at is None else max(self._look_at - time.monotonic(), 0.0)
 
     def tidy(self, idle: bool = False) -> None:
-        """What can be done while nothing waits to be written; `idle`: `wait` is over, and nothing has come. Raises
-        SqlError but for a full disk."""
+        """Does the work that is possible while nothing waits to be written; `idle`: `wait` is over without other work.
+        Raises SqlError except for a full disk."""
         try:
             if self._look_at is not None and time.monotonic() >= self._look_at + (0.0 if idle else LONGEST_PAUSE):
                 self._look()
@@ -128,7 +128,7 @@ class Space:
             self._fail(error)
 
     def on_renewed(self) -> None:
-        """The engine reads by a transaction that sees what was deleted and packed."""
+        """The engine's read transaction sees the deleted and packed state."""
         self._renewing = False
         self._give_back()
 
@@ -149,7 +149,7 @@ class Space:
             self._packed.append(self._packings.pop(0))
 
     def _is_worth_it(self) -> bool:
-        """Whether to give space back now: somebody waits for it, or there is more of it than last time."""
+        """Whether to return space now: on a request, or if there is more of it than last time."""
         if self._packed or self._parted:
             return True
         free = self._checkpoint.free_bytes()
@@ -184,7 +184,7 @@ class Space:
             self._fail(None, given.impossible)
             return
         self._failures = 0
-        if not given.whole:  # something else waits, and is done first
+        if not given.whole:  # other work waits, and comes first
             self._dropped = True
             self._before = 0
             self._look_later(READERS_PAUSE)
@@ -199,14 +199,14 @@ class Space:
             self._look_at, self._vain, self._least = None, 0, RUN_PAGES
         self._tell(None)
 
-    # ---- what stayed --------------------------------------------------------------------------------------------
+    # ---- remaining space --------------------------------------------------------------------------------------
 
     def _is_alone(self) -> bool:
-        """Whether nobody reads what the engine's newest read transaction does not see."""
+        """Whether no reader uses older pages than the engine's newest read transaction."""
         return self._checkpoint.oldest_reader >= self._engine_reads()
 
     def _look(self) -> None:
-        """Tries again what stayed, if somebody has gone who needed it, or nobody needs it."""
+        """Tries again to return the remaining space, if a reader has ended, or none needs it."""
         self._look_later(READERS_PAUSE)
         if self._renewing:
             return  # the engine's thread is late
@@ -219,11 +219,11 @@ class Space:
         except SqlError as error:
             if error.sqlstate != DISK_FULL:
                 raise
-            self._give_back()  # what is free of all readers without that
+            self._give_back()  # free for all readers without that
             raise
 
     def _look_at_reader(self) -> None:
-        """One is in the way, and still there."""
+        """A reader still keeps pages."""
         oldest, process = self._checkpoint.oldest_reader, self._checkpoint.oldest_process
         if process == os.getpid():
             self._engine_thread(self._on_held)
@@ -240,7 +240,7 @@ class Space:
         self._look_at = time.monotonic() + seconds
 
     def _fail(self, error: SqlError | None, impossible: bool = False) -> None:
-        """A step has failed, for a full disk or for what may pass: it is tried again, later."""
+        """A step has failed, for a full disk or a temporary reason: it is repeated later."""
         self._failures += 1
         self._before = 0
         pause = min(READERS_PAUSE * 2 ** min(self._failures - 1, 10), LONGEST_PAUSE)
@@ -252,7 +252,7 @@ class Space:
         self._tell(error)
 
     def _tell(self, error: SqlError | None) -> None:
-        """Those who wait for space to be given back; of an error also those who were to come."""
+        """Informs the callers that wait for the return of space; after an error also those that would come later."""
         waiting, self._parted = self._parted, []
         if error is not None:
             waiting += self._packed + self._packings

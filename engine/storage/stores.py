@@ -1,25 +1,25 @@
-"""Several tablespaces of a node behind the interface of one.
+"""Several tablespaces of a node with the interface of one.
 
-    Stores          what `Node.store` is from the second tablespace on; before, it is pg_default's Tablespace itself, so
-                    that a node without others pays nothing
-    ObservedStores  the same for one transaction: it remembers where the transaction looked at what is sequenced
+    Stores          `Node.store` from the second tablespace on; before, it is pg_default's Tablespace itself, so that a
+                    node with one tablespace has no extra cost
+    ObservedStores  the same for one transaction: it records where the transaction has read sequenced state
     CurrentStores   the newest durable state of all
-    SequencedStores the same with what is sequenced and not durable yet
+    SequencedStores the same with sequenced commits that are not durable yet
     StoresSnapshot  a snapshot of all, taken at one moment
 
-A key belongs to the tablespace that its storage id (its first four bytes) is registered for by `route`; all others
-are pg_default's: the system tables, counters, sequences. The row that tells on which storage id one leans is where that
-one is: `sequence` sends it there, and whoever asks for it asks the tablespace. LSNs are positions and moments
+A key belongs to the tablespace for which `route` has registered its storage id (its first four bytes). All other keys
+are in pg_default: the system tables, counters, sequences. The row that records the base of a leaning storage id is in
+the tablespace of that id: `sequence` sends it there, and readers ask that tablespace. LSNs are positions and moments
 (engine/storage/moments.py).
 
-**Commits over several tablespaces** are one entry in each, tied together by a Joint: their changelogs tell of the parts
-one after the other, in one turn of the loop. In between some tablespaces show the commit and others do not, so nobody
-is told of anything until all of them do (`_note_move`). Sessions run only when somebody is told, or in turns of their
-own.
+**Commits over several tablespaces** are one entry in each, connected by a Joint. Their changelogs report the parts one
+after the other, in one turn of the loop. In between some tablespaces show the commit and others do not, so nobody is
+informed until all do (`_note_move`). Sessions run only when they are informed, or in turns of their own.
 
-**A commit that stands on another tablespace's.** Locks are let go when a commit is sequenced, so the next holder may
-have read what is not durable yet. In one changelog the order of the LSNs makes that safe. Here its commit gets a part,
-an empty one, in each tablespace that it observed so: then it cannot be there after a crash without what it stands on.
+**A commit that depends on another tablespace's.** Locks are released when a commit is sequenced, so the next holder may
+have read state that is not durable. In one changelog the order of the LSNs makes that safe. With several, the commit
+gets a part, maybe empty, in each tablespace whose sequenced state it has read: so after a crash it cannot exist without
+the commits that it depends on.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ from engine.storage.tablespace import Tablespace
 from engine.storage.views import CurrentView, Snapshot
 
 PREFIX = 4
-MANY = 64  # commits over several tablespaces that are forgotten at once, or may be under way at a time
+MANY = 64  # number of commits over several tablespaces that are forgotten at once, or may run at a time
 
 
 def not_here() -> SqlError:
@@ -54,7 +54,7 @@ def not_here() -> SqlError:
 
 
 class _Nowhere:
-    """In the place of a tablespace that this node does not have."""
+    """Represents a tablespace that this node does not have."""
 
     def get(self, key: bytes) -> bytes | None:
         raise not_here()
@@ -75,21 +75,20 @@ class _Outstanding:
         self.parts = self.left = parts
 
     def moved(self) -> int:
-        """One part more shows it. By how much that changes the number of commits that only some parts show."""
+        """One part more shows it. Returns the change of the number of commits that only some parts show."""
         self.left -= 1
         return (1 if self.left == self.parts - 1 else 0) - (1 if self.left == 0 else 0)
 
 
 class KeptJoints:
-    """The commits over several tablespaces of the recent past, in the order of their LSNs: the LSN of each part by
-    slot."""
+    """The recent commits over several tablespaces, in the order of their LSNs: the LSN of each part by slot."""
 
     def __init__(self) -> None:
         self._joints: list[Mapping[int, int]] = []
-        self._upto: list[Moment] = []  # for each the LSNs that it and all before it take
+        self._upto: list[Moment] = []  # for each the LSNs of it and of all before it
 
     def add(self, parts: Mapping[int, int]) -> None:
-        """One more. The parts of one come once each where they are applied one by one: that is one."""
+        """Adds one. If its parts are applied one by one, they come here once each: that counts as one."""
         if len(parts) < 2 or parts in self._joints[-MANY:]:
             return
         last = self._upto[-1].lsns if self._upto else ()
@@ -99,13 +98,13 @@ class KeptJoints:
         self._upto.append(Moment(tuple(lsns)))
 
     def forget(self, upto: Moment) -> None:
-        """Those that are wholly before a moment."""
+        """Forgets those that are wholly before a moment."""
         gone = self._place(upto)
         if gone > MANY:
             del self._joints[:gone], self._upto[:gone]
 
     def undo_above(self, slot: int, lsn: int) -> None:
-        """Those that were taken back."""
+        """Removes those that were undone."""
         kept = [parts for parts in self._joints if parts.get(slot, 0) <= lsn]
         if len(kept) < len(self._joints):
             self._joints, self._upto = [], []
@@ -113,7 +112,7 @@ class KeptJoints:
                 self.add(parts)
 
     def whole(self, moment: Moment) -> Moment:
-        """The moment, moved so that none is seen in half; pg_default's LSN stays."""
+        """The moment, moved so that each of them is visible whole or not at all; pg_default's LSN stays."""
         found: list[Mapping[int, int]] = []
         open_slots = {slot for slot, lsn in enumerate(moment.lsns)}
         for parts in self._joints[self._place(moment) :]:
@@ -127,19 +126,19 @@ class KeptJoints:
         return Moment(tuple(ends[slot] for slot in range(len(moment.lsns))))
 
     def _place(self, moment: Moment) -> int:
-        """How many at the beginning are wholly within a moment."""
+        """The number of commits, from the first, that are wholly within a moment."""
         return bisect_left(self._upto, True, key=lambda upto: not moment >= upto)
 
 
 class Stores:
-    """See the module's text. Lives on the engine's thread."""
+    """All tablespaces of a node; see the module's docstring. Lives on the engine's thread."""
 
     def __init__(self, first: Tablespace) -> None:
-        self.slots: dict[bytes, int] = {}  # storage id -> slot, but pg_default's
-        self.views: dict[bytes, CurrentView | _Nowhere] = {}  # storage id -> newest durable state, but pg_default's
+        self.slots: dict[bytes, int] = {}  # storage id -> slot, except pg_default's
+        self.views: dict[bytes, CurrentView | _Nowhere] = {}  # storage id -> newest durable state, except pg_default's
         self.spaces: list[Tablespace | None] = []  # by slot; None: dropped
         self._guarded: dict[int, Callable[[], SqlError]] = {}  # by slot
-        self._came: set[int] = set()  # slots of tablespaces that had rows already when this node got them
+        self._came: set[int] = set()  # slots of tablespaces that had rows when this node got them
         self.gone: dict[bytes, int] = {}
         """The slots of those that were dropped, by id."""
         self._callbacks: list[list[Callable[[int], None]]] = []
@@ -157,8 +156,8 @@ class Stores:
     # --- which tablespaces -------------------------------------------------------------------------------------
 
     def add(self, space: Tablespace, came: bool = False) -> int:
-        """One more tablespace; its slot. What was registered with its `on_durable` goes on being called. `came`: it is
-        older than this moment, so older snapshots, which do not have it, cannot be read there."""
+        """Adds a tablespace; returns its slot. Callbacks of its `on_durable` stay. `came`: it is older than this
+        moment, so older snapshots, which do not have it, cannot be read there."""
         slot = len(self.spaces)
         if slot >= MAX_SLOT:
             raise SqlError("54000", "this node has seen too many tablespaces: restart it")
@@ -173,7 +172,7 @@ class Stores:
         return slot
 
     def remove(self, space: Tablespace) -> None:
-        """The tablespace has been dropped: nothing is in it, nothing refers to it any more."""
+        """Removes a dropped tablespace: it is empty, and nothing refers to it any more."""
         self.gone[space.tablespace_id] = space.slot
         self.spaces[space.slot] = None
         self._callbacks[space.slot] = []
@@ -182,7 +181,7 @@ class Stores:
             del self.slots[prefix], self.views[prefix]
 
     def add_gone(self, identity: bytes) -> None:
-        """One that was dropped before this node was started, of which the past may be read."""
+        """Adds a tablespace that was dropped before the start, and whose history can be read."""
         self.gone[identity] = len(self.spaces)
         self.spaces.append(None)
         self._outstanding.append(deque())
@@ -191,7 +190,7 @@ class Stores:
         self.durable_lsn = Moment(tuple(self._durable))
 
     def leave(self, space: Tablespace) -> None:
-        """The tablespace lives on, and is no longer on this node: what would read or write there ends with 57P03."""
+        """Other nodes keep the tablespace, and this one gives it up: reads and writes of it end with 57P03."""
         self.spaces[space.slot] = None
         self._callbacks[space.slot] = []
         self._guarded.pop(space.slot, None)
@@ -199,8 +198,8 @@ class Stores:
             self.slots[prefix], self.views[prefix] = MAX_SLOT, NOWHERE
 
     def route(self, storage_id: int, space: Tablespace | None) -> None:
-        """From now on keys under this storage id, and under those that it leans on, belong to the tablespace, which is
-        not pg_default; None: one that is not on this node."""
+        """From now on keys under this storage id, and under its bases, belong to the tablespace, which is not
+        pg_default; None: one that this node lacks."""
         found = [storage_id]
         if leans(storage_id):
             found += [kept_id(storage_id), *(() if space is None else space.leaning.chain(storage_id))]
@@ -209,8 +208,8 @@ class Stores:
             self.views[prefix] = NOWHERE if space is None else space.current
 
     def guard(self, space: Tablespace, error: Callable[[], SqlError]) -> None:
-        """Until `reopen` whatever looks at what is sequenced in this tablespace, or writes there, ends with the error:
-        this node does not lead it. What is durable is read as ever."""
+        """Until `reopen`, reads of sequenced state of this tablespace, and writes, end with the error: this node does
+        not lead it. Reads of durable state are not affected."""
         self._guarded[space.slot] = error
 
     def reopen(self, space: Tablespace) -> None:
@@ -218,12 +217,12 @@ class Stores:
         self._guarded.pop(space.slot, None)
 
     def check_open(self, slot: int) -> None:
-        """Raises 57P03 for a tablespace that is not on this node."""
+        """Raises 57P03 for a tablespace that this node lacks."""
         if slot == MAX_SLOT:
             raise not_here()
 
     def of(self, storage_id: int) -> Tablespace:
-        """The tablespace that has a storage id."""
+        """The tablespace of a storage id."""
         return self._of(storage_id.to_bytes(PREFIX, "big"))
 
     def _of(self, key: bytes) -> Tablespace:
@@ -238,7 +237,7 @@ class Stores:
         return self._came
 
     def usable(self) -> list[Tablespace]:
-        """Those that are here and not guarded, pg_default first."""
+        """The tablespaces that are here and not guarded, pg_default first."""
         return [space for space in self.open_spaces() if space.slot not in self._guarded]
 
     # --- writing -----------------------------------------------------------------------------------------------
@@ -248,11 +247,11 @@ class Stores:
         return Moment(tuple(0 if space is None else space.sequenced_lsn for space in self.spaces))
 
     def slots_of(self, keys: Iterable[bytes]) -> set[int]:
-        """The slots of the tablespaces in which the keys lie."""
+        """The slots of the tablespaces of the keys."""
         return {self.slots.get(prefix, 0) for prefix in set(map(place_prefix, keys))}
 
     def scan_known(self, low: bytes, high: bytes) -> Iterator[tuple[bytes, bytes]]:
-        """What this node knows of a range: the newest where it leads, else what is durable."""
+        """The known state of a range: the newest if this node leads, otherwise the durable one."""
         if self.slots.get(low[:PREFIX], 0) not in self._guarded:
             yield from self.scan_newest(low, high)
             return
@@ -269,10 +268,10 @@ class Stores:
         everywhere: bool = False,
         concerned: Collection[int] = (),
     ) -> int:
-        """As Tablespace.sequence, for edits of any tablespaces; the position of one of its parts. `runs`: in place of
-        those of `edits`, which do not tell where they belong. `observed`: slots of the tablespaces that the commit
-        stands on (see the module's text). `everywhere`: it gets a part in all that are `usable`. `concerned`: slots of
-        further ones that get a part."""
+        """As Tablespace.sequence, for edits of any tablespaces; returns the position of one of its parts. `runs`:
+        replaces those of `edits`, which do not name their tablespace. `observed`: slots of the tablespaces that the
+        commit depends on (see the module's docstring). `everywhere`: it gets a part in all that are `usable`.
+        `concerned`: slots of further ones that get a part."""
         parts = self._split(edits, runs)
         for space in self.usable() if everywhere else ():
             parts.setdefault(space.slot, Edits())
@@ -301,7 +300,7 @@ class Stores:
                 lsn = space.sequence(parts[slot], commit_time, schema_version, joint)
             except BaseException as error:
                 if number:
-                    space.fail(error)  # the parts before it wait for it for ever
+                    space.fail(error)  # the parts before it would wait without end
                 raise
             self._outstanding[slot].append((lsn, outstanding))
         return position(spaces[0][0], joint.lsns[0])
@@ -314,7 +313,7 @@ class Stores:
         return space
 
     def _get_led(self, slot: int) -> Tablespace:
-        """As `_space`, for what only its leader may do."""
+        """As `space`, for operations of the leader only."""
         if slot in self._guarded:
             raise self._guarded[slot]()
         return self.space(slot)
@@ -340,13 +339,14 @@ class Stores:
         return parts or {0: edits}
 
     def applied_together(self, parts: Iterable[tuple[bytes, int]]) -> None:
-        """A commit over several tablespaces, by id, that another node has sequenced, is applied here."""
+        """A commit of another node over several tablespaces, by id, is applied here."""
         if self.noted is not None:
             slots = {space.tablespace_id: space.slot for space in self.open_spaces()}
             self.noted.add({slots[identity]: lsn for identity, lsn in parts if identity in slots})
 
     def on_durable(self, callback: Callable[[int], None], slot: int = 0) -> None:
-        """`callback(durable LSN)` is called when a tablespace's has moved, and no commit is shown in part."""
+        """`callback(durable LSN)` is called when the durable LSN of a tablespace has moved, and no commit is partly
+        visible."""
         self._callbacks[slot].append(callback)
 
     def _note_move(self, slot: int, lsn: int) -> None:
@@ -385,7 +385,7 @@ class Stores:
         return self._get_led(self.slots.get(low[:PREFIX], 0)).scan_newest(low, high, reverse)
 
     def snapshot(self) -> StoresSnapshot:
-        """A view of all tablespaces that stays as it is, at the durable moment."""
+        """A view of all tablespaces at the durable moment, which does not change."""
         return StoresSnapshot(self, [None if space is None else space.snapshot() for space in self.spaces])
 
     def undo_above(self, lsn: int, slot: int = 0) -> None:
@@ -422,13 +422,12 @@ class Stores:
 
 
 def close_together(spaces: Sequence[Tablespace]) -> None:
-    """Closes tablespaces whose commits may have parts in several of them. Raises 58030; the rest is done all the
-    same."""
+    """Closes tablespaces whose commits may have parts in several of them. Raises 58030 after closing all."""
     with ExitStack() as closing:
         for space in spaces:
             closing.callback(space.close)
         for space in spaces:
-            with suppress(SqlError):  # closing it says so again
+            with suppress(SqlError):  # closing it raises it again
                 space.close_changelog()
 
 
@@ -455,8 +454,8 @@ class CurrentStores:
 
 
 class SequencedStores:
-    """Rows as of a moment that may not be durable, for a transaction that has met such rows; good within one turn of
-    the loop. Its commit stands on every tablespace that it reads so."""
+    """Rows as of a moment that may not be durable, for a transaction that has met such rows; valid within one turn of
+    the loop. Its commit depends on every tablespace that it reads in this way."""
 
     __slots__ = ("_observed", "_stores", "_views", "lsn")
 
@@ -485,7 +484,7 @@ class SequencedStores:
 
 
 class StoresSnapshot:
-    """Rows as of one moment; close it. What lies in a tablespace that is younger than it, it does not see."""
+    """Rows as of one moment; close it. A tablespace that is younger than the moment is invisible in it."""
 
     __slots__ = ("_parts", "_slots", "_stores", "lsn")
 
@@ -518,7 +517,7 @@ class StoresSnapshot:
         return iter(()) if part is None else part.scan(low, high, reverse)
 
     def again(self) -> StoresSnapshot:
-        """The same once more, with an end of its own."""
+        """Another snapshot of the same moment, which is closed separately."""
         shared: list[Snapshot | None] = []
         for part, space in zip(self._parts, self._stores.spaces, strict=False):
             if part is not None and space is None:
@@ -527,7 +526,7 @@ class StoresSnapshot:
         return type(self)(self._stores, shared)
 
     def close(self) -> None:
-        """Lets go of what it holds; closing twice is the same as once."""
+        """Releases its resources; it may be closed twice."""
         for part in self._parts:
             if part is not None:
                 part.close()
@@ -540,7 +539,7 @@ class StoresSnapshot:
 
 
 class PastSnapshot(StoresSnapshot):
-    """One of a moment that is over: whoever leads now, nothing is missing in it."""
+    """A snapshot of a past moment: a change of leader does not affect it."""
 
     __slots__ = ()
 
@@ -552,7 +551,7 @@ class PastSnapshot(StoresSnapshot):
 
 
 class ObservedStores:
-    """What a transaction reads through: Stores, remembering the slots where it looked at what is sequenced."""
+    """The view of a transaction: Stores, with a record of the slots where it has read sequenced state."""
 
     __slots__ = ("_stores", "concerned", "observed")
 
@@ -598,13 +597,13 @@ class ObservedStores:
         return self._stores.snapshot()
 
     def share(self, snapshot: Snapshot | StoresSnapshot) -> StoresSnapshot:
-        """Another snapshot of the same moment, to be closed for itself."""
-        if isinstance(snapshot, Snapshot):  # from a time when there was only pg_default
+        """Another snapshot of the same moment, which is closed separately."""
+        if isinstance(snapshot, Snapshot):  # from the time of a single tablespace
             return self.adopt(self._stores.of(0).share(snapshot))
         return snapshot.again()
 
     def adopt(self, snapshot: Snapshot) -> StoresSnapshot:
-        """A snapshot that was taken when there was only pg_default."""
+        """Takes over a snapshot from the time of a single tablespace."""
         return StoresSnapshot(self._stores, [snapshot])
 
 

@@ -3,15 +3,15 @@
     sequence(edits)  ->  LSN, active memtable, changelog        (sequenced: visible to `newest`, for conflicts)
     changelog        ->  durable_lsn moves, `on_durable`        (durable: visible to readers)
     memtable full    ->  frozen, a new one is active
-    flush            ->  frozen layer in LMDB, its LSN recorded (flushed: the changelog may forget it)
+    flush            ->  frozen layer in LMDB, its LSN recorded (flushed: the changelog may delete it)
 
-Start-up opens LMDB at its flushed LSN and applies the changelog after it: the same `_apply` that a commit goes through.
+A start opens LMDB at its flushed LSN and applies the changelog after it, by the same `_apply` as a commit.
 
-**Which old versions are kept.** No reader is below the *horizon*: the smallest of the durable LSN, the oldest open
-snapshot, and the LSN of `keep_from`, by which the recent past stays readable. Memtables cut off what is below it, and a
-flushed layer is kept (as *history*) while a snapshot is open, or the past is kept, that is older than its end: so that
-`newest` can tell a snapshot's owner exactly which keys have changed since, and so that a snapshot can be taken of the
-kept past: of history over the read transactions of LMDB from before those flushes (`_bases`).
+**Old versions.** No reader is below the *horizon*: the smallest of the durable LSN, the oldest open snapshot, and the
+LSN of `keep_from`, which keeps the recent past readable. Memtables remove versions below it. A flushed layer is kept
+(as *history*) while an older snapshot is open, or an older past is kept. So `newest` knows exactly which keys have
+changed since a snapshot. And a snapshot of the kept past can be taken: history over the read transactions of LMDB from
+before those flushes (`_bases`).
 
 Everything here runs on the engine's thread.
 """
@@ -23,7 +23,7 @@ import os
 import uuid
 from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import ExitStack, closing
+from contextlib import ExitStack
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -36,25 +36,24 @@ from engine.storage.flush import Flusher
 from engine.storage.holes import RUN_PAGES
 from engine.storage.interface import Changelog, EngineThread, Joint
 from engine.storage.keys import prefix_range, storage_prefix
-from engine.storage.leaves import Leaves
-from engine.storage.lmdb_writer import LEANS
+from engine.storage.layered_reads import LayeredReads
 from engine.storage.memtable import Memtable
 from engine.storage.runs import BulkLayer, BulkRun, BulkRunWriter
 from engine.storage.space import Packed, Packing
-from engine.storage.views import UNREADABLE, CurrentView, Generation, Get, Layer, Snapshot, below_or, newest_in, up_to
+from engine.storage.views import UNREADABLE, CurrentView, Generation, Layer, Snapshot, up_to
 
 if TYPE_CHECKING:
     from engine.storage.stores import StoresSnapshot
 
 FLUSH_BYTES = 32 << 20
 FLUSH_VERSIONS = 200_000
-HISTORY_KEPT = 4  # flushed layers that are kept, from which on nothing is flushed before its time
+HISTORY_KEPT = 4  # number of kept flushed layers from which on nothing is flushed early
 log = logging.getLogger("shoal.storage")
 
-FROZEN_LIMIT = 2  # full memtables that wait for the flush before writers have to
+FROZEN_LIMIT = 2  # number of full memtables waiting for the flush from which on writers wait
 NO_LSN = 1 << 62
-TIMES_SPARE = 10_000  # commit times that are known beyond what is kept
-FROZEN_LAYERS = 32  # the same for layers of any size: every read looks through them
+TIMES_SPARE = 10_000  # number of commit times that are known beyond the kept history
+FROZEN_LAYERS = 32  # the same for layers of any size, because every read searches them
 
 OpenChangelog = Callable[[bytes, Callable[[int], None], Callable[[BaseException], None]], Changelog]
 """(tablespace id, on_committed, on_failure) -> the changelog; called once, when the directory is locked."""
@@ -63,8 +62,8 @@ OpenChangelog = Callable[[bytes, Callable[[int], None], Callable[[BaseException]
 Failed = Callable[[SqlError], None]
 
 
-class Tablespace:
-    """See the module's text. Made by `open`; LSNs count from 1, 0 is before the first commit."""
+class Tablespace(LayeredReads):
+    """See the module's docstring. Made by `open`; LSNs count from 1, 0 is before the first commit."""
 
     def __init__(
         self,
@@ -96,19 +95,19 @@ class Tablespace:
         flushed = self._checkpoint.flushed_lsn
         self.sequenced_lsn = self.durable_lsn = self.flushed_lsn = self._handed_over = flushed
         self._snapshots: dict[int, int] = {}  # LSN -> open snapshots at it
-        self._holds = 0  # how many of them cannot be read
+        self._holds = 0  # number of snapshots that cannot be read
         self.held = False
         """Whether something that nobody may need keeps pages of LMDB: whoever looks sets it back."""
         self._horizon = flushed
         self._active = Memtable(flushed + 1)
         self._frozen: list[Layer] = []  # newest first
-        self._history: list[Layer] = []  # newest first: flushed, and older snapshots are open
+        self._history: list[Layer] = []  # newest first: flushed, with older snapshots
         self._kept_from = NO_LSN
-        self._bases: list[Generation] = []  # newest first: those before the one of now that the kept past needs
+        self._bases: list[Generation] = []  # newest first: older ones for the kept past
         self._times: list[int] = []  # commit times of the newest LSNs, in order
         self._flush_waiters: list[tuple[int, Callable[[], None], Failed | None]] = []
         self._flush_wanted = self._vacuum_wanted = False  # see `_dropped_much`, `give_back`
-        self._disk_full: SqlError | None = None  # what the flush has met, and tries again
+        self._disk_full: SqlError | None = None  # the error of the flush, which tries again
         self.leaning = Leaning(self._checkpoint.whole)
         self._generation = self._newer_generation()
         self.current = CurrentView(flushed, (self._active,), self._generation)
@@ -127,7 +126,7 @@ class Tablespace:
         identity: bytes | None = None,
     ) -> Tablespace:
         """Opens or creates the directory and recovers it to the last entry of its changelog. `identity` (16 bytes) is
-        the id of a tablespace that is created; default: one that nobody else has.
+        the id of a new tablespace; default: a random one.
 
         Raises DirectoryInUse (55006), FormatTooNew (XX001), XX001 for damage. `on_fatal` is called once on the engine's
         thread when a write or sync has failed: nothing is committed after it, and the process should end.
@@ -180,7 +179,7 @@ class Tablespace:
         os.close(self._lock)
 
     def recover(self) -> None:
-        """Applies what the changelog has beyond the checkpoint. Raises XX001."""
+        """Applies the entries of the changelog after the checkpoint. Raises XX001."""
         referred: set[str] = set()
         for lsn, commit_time, body in self._changelog.read(self.flushed_lsn):
             self._note_time(commit_time)
@@ -203,8 +202,8 @@ class Tablespace:
         """Gives the commit its LSN: from now on `newest` shows it, and it becomes durable or the node stops.
 
         `commit_time` in microseconds since 2000-01-01 UTC; `joint` if the commit has parts in other tablespaces too.
-        Raises 58030 after a failure, and what making the entry or its place in the changelog has met: then nothing has
-        happened. What fails behind that stops the node.
+        Raises 58030 after a failure, and errors of encoding the entry or adding it to the changelog: then nothing has
+        happened. A later failure stops the node.
         """
         if self._failure is not None:
             raise SqlError("58030", f"storage has failed: {self._failure}")
@@ -224,12 +223,12 @@ class Tablespace:
             self._note_time(commit_time)
             self._apply(lsn, edits, bulk)
         except BaseException as error:
-            self.fail(error)  # the changelog has it and memory has half of it: nothing may be answered from that
+            self.fail(error)  # the changelog has it and memory has half of it: no answer may come from that
             raise
         return lsn
 
     def _with_kept(self, edits: Edits) -> Edits:
-        """With what branches keep of what they overwrite (engine/storage/branch_storage.py)."""
+        """Adds the former rows that branches keep (engine/storage/branch_storage.py)."""
         heirs = self.leaning.heirs
         kept: dict[bytes, bytes | None] = {}
         for key in edits.writes:
@@ -241,19 +240,18 @@ class Tablespace:
         return Edits({**edits.writes, **kept}, edits.runs, edits.drops) if kept else edits
 
     def _has_version(self, key: bytes) -> bool:
-        """Whether the key itself, not what it leans on, was ever written."""
+        """Whether the key itself, not one of its bases, was ever written."""
         return any(find(key) is not None for find in self.current.finders) or self._generation.get(key) is not None
 
     def learn_bases(self) -> None:
-        """What leans on what has changed: to be called in the turn in which such a commit was sequenced."""
+        """Leaning storage ids have changed: call in the turn in which such a commit was sequenced."""
         self.leaning.learn(self.scan_newest(*BASE_RANGE))
 
-    # --- following, and changing places with the leader --------------------------------------------------------
+    # --- following, and changes of the leader ------------------------------------------------------------------
 
     def apply(self, lsn: int, body: bytes, commit_time: int = 0) -> Edits:
-        """Applies an entry that the leader has committed, the next one in LSN order; its bulk segments lie at the
-        changelog's `bulk_path`. `commit_time` in microseconds since 2000-01-01 UTC. Raises XX001 for one that is
-        damaged."""
+        """Applies the next entry that the leader has committed, in LSN order; its bulk segments are at the changelog's
+        `bulk_path`. `commit_time` in microseconds since 2000-01-01 UTC. Raises XX001 for damage."""
         if lsn != self.sequenced_lsn + 1 or self.sequenced_lsn != self.durable_lsn:
             raise SqlError("XX000", f"entry {lsn} does not follow {self.sequenced_lsn}, of which {self.durable_lsn}")
         edits = Edits.decode(body)
@@ -267,8 +265,8 @@ class Tablespace:
         return edits
 
     def undo_above(self, lsn: int) -> None:
-        """Takes back what was sequenced above an LSN that is committed, and never will be: the leader was deposed. The
-        transactions that stand on it must be over."""
+        """Undoes sequenced commits above an LSN, which never will be committed: the leader was deposed. Transactions
+        that depend on them must have ended."""
         if lsn < self.durable_lsn:
             raise SqlError("XX000", f"LSN {self.durable_lsn} is durable, {lsn} cannot be gone back to")
         if lsn == self.sequenced_lsn:
@@ -283,24 +281,24 @@ class Tablespace:
         self._note_commit(lsn)
 
     def on_committed(self, lsn: int) -> None:
-        """Everything sequenced up to the LSN is in the log for good. For whoever has handed in a changelog by
-        `use_changelog`; the one of `open` has been given this at its construction."""
+        """Everything sequenced up to the LSN is committed. For changelogs of `use_changelog`; the one of `open` got
+        this at its construction."""
         self._note_commit(lsn)
 
     def use_changelog(self, changelog: Changelog) -> None:
-        """From now on commits go into another changelog: this node has become a tablespace's leader, or follows."""
+        """Commits go into another changelog from now on: this node has become a tablespace's leader, or follows."""
         self._changelog = changelog
 
     def check_sees_all(self, lsn: int) -> None:
-        """Raises 40001 for a snapshot at this LSN if it may lack what had been committed elsewhere before it was taken:
-        this node leads the tablespace since then."""
+        """Raises 40001 for a snapshot at this LSN that may lack earlier commits of another leader: this node has become
+        the leader since."""
         if lsn < self.led_from:
-            message = "another node has led the tablespace since the snapshot was taken"
+            message = "the leader of the tablespace has changed since the snapshot was taken"
             raise SqlError("40001", message, hint="Nothing was committed. Retry.")
 
     def check_takes_entries(self) -> None:
-        """Raises 40001 when `sequence` would, because this node does not lead the tablespace: for whoever has several
-        parts to sequence, all or none."""
+        """Raises 40001 if `sequence` would, because this node does not lead the tablespace: for commits with several
+        parts, all or none."""
         if not getattr(self._changelog, "leading", True):
             raise SqlError(
                 "40001", "this node does not lead the tablespace any more", hint="Nothing was committed. Retry."
@@ -308,7 +306,7 @@ class Tablespace:
         self._check_room()
 
     def new_run(self) -> BulkRunWriter:
-        """A writer for a bulk run; what it finishes goes into `Edits.runs` by its `reference`."""
+        """A writer of a bulk run; a finished run goes into `Edits.runs` by its `reference`."""
         return BulkRunWriter(self._changelog.bulk_path(uuid.uuid4().hex))
 
     def _apply(self, lsn: int, edits: Edits, bulk: BulkLayer | None) -> None:
@@ -346,7 +344,7 @@ class Tablespace:
         self._durable_callbacks.append(callback)
 
     def divert_durable(self, callback: Callable[[int], None]) -> list[Callable[[int], None]]:
-        """From now on only this one is called; returns those that were (engine/storage/stores.py calls them)."""
+        """Only this callback is called from now on; returns the former ones (engine/storage/stores.py calls them)."""
         diverted, self._durable_callbacks = self._durable_callbacks, [callback]
         return diverted
 
@@ -367,13 +365,13 @@ class Tablespace:
 
     @property
     def pressure(self) -> bool:
-        """Whether writers should wait a moment: the flush is behind, or the changelog is."""
+        """Whether writers should wait a moment: the flush or the changelog is overloaded."""
         return self._behind or self._changelog.pending_bytes > self._flush_bytes
 
     @property
     def flushes_freely(self) -> bool:
-        """Whether a flush that nobody waits for does no harm: none is under way, and no snapshot keeps many layers,
-        each of which costs every reader a look."""
+        """Whether an additional flush does no harm: none runs, and no snapshot keeps many layers, which every reader
+        must search."""
         return not self._frozen and len(self._history) < HISTORY_KEPT
 
     @property
@@ -398,145 +396,25 @@ class Tablespace:
         return self._failure
 
     def fail(self, error: BaseException) -> None:
-        """Nothing is committed from now on; `on_fatal` is told once."""
+        """Nothing is committed from now on; `on_fatal` is called once."""
         if self._failure is None:
             self._failure = error
             self._on_fatal(error)
 
     # --- reading -----------------------------------------------------------------------------------------------
 
-    def newest(self, key: bytes) -> tuple[int, bytes | None] | None:
-        """The newest sequenced version: (LSN, value, None for a deletion); None if the key has never been seen.
-
-        The LSN is exact if it is above the oldest open snapshot's, else it may be a later one that is not above it.
-        """
-        for find in self.current.finders:
-            version = find(key)
-            if version is not None:
-                return version[0], version[1]
-        for layer in self._history:
-            version = layer.find(key)
-            if version is not None:
-                return version[0], version[1]
-        value = self._generation.get(key)
-        if not value:
-            return self._newest_below(key) if key[0] >= LEANS and value is None else None
-        return (self._history[-1].first_lsn - 1 if self._history else self.flushed_lsn), value
-
-    def all_new(self, keys: Sequence[bytes]) -> bool:
-        """Whether `newest` is None for each; False also where that would take longer to tell."""
-        if not keys:
-            return True
-        first, last = min(keys), max(keys)
-        if last[0] >= LEANS or any(
-            layer.knows_any(keys, first, last) for layer in (self._active, *self._frozen, *self._history)
-        ):
-            return False
-        generation = self._generation
-        return not generation.has_between(first, last) or not any(map(generation.get, keys))
-
-    def _newest_below(self, key: bytes) -> tuple[int, bytes | None] | None:
-        """Of a key that leans, and was never written itself: what it leans on is as old as the branch."""
-        base = self.leaning.bases.get(key[:4])
-        found = None if base is None else self.newest(base + key[4:])
-        return None if found is None or found[1] is None else (0, found[1])
-
-    def scan_newest(self, low: bytes, high: bytes, reverse: bool = False) -> Iterator[tuple[bytes, bytes]]:
-        """As `scan`, of what is sequenced."""
-        return self.view(self.sequenced_lsn).scan(low, high, reverse)
-
     def of(self, storage_id: int) -> Tablespace:
-        """The tablespace that has a storage id: where there is one, this. engine/storage/stores.py is for several."""
+        """The tablespace of a storage id: here always this one. engine/storage/stores.py has several."""
         return self
-
-    def get(self, key: bytes, lsn: int) -> bytes | None:
-        """The value at an LSN from the horizon on."""
-        return self.view(lsn).get(key)
-
-    def scan(self, low: bytes, high: bytes, lsn: int, reverse: bool = False) -> Iterator[tuple[bytes, bytes]]:
-        """Keys in [low, high) at an LSN from the horizon on; for reading across turns of the loop take a snapshot."""
-        return self.view(lsn).scan(low, high, reverse)
-
-    def view(self, lsn: int) -> CurrentView:
-        """A reader at an LSN from the horizon on, sequenced or durable; good within one turn of the loop."""
-        return CurrentView(lsn, (self._active, *self._frozen), self._generation)
-
-    def _newer_generation(self, exact_from: int = 0) -> Generation:
-        """What LMDB holds now, at least what it says is flushed."""
-        checkpoint = self._checkpoint
-        return Generation(checkpoint.environment, checkpoint.rows, self.flushed_lsn, self.leaning.bases, exact_from)
-
-    def newest_layers(self) -> tuple[tuple[Layer, ...], Generation]:
-        """What is sequenced, for engine/storage/newest.py: the layers over LMDB, newest first, and a read transaction
-        of LMDB that nobody else uses. LMDB may already hold the oldest of the layers; that changes nothing."""
-        return (self._active, *self._frozen), self._newer_generation()
-
-    def leaves_of(self, generation: Generation) -> Leaves | None:
-        """The pages that a read transaction sees which has just begun, to be closed; None where nobody can tell."""
-        return Leaves.of(self._checkpoint.environment, b"rows", generation.transaction)
 
     @property
     def flushing_lsn(self) -> int:
-        """Layers up to this LSN may be in LMDB, wholly or in part, whatever `flushed_lsn` says yet."""
+        """Layers up to this LSN may be in LMDB, wholly or in part, even if `flushed_lsn` is lower."""
         return self._handed_over
 
-    def sizes_of(self, storage_ids: Iterable[int]) -> dict[int, int]:
-        """About how many bytes each storage id takes: its pages in LMDB, and what waits for the flush."""
-        layers = (self._active, *self._frozen)
-        with closing(self._checkpoint.pages()) as pages:
-            return {
-                storage_id: pages.bytes_of(*prefix_range(prefix)) + sum(layer.size_of(prefix) for layer in layers)
-                for storage_id in storage_ids
-                for prefix in (storage_prefix(storage_id),)
-            }
-
-    def sample_keys(self, storage_id: int) -> list[tuple[bytes, float]]:
-        """Some keys of a storage id at about even distances, with how many keys each stands for; in no order. Keys that
-        are deleted and not yet flushed may be among them."""
-        prefix = storage_prefix(storage_id)
-        with closing(self._checkpoint.pages()) as pages:
-            found = pages.sample(*prefix_range(prefix))
-        for layer in (self._active, *self._frozen):
-            found += layer.sample(prefix)
-        base = self.leaning.bases.get(prefix)
-        if base is not None:
-            below = self.sample_keys(int.from_bytes(base, "big"))
-            found += [(prefix + key[len(prefix) :], weight) for key, weight in below]
-        return found
-
-    def rows_of(self, storage_ids: Iterable[int]) -> dict[int, int]:
-        """About how many keys each storage id has: exact while they are few (engine/storage/pages.py)."""
-        layers = (self._active, *self._frozen)
-        found: dict[int, int] = {}
-        with closing(self._checkpoint.pages()) as pages:
-            for storage_id in storage_ids:
-                prefix = storage_prefix(storage_id)
-                base = self.leaning.bases.get(prefix)
-                below: Get = pages.get
-                if base is None:
-                    rows = pages.entries_in(*prefix_range(prefix))
-                else:
-                    leant = int.from_bytes(base, "big")
-                    rows, own = self.rows_of([leant])[leant], pages.sample(*prefix_range(prefix))
-                    get = partial(self._moved_get, base)
-                    rows += round(sum(weight * (bool(pages.get(k)) - (get(k) is not None)) for k, weight in own))
-                    below = partial(below_or, pages.get, get)
-                for place, layer in enumerate(layers):
-                    rows += layer.rows_added(prefix, partial(newest_in, layers[place + 1 :], below))
-                found[storage_id] = max(rows, 0)
-        return found
-
-    def _moved_get(self, base: bytes, key: bytes) -> bytes | None:
-        """What is sequenced under the same key of another prefix."""
-        return self.view(self.sequenced_lsn).get(base + key[len(base) :])
-
-    def drops_in(self, generation: Generation) -> list[int]:
-        """Storage ids that are dropped and whose keys a read transaction of LMDB may still see."""
-        return self._checkpoint.drops_in(generation.transaction)
-
     def snapshot(self, lsn: int | None = None) -> Snapshot:
-        """A view that stays as it is: at the durable LSN, or at a given one that is not older than any open snapshot,
-        or than what is kept.
+        """A view that does not change: at the durable LSN, or at a given one that is not older than any open snapshot,
+        or than the kept past.
 
         Raises 72000 (snapshot too old) for an LSN below the horizon.
         """
@@ -555,8 +433,8 @@ class Tablespace:
         return Snapshot(at, layers, generation, self._release)
 
     def hold(self) -> Snapshot:
-        """Until it is closed, what changes after the durable LSN of now stays in memory, for `changes_since`. It cannot
-        be read, and keeps no page of LMDB from being used again."""
+        """Until it is closed, changes after the present durable LSN stay in memory, for `changes_since`. It cannot be
+        read, and keeps no page of LMDB."""
         at = self.durable_lsn
         self._snapshots[at] = self._snapshots.get(at, 0) + 1
         self._horizon = min(self._horizon, at)
@@ -564,31 +442,31 @@ class Tablespace:
         return Snapshot(at, (), UNREADABLE, self._let_go)
 
     def keep_from(self, lsn: int) -> None:
-        """From now on readers at this LSN, which only grows, and at later ones find what they saw then: `snapshot`.
-        What was let go of before stays gone: the oldest that is left is kept then."""
+        """From now on readers at this LSN, which only grows, and at later ones find the state of that time: `snapshot`.
+        Removed versions stay removed: then the oldest LSN that is left is kept."""
         self._kept_from = max(lsn, self._horizon)
         self._horizon = min(min(self._snapshots, default=self.durable_lsn), self.durable_lsn, self._kept_from)
         self._forget_history()
 
     @property
     def readable_from(self) -> int:
-        """The oldest LSN that `snapshot` takes."""
+        """The oldest LSN that `snapshot` accepts."""
         return self._horizon
 
     @property
     def memory_bytes(self) -> int:
-        """What the memtables hold that is not flushed yet, as their sizes are counted."""
+        """Bytes of the memtables that are not flushed yet."""
         return self._active.size + sum(layer.size for layer in self._frozen)
 
     @property
     def kept_bytes(self) -> int:
-        """What memory has of what is flushed, for older snapshots alone: not for the past that is kept."""
+        """Bytes of flushed layers that memory keeps only for older snapshots, not for the kept past."""
         kept = min(self.durable_lsn, self._kept_from)
         return sum(layer.size for layer in self._history if layer.last_lsn <= kept)
 
     @property
     def changelog_bytes(self) -> int | None:
-        """Bytes of the changelog's segments, where they are files of this node alone."""
+        """Bytes of the changelog's segments, on a single node."""
         segments = getattr(self._changelog, "segments", None)
         return None if segments is None else sum(size for _, size in segments())
 
@@ -598,17 +476,18 @@ class Tablespace:
         return len(self._frozen)
 
     def forget_dead_readers(self) -> None:
-        """A process that reads LMDB has ended, perhaps in the midst of it."""
+        """A process that reads LMDB has ended, perhaps while it was reading."""
         if not self._closed:
             self._checkpoint.forget_dead_readers()
 
     @property
     def file_bytes(self) -> tuple[int, int]:
-        """Bytes of the tables' file, and those of its pages that have ever been used."""
+        """Bytes of the tables' file, and of its pages that were ever used."""
         return self._checkpoint.file_bytes
 
     def _note_time(self, commit_time: int) -> None:
-        """One more LSN. Where the clock was set back the later of two times counts, so that times have an order."""
+        """Records the time of an LSN. If the clock was set back, the later of two times counts, so that times are
+        ordered."""
         times = self._times
         times.append(commit_time if not times or commit_time > times[-1] else times[-1])
 
@@ -623,13 +502,13 @@ class Tablespace:
         return self.sequenced_lsn - len(self._times) + 1
 
     def lsn_at(self, time: int) -> int | None:
-        """The last durable LSN of those before the first commit that was later than a time; None if that is older than
-        what is known, or nothing is."""
+        """The last durable LSN before the first commit that was later than a time; None if the time is older than the
+        known ones, or none is known."""
         place = bisect_right(self._times, time)
         return min(self.first_timed_lsn + place - 1, self.durable_lsn) if place else None
 
     def share(self, snapshot: Snapshot | StoresSnapshot) -> Snapshot:
-        """Another snapshot of the same moment, to be closed for itself."""
+        """Another snapshot of the same moment, which is closed separately."""
         assert isinstance(snapshot, Snapshot)
         self._snapshots[snapshot.lsn] += 1
         return snapshot.again(self._release)
@@ -652,76 +531,33 @@ class Tablespace:
         if lsn == self._horizon:
             self._horizon = min(min(self._snapshots, default=self.durable_lsn), self.durable_lsn, self._kept_from)
         elif self._snapshots and not (self._flush_wanted or self._vacuum_wanted):
-            return  # what is older is kept for somebody else
+            return  # older layers are kept for other snapshots
         self._forget_history()
 
-    def changed_since(self, storage_id: int, lsn: int, upto: int | None = None) -> list[tuple[int, bytes]]:
-        """(LSN, key) of every write to a storage id after `lsn` up to `upto` (default: durable), in LSN order.
+    def commits_between(self, after: int, upto: int) -> Iterator[tuple[int, Sequence[bytes] | BulkRun]]:
+        """(LSN, keys) of every commit after an LSN up to another one, oldest first; its bulk runs come as themselves.
 
-        Raises 72000 when changes after `lsn` have been flushed and are no longer kept in memory.
+        May be read on in later turns of the loop while a `hold` keeps what is later than `after`. Raises 72000 as
+        `changed_since` does.
         """
-        last = self.durable_lsn if upto is None else upto
-        prefix = storage_id.to_bytes(4, "big")
-        found: list[tuple[int, bytes]] = []
-        for layer in self._layers_after(lsn):
-            found.extend(layer.changes(prefix, lsn, last))
-        return found
-
-    def changes_since(
-        self, storage_id: int, lsn: int, upto: int | None = None
-    ) -> tuple[list[tuple[int, bytes]], list[tuple[int, BulkRun]]]:
-        """As `changed_since`, but bulk runs with keys of the storage id come as themselves with their LSNs, oldest
-        first.
-
-        Whoever applies the runs in order, and then the newest value of every key in the list, has it all.
-        """
-        last = self.durable_lsn if upto is None else upto
-        prefix = storage_id.to_bytes(4, "big")
-        found: list[tuple[int, bytes]] = []
-        runs: list[tuple[int, BulkRun]] = []
-        for layer in self._layers_after(lsn):
-            if layer.first_lsn > last:
-                continue
-            if isinstance(layer, BulkLayer):
-                found.extend(layer.get_edits(prefix))
-                runs.extend((layer.last_lsn, run) for run in layer.runs if run.has(prefix))
-            else:
-                found.extend(layer.changes(prefix, lsn, last))
-        return found, runs
-
-    def has_flushed_rows(self, storage_id: int) -> bool:
-        """Whether LMDB has any key of the storage id, as of the flushed LSN, or what is on its way there. One look."""
-        low, high = prefix_range(storage_prefix(storage_id))
-        return self._generation.has_between(low, high)
-
-    def has_unflushed_runs(self, storage_id: int) -> bool:
-        """Whether LMDB lacks bulk runs with keys of the storage id, or has parts of them only."""
-        prefix = storage_id.to_bytes(4, "big")
-        return any(run.has(prefix) for layer in self._frozen if isinstance(layer, BulkLayer) for run in layer.runs)
-
-    def _layers_after(self, lsn: int) -> list[Layer]:
-        """The layers with changes after an LSN, oldest first. Raises 72000 when some are no longer in memory."""
-        layers: list[Layer] = [self._active, *self._frozen, *self._history]
-        if lsn + 1 < layers[-1].first_lsn:
-            raise SqlError("72000", f"changes after LSN {lsn} are no longer kept")
-        return [layer for layer in reversed(layers) if layer.last_lsn > lsn]
+        return _commits_in(self._layers_after(after), after, upto)
 
     # --- copies of tables that outlive this process (engine/storage/key_notes.py) ---------------------------------
 
     def note_keys(self, storage_id: int) -> str:
-        """From the next flush on it is kept in LMDB which keys of this table have changed. Gives the token by which a
-        copy of the table says later which list it relies on."""
+        """From the next flush on, LMDB records the changed keys of this table. Returns the token of the list, which a
+        copy of the table needs later."""
         token = self._checkpoint.key_notes.add(storage_id)
         self._write_notes()
         return token
 
     def note_saved(self, storage_id: int, lsn: int) -> None:
-        """A copy of the table has been saved as of this LSN: what was noted up to it is of no use any more."""
+        """A copy of the table has been saved as of this LSN: records up to it are not needed any more."""
         self._checkpoint.key_notes.note_saved(storage_id, lsn)
         self._write_notes()
 
     def forget_keys(self, storage_id: int) -> None:
-        """There is no such copy any more."""
+        """The copy no longer exists."""
         self._checkpoint.key_notes.remove(storage_id)
         self._write_notes()
 
@@ -732,8 +568,8 @@ class Tablespace:
     # --- flushing ----------------------------------------------------------------------------------------------
 
     def flush(self, done: Callable[[], None] | None = None, failed: Failed | None = None) -> None:
-        """Starts moving everything sequenced so far into LMDB; `done` is called when it is there. `failed`: called in
-        its place, with 53100, when the disk has no room; without it, `done` waits until it has."""
+        """Starts moving everything sequenced so far into LMDB; calls `done` when it is there. `failed` is called
+        instead, with 53100, when the disk is full; without `failed`, `done` waits until there is space."""
         if self._active.last_lsn >= self._active.first_lsn:
             self._freeze()
         if done is not None:
@@ -766,7 +602,7 @@ class Tablespace:
             return
         assert self._flusher is not None
         if self._flusher.failed:
-            return  # the environment is of no use any more: `on_failure` is on its way
+            return  # the environment is useless now: `on_failure` will be called
         self._frozen.remove(layer)
         self._history.insert(0, layer)
         self.flushed_lsn = layer.last_lsn
@@ -782,46 +618,46 @@ class Tablespace:
                 self._flush_waiters.append((lsn, done, failed))
 
     def _read_anew(self) -> None:
-        """By a read transaction of LMDB that begins now; the one before stays for as long as the past needs it."""
+        """Begins a new read transaction of LMDB; the former one stays as long as the past needs it."""
         self._bases.insert(0, self._generation)
         self._generation = self._newer_generation(self._handed_over)
         self._renew()
         self._forget_history()
 
     def _rewritten(self) -> None:
-        """LMDB holds the same rows in other pages: those of before are given back when nobody reads them."""
+        """LMDB holds the same rows in other pages: the former pages are returned when no reader uses them."""
         if not self._closed and self._flusher is not None and not self._flusher.failed:
             try:
                 self._read_anew()
             finally:
-                self._flusher.on_renewed()  # it looks for itself what can be given back
+                self._flusher.on_renewed()  # it finds by itself what can be returned
 
     def _note_hold(self) -> None:
-        """Pages are kept for a read transaction of this process that is older than the newest. Where no snapshot has
-        it, and no past, a statement under way does, or an error that refers to itself."""
+        """An older read transaction of this process keeps pages. If neither a snapshot nor the past has it, a running
+        statement does, or an error that refers to itself."""
         self.held = not self._bases and sum(self._snapshots.values()) == self._holds
 
     @property
     def reader_bytes(self) -> int:
-        """Bytes of free pages that would be given back to the file system if nobody read what was there."""
+        """Bytes of free pages that readers keep from being returned to the file system."""
         return 0 if self._flusher is None else self._flusher.kept_bytes
 
     def pack(self, storage_ids: Iterable[int], done: Packed) -> None:
-        """What is sequenced now goes into LMDB, where the storage ids then take as little space as they can, and the
-        tables' file has none for what is gone. `done` is called at the end, with what has prevented it."""
+        """Flushes the sequenced state, packs the storage ids, and returns all free pages of the tables' file. `done` is
+        called at the end, with the error if there is one."""
         ranges = [prefix_range(storage_prefix(storage_id)) for storage_id in storage_ids]
         self.flush(partial(self._pack, Packing(ranges, 1, done)), done)
 
     def give_back(self, error: SqlError | None = None) -> None:
-        """What is free in the tables' file behind what is sequenced now is given back, in its larger pieces, as soon as
-        a flush does no harm. `error`: what it has met before."""
+        """Returns the larger free pieces of the tables' file after the present sequenced state, as soon as a flush does
+        no harm. `error`: receives an earlier error."""
         self._vacuum_wanted = error is not None or not self.flushes_freely
         if not self._vacuum_wanted and not self._closed:
             self.flush(partial(self._pack, Packing([], RUN_PAGES, _ignore)), self.give_back)
 
     def _dropped_much(self) -> None:
-        """A commit in memory has dropped what takes much space, which goes when it is flushed. Where readers of the
-        past keep many layers that waits until there are less of them."""
+        """A commit in memory has dropped much space, which is deleted after its flush. If readers of the past keep many
+        layers, that waits until there are fewer."""
         self._flush_wanted = len(self._history) >= HISTORY_KEPT
         if not self._closed and not self._flush_wanted:
             self.flush()
@@ -831,7 +667,7 @@ class Tablespace:
             self._flusher.pack(packing)
 
     def _found_full(self, error: SqlError) -> None:
-        """The disk has no room for a flush, which is tried again."""
+        """The disk is too full for a flush, which is repeated."""
         if self._disk_full is None:
             log.error("%s; it is tried again", error.message)
         self._disk_full = error
@@ -843,7 +679,7 @@ class Tablespace:
                 self._flush_waiters.append((lsn, done, None))
 
     def _check_room(self) -> None:
-        """Raises 53100 where memory has as much as may wait for a disk that is full."""
+        """Raises 53100 if memory holds the maximum that may wait for a full disk."""
         error = self._disk_full
         if error is not None and self._behind:
             raise SqlError(error.sqlstate, error.message, hint=error.hint)
@@ -865,15 +701,15 @@ class Tablespace:
             self.give_back()
 
     def _drop_files(self, layer: Layer) -> None:
-        """Removes the files of a flushed layer's runs: only now, as long as it is history the worker may ask for them
-        (engine/columnar/feed.py), and would have to be sent every key instead."""
+        """Removes the files of a flushed layer's runs. Not earlier: while it is history the worker may need them
+        (engine/columnar/feed.py), and would have to get every key instead."""
         if isinstance(layer, BulkLayer):
             for run in layer.runs:
                 self._changelog.drop_bulk(run.reference.name, layer.last_lsn)
 
     def close_changelog(self) -> None:
-        """The first step of `close`: makes everything sequenced durable. Where there are several tablespaces all take
-        it before any goes on, because a commit may have parts in each. Raises 58030."""
+        """The first step of `close`: makes everything sequenced durable. With several tablespaces all do it before any
+        continues, because a commit may have parts in each. Raises 58030."""
         if not self._closed:
             self._closed = True
             for layer in self._history:
@@ -881,16 +717,16 @@ class Tablespace:
         self._changelog.close()
 
     def give_up(self) -> None:
-        """Closes the changelog of a tablespace whose directory is about to go: nothing that fails in there matters any
-        more, and `close` flushes nothing."""
+        """Closes the changelog of a tablespace whose directory will be removed: failures do not matter any more, and
+        `close` flushes nothing."""
         if self._flusher is not None:
             self._flusher.wanted = False
         self.close_changelog()
 
     def close(self) -> None:
-        """Makes everything durable, flushes it, and lets go of files and threads. Views are dead afterwards.
+        """Makes everything durable, flushes it, and releases files and threads. Views are invalid afterwards.
 
-        Raises 58030 if something sequenced could not be made durable; the rest is done all the same.
+        Raises 58030, after closing everything, if something sequenced could not be made durable.
         """
         flusher, self._flusher = self._flusher, None
         if flusher is None:
@@ -906,6 +742,14 @@ class Tablespace:
             flusher.stop()
             self._checkpoint.close()
             os.close(self._lock)
+
+
+def _commits_in(layers: list[Layer], after: int, upto: int) -> Iterator[tuple[int, Sequence[bytes] | BulkRun]]:
+    for layer in layers:
+        if isinstance(layer, BulkLayer) and after < layer.last_lsn <= upto:
+            for run in layer.runs:
+                yield layer.last_lsn, run
+        yield from layer.commits(after, upto)
 
 
 def _ignore(_: BaseException | None) -> None:

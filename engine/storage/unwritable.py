@@ -1,4 +1,4 @@
-"""The changelog of a tablespace that takes no commits: its entries come from elsewhere, and are applied."""
+"""The changelog of a tablespace that accepts no commits: it applies entries from elsewhere."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from engine.storage.interface import Joint
 
 
 class UnwritableLog(ABC):
-    """engine.storage.interface.Changelog, but for the bulk segments of entries that are applied. `refusal` makes what
-    is raised where something is submitted all the same."""
+    """engine.storage.interface.Changelog, only with the bulk segments of applied entries. `refusal` makes the error of
+    `submit`."""
 
     pending_bytes = 0
 
@@ -31,7 +31,7 @@ class UnwritableLog(ABC):
         raise self._refusal()
 
     def read(self, after: int) -> Iterator[tuple[int, int, bytes]]:
-        """Nothing that storage would have to recover from."""
+        """Storage has nothing to recover from."""
         return iter(())
 
     def retire(self, upto: int) -> None:

@@ -1,12 +1,12 @@
-"""Reading through the layers: memtables and runs over LMDB, as of one LSN.
+"""Reads through the layers: memtables and runs over LMDB, as of one LSN.
 
     active memtable -> frozen memtables and runs, newest first -> LMDB (a read transaction at the flushed LSN)
 
-The first layer that has a version at or below the reader's LSN decides. A view is a few references; layers and the
-LMDB read transaction (a `Generation`) live until the last view of them is gone, which is Python's own counting: so
-none of them, nor what holds views, may refer to itself (tests/end_to_end/test_held_resources.py).
+The first layer that has a version at or below the reader's LSN decides. A view is a few references; layers and the LMDB
+read transaction (a `Generation`) live as long as a view refers to them, by Python's reference count. So neither they
+nor the holders of views may refer to themselves (tests/end_to_end/test_held_resources.py).
 
-Views belong to the engine's thread. One may be read in another thread only if nobody else uses the same Generation.
+Views belong to the engine's thread. Another thread may read one only if nobody else uses the same Generation.
 """
 
 from __future__ import annotations
@@ -31,51 +31,54 @@ class Layer(Protocol):
 
     @property
     def find(self) -> Callable[[bytes], Version | None]:
-        """What gives the newest version of a key."""
+        """A function that returns the newest version of a key."""
 
     def knows_any(self, keys: Sequence[bytes], first: bytes, last: bytes) -> bool:
-        """Whether it has a version of any of the keys, of which these are the lowest and the highest."""
+        """Whether it has a version of any of the keys, with their lowest and highest."""
 
     @property
     def keys(self) -> int:
-        """How many `newest` gives."""
+        """The number of keys of `newest`."""
 
     @property
     def drops(self) -> list[int]:
-        """Storage ids whose ranges go away once the layer has been flushed."""
+        """Storage ids whose ranges are deleted after the flush of the layer."""
 
     def dropped_upto(self, lsn: int) -> list[int]:
-        """Those of `drops` that a commit up to this LSN has dropped."""
+        """The storage ids of `drops` up to this LSN."""
 
     def scan(
         self, low: bytes, high: bytes, lsn: int, reverse: bool = False
     ) -> Iterator[tuple[bytes, bytes | None]]: ...
     def has(self, prefix: bytes) -> bool: ...
     def size_of(self, prefix: bytes) -> int:
-        """About how many bytes the keys and values of a storage id take here."""
+        """An estimate of the bytes of a storage id's keys and values here."""
 
     def sample(self, prefix: bytes) -> list[tuple[bytes, float]]:
-        """Some of the keys of a storage id, evenly taken, with how many keys each stands for; in no order."""
+        """An even sample of the keys of a storage id, with the number of keys that each represents; in no order."""
 
     def rows_added(self, prefix: bytes, below: Callable[[bytes], bytes | None]) -> int:
-        """About how many keys of a storage id more there are than without the layer; `below` reads what is under it."""
+        """An estimate of the number of keys that the layer adds to a storage id; `below` reads the layers under it."""
 
     def changes(self, prefix: bytes, after: int, upto: int) -> Iterator[tuple[int, bytes]]: ...
+    def commits(self, after: int, upto: int) -> Iterator[tuple[int, Sequence[bytes]]]:
+        """(LSN, keys) of every commit with after < LSN <= upto, in LSN order, without what is in bulk runs."""
+
     def newest(self) -> Iterator[tuple[Column, Column]]:
-        """Everything as it is at the layer's end: batches of keys (binary arrays) and values (NULL for a deletion);
-        later ones overwrite earlier ones."""
+        """The state at the layer's end: batches of keys (binary arrays) and values (NULL for a deletion); later ones
+        overwrite earlier ones."""
 
 
 class Generation:
-    """What LMDB held after one flush: a read transaction that stays open as long as anything refers to it."""
+    """The state of LMDB after one flush: a read transaction that stays open as long as anything refers to it."""
 
     __slots__ = ("bases", "exact_from", "flushed_lsn", "get", "seen", "transaction")
 
     def __init__(
         self, environment: Any, rows: Any, flushed_lsn: int, bases: Mapping[bytes, bytes], exact_from: int = 0
     ) -> None:
-        """`exact_from`: layers up to this LSN were on their way into LMDB, and some of it may be seen already. `bases`:
-        of engine.storage.branch_storage.Leaning."""
+        """`exact_from`: layers up to this LSN were being written into LMDB, and may be partly visible. `bases`: of
+        engine.storage.branch_storage.Leaning."""
         self.bases = bases
         self.transaction = environment.begin(db=rows)
         self.get: Callable[[bytes], bytes | None] = self.transaction.get
@@ -85,7 +88,7 @@ class Generation:
         self.exact_from = max(exact_from, flushed_lsn)
 
     def end(self) -> None:
-        """Ends it, whoever refers to it: for whoever has it alone, when nothing reads by it any more."""
+        """Ends it, whatever refers to it: for its only owner, when nothing reads it any more."""
         self.transaction.abort()
 
     def scan(self, low: bytes, high: bytes, reverse: bool) -> Iterator[tuple[bytes, bytes]]:
@@ -104,7 +107,7 @@ class Generation:
                 yield item
 
     def has_between(self, first: bytes, last: bytes) -> bool:
-        """Whether any key from `first` to `last`, both included, is stored: one look."""
+        """Whether any key from `first` to `last`, both included, is stored: one look-up."""
         cursor = self.transaction.cursor()
         return bool(cursor.set_range(first)) and cursor.key() <= last
 
@@ -136,7 +139,7 @@ class View:
         return value if value or key[0] < LEANS else self._below(key, value)
 
     def _below(self, key: bytes, stored: bytes | None) -> bytes | None:
-        """What is under a key that leans, of which LMDB has this alone."""
+        """The value of a leaning key for which only LMDB has a version."""
         base = self._generation.bases.get(key[:4])
         return None if base is None or stored is not None else self.get(base + key[4:])
 
@@ -159,7 +162,7 @@ class View:
 
 
 class Snapshot(View):
-    """A view that stays as it is until it is closed. Open snapshots keep old versions alive: close them."""
+    """A view that does not change until it is closed. Open snapshots keep old versions: close them."""
 
     __slots__ = ("_release",)
 
@@ -170,11 +173,11 @@ class Snapshot(View):
         self._release: Callable[[int], None] | None = release
 
     def again(self, release: Callable[[int], None]) -> Snapshot:
-        """The same once more, with an end of its own."""
+        """Another snapshot of the same moment, which is closed separately."""
         return Snapshot(self.lsn, self._layers, self._generation, release)
 
     def close(self) -> None:
-        """Lets go of layers and LMDB pages; closing twice is the same as once."""
+        """Releases layers and LMDB pages; it may be closed twice."""
         if (release := self._release) is not None:
             self._release = None
             self._look_through((), UNREADABLE)
@@ -193,8 +196,8 @@ def _refuse_closed(*_: object) -> Any:
 
 
 class _Unreadable:
-    """Stands for the generation of a closed snapshot: whoever still holds the snapshot, be it an idle session by its
-    last transaction, keeps no page of LMDB from being used again."""
+    """Replaces the generation of a closed snapshot: an object that still holds the snapshot, such as an idle session
+    with its last transaction, keeps no page of LMDB."""
 
     get = scan = has_between = staticmethod(_refuse_closed)
     bases: Mapping[bytes, bytes] = {}
@@ -206,7 +209,7 @@ UNREADABLE: Any = _Unreadable()
 class CurrentView(View):
     """The newest durable state, always: one object for the life of the tablespace, changed in place.
 
-    For statements that run to their end at once; what keeps reading across turns of the event loop takes a snapshot.
+    For statements that run to their end at once; reads over several turns of the event loop take a snapshot.
     """
 
     __slots__ = ()
@@ -246,13 +249,13 @@ def without_deletions(rows: Iterator[tuple[bytes, bytes | None]]) -> Iterator[tu
 
 
 def below_or(stored: Get, get: Get, key: bytes) -> bytes | None:
-    """What LMDB has under a key that leans, an empty value for a deletion; else what `get` says."""
+    """The value of LMDB under a leaning key, an empty value for a deletion; otherwise the value of `get`."""
     found = stored(key)
     return get(key) if found is None else found or None
 
 
 def newest_in(layers: Sequence[Layer], stored: Get, key: bytes) -> bytes | None:
-    """The newest value under a key in layers over what is stored."""
+    """The newest value of a key in layers over the stored rows."""
     for layer in layers:
         version = layer.find(key)
         if version is not None:
@@ -261,7 +264,7 @@ def newest_in(layers: Sequence[Layer], stored: Get, key: bytes) -> bytes | None:
 
 
 def up_to(layer: Layer, lsn: int) -> Layer | None:
-    """What a layer has up to an LSN; None for nothing."""
+    """The part of a layer up to an LSN; None for none."""
     if layer.last_lsn <= lsn:
         return layer
     if layer.first_lsn > lsn or not isinstance(layer, Memtable):

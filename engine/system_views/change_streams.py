@@ -1,4 +1,4 @@
-"""What the functions of change streams ask of the session (catalog/functions/change_streams.py)."""
+"""Services of a session for the functions of change streams (catalog/functions/change_streams.py)."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ AT_ONCE = 10_000  # changes, where no limit is given
 
 
 class StreamCalls:
-    """shoal_changes() and its kin for a session, with its catalog and its user as they are now."""
+    """shoal_changes() and the related functions for a session, with its present catalog and user."""
 
     def __init__(self, session: Session, catalog: Catalog, user: Role | None) -> None:
         self._session = session
@@ -38,8 +38,8 @@ class StreamCalls:
     def read(
         self, name: str, after: int | None, limit: int | None, ordinal: int | None
     ) -> Iterable[tuple[object, ...]]:
-        """The rows of shoal_changes(); a notice says that there is more, where no limit was given. Raises 42704,
-        42501, 55000, 57P03, 22023."""
+        """The rows of shoal_changes(). Without a limit, a notice says if there are more. Raises 42704, 42501, 55000,
+        57P03, 22023."""
         self._check(after, limit)
         if ordinal is not None and (after is None or ordinal < 0):
             raise SqlError("22023", '"ordinal" must not be negative, and needs "after"')
@@ -58,12 +58,12 @@ class StreamCalls:
         return self._changes.advance(self._catalog, self._user, transaction, name, lsn)
 
     def reach(self, name: str, after: int | None, limit: int | None) -> int:
-        """How far a read with this limit would come. Raises 42704, 42501, 55000, 57P03, 22023."""
+        """The LSN that a read with this limit would reach. Raises 42704, 42501, 55000, 57P03, 22023."""
         self._check(after, limit)
         return self._changes.reach(self._catalog, self._user, self._reader, name, after, limit)
 
     def snapshot(self, name: str) -> int:
-        """The LSN of what the statement sees, in the stream's tablespace. Raises 42704, 42501, 57P03."""
+        """The LSN of the statement's snapshot in the stream's tablespace. Raises 42704, 42501, 57P03."""
         transaction = self._session.transaction
         seen = self._session.node.store.durable_lsn if transaction is None else transaction.snapshot_lsn
         return self._changes.count_seen(self._catalog, self._user, name, seen)

@@ -1,6 +1,6 @@
-"""The rows of shoal_nodes, shoal_tablespaces, ...: what the node knows of its cluster (engine/cluster_view.py).
+"""The rows of shoal_nodes, shoal_tablespaces, ..., from the node's knowledge of its cluster (engine/cluster_view.py).
 
-docs/cluster.md says what the columns mean. Computed for each query, from memory.
+docs/cluster.md explains the columns. Rows are computed for each query, from memory.
 """
 
 from __future__ import annotations
@@ -69,12 +69,12 @@ def _tablespaces(session: Session, cluster: ClusterView) -> list[Row]:
 
 
 def _spaces(session: Session) -> dict[bytes, Tablespace]:
-    """What this node holds, by id."""
+    """The tablespaces that this node holds, by id."""
     return {space.tablespace_id: space for space in spaces_of(session.node).values()}
 
 
 def _head(session: Session, tablespace: bytes, told: int) -> int:
-    """The head as it was told, or as this node knows it to be: what is applied here was committed."""
+    """The reported head, or this node's applied LSN if that is later, because only committed entries are applied."""
     space = _spaces(session).get(tablespace)
     return told if space is None else max(told, space.durable_lsn)
 

@@ -1,11 +1,10 @@
-"""The content of pg_catalog for a session: what catalog/system describes, kept as Arrow batches as long as it holds.
+"""The content of pg_catalog for a session (catalog/system), kept as Arrow batches while it is valid.
 
-`virtual_content(session)` is what the columnar client asks for the content of a virtual table. A version names what the
-content depends on (catalog/system/content.py, scopes), so that the worker gets it once. A transaction with schema
-changes of its own has a catalog that nobody else sees, and what is live holds for one query: their version is None.
+The columnar client calls `virtual_content(session)` for the content of a virtual table. A version identifies everything
+that the content depends on (catalog/system/content.py, scopes), so the worker receives it once. The version is None,
+for this query only, in a transaction with schema changes of its own, and for live content.
 
-Batches are kept by part and slice: when one table changes, the slice with its rows is made again, the others are joined
-as they are.
+Batches are kept by part and slice. When one table changes, only the slice with its rows is made again.
 """
 
 from __future__ import annotations
@@ -34,7 +33,7 @@ WHOLES_KEPT = 256  # joined batches
 
 
 def virtual_content(session: Session) -> Callable[[VirtualTable, object], tuple[object, object]]:
-    """What gives the columnar client the content of virtual tables, as this session sees it now."""
+    """Makes the function that returns the content of virtual tables for this session."""
 
     def provide(relation: VirtualTable, reader: object) -> tuple[object, object]:
         return _content(session, relation)
@@ -43,7 +42,7 @@ def virtual_content(session: Session) -> Callable[[VirtualTable, object], tuple[
 
 
 def _content(session: Session, relation: VirtualTable) -> tuple[object, object]:
-    """(version, batch) of a relation. Equal versions, equal content; None: for this query only."""
+    """(version, batch) of a relation. Equal versions have equal content; None: for this query only."""
     surroundings = SessionSurroundings(session)
     if relation.oid >= FIRST_USER_OID:
         return None, _sequence_row(session, relation)
@@ -126,7 +125,7 @@ def _batch(relation: VirtualTable, columns: content.Columns, count: int) -> Any:
 
 
 def _sequence_row(session: Session, relation: VirtualTable) -> Any:
-    """SELECT ... FROM a sequence: where it stands."""
+    """The row of SELECT ... FROM a sequence."""
     sequence = session.catalog.get(relation.oid)
     assert isinstance(sequence, SequenceObject)
     last, is_called = session.node.sequences.current(sequence)

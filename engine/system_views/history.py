@@ -1,4 +1,4 @@
-"""What a session's functions tell of backups, LSNs and times (catalog/functions/history.py)."""
+"""Services of a session for functions of backups, LSNs and times (catalog/functions/history.py)."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ if TYPE_CHECKING:
 
 
 class History:
-    """Of one session."""
+    """The history for one session."""
 
     def __init__(self, session: Session) -> None:
         self._session = session
 
     def backup(self, url: str, run: object) -> int:
-        """shoal_backup(): the LSN that the backup reaches. Raises LockWait until it is made, 42501, 25006, 0A000, and
-        what making it raises."""
+        """shoal_backup(): the LSN of the backup. Raises LockWait until it is complete, 42501, 25006, 0A000, and errors
+        of the backup."""
         session = self._session
         self._session.identity.require_superuser("shoal_backup")
         backups = session.node.backups
@@ -55,7 +55,7 @@ class History:
         return node.configuration.reload()
 
     def lsn_at(self, time: int, run: object) -> int:
-        """shoal_lsn_at(). Raises LockWait where history has to be read, 22023, 72000, 0A000."""
+        """shoal_lsn_at(). Raises LockWait if history must be read, 22023, 72000, 0A000."""
         past = self._past()
         known = past.lsn_known(time)
         if known is not None:

@@ -1,11 +1,11 @@
-"""shoal_key_ranges(): ranges of a table's primary key that hold about equally many rows, without reading the table.
+"""shoal_key_ranges(): ranges of a table's primary key with about equal numbers of rows, without reading the table.
 
-Keys lie in order, so some of them, evenly taken from the tree's leaves and from what waits for the flush, tell where to
-cut (`Tablespace.sample_keys`). A cut is a row that exists; its key's values become SQL. What has no primary key, and no
-storage, is one range.
+Keys are stored in order. Evenly chosen keys of the tree's leaves and of the memtables are the cuts
+(`Tablespace.sample_keys`). A cut is an existing row, whose key values are written as SQL. A table without a primary key
+or without storage has one range.
 
-The conditions cover everything, whatever the samples were: `key < a`, `key >= a AND key < b`, `key >= b`. NULLs are in
-no primary key.
+The conditions cover all rows, whatever the samples are: `key < a`, `key >= a AND key < b`, `key >= b`. A primary key
+has no NULLs.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _WHOLE = "true"
 
 
 def key_ranges(session: Session, oid: int, parts: int) -> Sequence[str]:
-    """One condition a range, at most `parts` of them, in the order of the keys. Raises 42P01, 42501, 22023."""
+    """One condition for each range, at most `parts` of them, in key order. Raises 42P01, 42501, 22023."""
     table = session.catalog.get(oid)
     is_system = any(relation.oid == oid for relation in system_relations().values())
     if not is_system and not isinstance(table, Table | View):
@@ -64,7 +64,7 @@ def _row(parts: Sequence[str]) -> str:
 
 
 def _cuts(session: Session, table: Table, parts: int) -> Iterator[tuple[object, ...]]:
-    """Values of the key columns of the rows that begin the second range and those after it."""
+    """The key values of the first rows of all ranges except the first."""
     members = list(_members(session, table))
     samples = sorted(
         (key[4:], weight, place)
@@ -89,7 +89,7 @@ def _cuts(session: Session, table: Table, parts: int) -> Iterator[tuple[object, 
 
 
 def _members(session: Session, table: Table) -> Iterator[Table]:
-    """The tables with its rows: its own, and those of its partitions and children whose key is the same."""
+    """The tables with its rows: itself, and its partitions and children with the same key."""
     if table.partitioning is None:
         yield table
     names = [table.column_by_number(number).name for number in table.key_columns]

@@ -1,4 +1,4 @@
-"""What the running node tells of itself at this moment: sessions, locks, cursors, sizes, statements, settings."""
+"""The present state of the running node: sessions, locks, cursors, sizes, statements, settings."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ _BYTES = {"kB": 1 << 10, "MB": 1 << 20, "GB": 1 << 30, "TB": 1 << 40}
 
 
 class NodeStatus:
-    """catalog.system.content.Live over a node."""
+    """A catalog.system.content.Live over a node."""
 
     def __init__(self, session: Session) -> None:
         self._session = session
@@ -61,7 +61,7 @@ class NodeStatus:
         return self._session.variables.list_shown()
 
     def activity(self) -> list[dict[str, object]]:
-        """One row a session; the query texts of others are for superusers."""
+        """One row for each session. Only superusers see the query texts of others."""
         rows = []
         catalog = self._session.catalog
         user, sees_all = self._user()
@@ -96,7 +96,7 @@ class NodeStatus:
         return rows
 
     def encryption(self) -> list[dict[str, object]]:
-        """Of each session that this one sees: whether its client speaks TLS, and how."""
+        """For each visible session: whether its client uses TLS, and its version and cipher."""
         catalog = self._session.catalog
         user, sees_all = self._user()
         mine = set() if user is None else roles_of(catalog, user)
@@ -112,11 +112,11 @@ class NodeStatus:
         return rows
 
     def large_objects(self) -> list[dict[str, object]]:
-        """Those of the session's database, as it sees them now."""
+        """The large objects of the session's database that it sees."""
         return [{"oid": oid, "lomowner": owner} for oid, owner in self._session.large_objects.rows()]
 
     def locks(self) -> list[dict[str, object]]:
-        """The table locks that transactions hold, and those that they wait for."""
+        """The table locks that transactions hold or wait for."""
         rows: list[dict[str, object]] = []
         for session in open_sessions(self._node).values():
             transaction = session.transaction
@@ -179,7 +179,7 @@ class NodeStatus:
         return [dict(zip(names, row, strict=True)) for row in timezone_names()]
 
     def copies(self) -> list[dict[str, object]]:
-        """pg_stat_progress_copy: every COPY that runs; how far it is, for its user and for superusers."""
+        """pg_stat_progress_copy: every running COPY. Its user and superusers see the progress."""
         _, sees_all = self._user()
         rows: list[dict[str, object]] = []
         for session in open_sessions(self._node).values():
@@ -199,7 +199,7 @@ class NodeStatus:
         return rows
 
     def databases(self) -> list[dict[str, object]]:
-        """pg_stat_database. What has no counterpart here (blocks, temporary files) is zero."""
+        """pg_stat_database. Columns without a counterpart in Shoal (blocks, temporary files) are zero."""
         zeros = ("blks_read", "blks_hit", "conflicts", "temp_files", "temp_bytes", "sessions_abandoned",
                  "sessions_fatal")  # fmt: skip
         times = ("blk_read_time", "blk_write_time", "session_time", "active_time", "idle_in_transaction_time")
@@ -264,7 +264,7 @@ class NodeStatus:
         return self._node.started
 
     def statements(self) -> list[content.StatementRow]:
-        """Every statement that has run; the texts of other users' are for superusers."""
+        """Every statement that has run. Only superusers see the texts of other users."""
         user, sees_all = self._user()
         return [
             _statement_row(tally, sees_all or (user is not None and user.oid == tally.user))
@@ -278,7 +278,7 @@ class NodeStatus:
         self._node.statements.reset(user, database, queryid)
 
     def _user(self) -> tuple[Role | None, bool]:
-        """The session's user, and whether it sees what all sessions do."""
+        """The session's user, and whether it may see all sessions."""
         catalog = self._session.catalog
         user = catalog.get(catalog.roles.get(self._session.user_name, 0))
         found = user if isinstance(user, Role) else None

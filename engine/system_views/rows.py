@@ -1,11 +1,12 @@
-"""The rows of virtual tables for the row path: made an object at a time, and kept as long as the object is the same.
+"""The rows of virtual tables for the row path. They are made for each object, and kept while the object does not
+change.
 
-    equal(column)   a look-up. Where the value tells whose rows they are (catalog/system/object_search.py), only the
-                    rows of these objects are made; else it is one in the whole relation, by a dict of that column
-    all()           the whole relation. One of more than WHOLE_ITEMS objects is left to the columnar path
+   equal(column)   a look-up. If the value determines the objects (catalog/system/object_search.py), only their rows are
+                   made. Otherwise it searches the whole relation, by a dict of that column
+   all()           the whole relation. With more than WHOLE_ITEMS objects it is left to the columnar path
 
-Parts, scopes and items are those of catalog/system/content.py, and so are the rules by which they are kept. What is
-live is computed once an execution.
+Parts, scopes and items are those of catalog/system/content.py, with the same rules of validity. Live content is
+computed once for each execution.
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ WHOLES_KEPT = 128
 
 
 class VirtualRows:
-    """The rows of one relation, as a session sees them now. The life of it is one execution of a statement."""
+    """The rows of one relation for a session, during one execution of a statement."""
 
     def __init__(self, session: Session, surroundings: SessionSurroundings, relation: VirtualTable) -> None:
         self._session = session
@@ -44,7 +45,7 @@ class VirtualRows:
         self._whole: Whole | None = None
 
     def all(self) -> list[Row]:
-        """Every row. Raises RowPathFull where they are too many for the row path."""
+        """Every row. Raises RowPathFull if there are too many for the row path."""
         return self.whole().rows
 
     def whole(self) -> Whole:
@@ -54,7 +55,7 @@ class VirtualRows:
         return self._whole
 
     def equal(self, number: int) -> Callable[[object], Iterable[Row]]:
-        """A function from a value, which may be NULL, to the rows that have it in this column. Raises RowPathFull."""
+        """A function from a value, which may be NULL, to the rows with it in this column. Raises RowPathFull."""
         column = self._relation.columns[number - 1].name
         find = owners(self._relation.oid, column)
         if find is None or (self._count() <= SMALL_ITEMS and all(part.find is None for part in self._parts)):
@@ -88,7 +89,7 @@ class VirtualRows:
     # ---- how they are made ------------------------------------------------------------------------------------------
 
     def _count(self) -> int:
-        """How many objects there may be; look-ups by object need parts that can be asked for one."""
+        """The maximum number of objects. Look-ups by object need parts that can make single objects."""
         catalog = self._surroundings.catalog
         count = 0
         for part in self._parts:
@@ -167,7 +168,7 @@ class VirtualRows:
         return list(zip(*[value if isinstance(value, list) else repeat(value, count) for value in whole], strict=True))
 
     def _sequence_row(self) -> Row:
-        """SELECT ... FROM a sequence: where it stands."""
+        """The row of SELECT ... FROM a sequence."""
         sequence = self._surroundings.catalog.get(self._relation.oid)
         assert isinstance(sequence, SequenceObject)
         last, is_called = self._session.node.sequences.current(sequence)

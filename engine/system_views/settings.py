@@ -35,7 +35,7 @@ def setting_rows(session: Session) -> list[dict[str, object]]:
 
 
 def _origin(configuration: Configuration, name: str, row: dict[str, object], sees: bool) -> dict[str, object]:
-    """Where it is from, if the configuration says it, and the session has said nothing else."""
+    """The source of the value, if the configuration has it and the session has not set another one."""
     told: dict[str, object] = {"pending_restart": name in configuration.pending}
     origin = configuration.origin(name)
     if origin is not None and (name in SERVER_DEFINITIONS or row["setting"] == row["reset_val"]):
@@ -46,7 +46,8 @@ def _origin(configuration: Configuration, name: str, row: dict[str, object], see
 
 
 def _row(name: str, value: str, again: str | None) -> dict[str, object]:
-    """What Shoal has is described by it, and by PostgreSQL where it says nothing itself. `again`: what RESET gives."""
+    """The row of a setting. Shoal's own descriptions are used first, then PostgreSQL's. `again`: the value after
+    RESET."""
     key = name.lower()
     own, known = DEFINITIONS.get(key) or SERVER_DEFINITIONS.get(key), postgres_parameters().get(key)
     if own is None and known is None:

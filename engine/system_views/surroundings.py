@@ -1,7 +1,7 @@
-"""Names, definitions and privileges as a session sees them now, and what functions ask of its node.
+"""Names, definitions and privileges for a session, and services of its node for functions.
 
-Definitions that must be printed anew (pretty ones, and those with names that the search path shortens) are remembered
-by their text.
+Definitions that must be deparsed again (pretty ones, and those with names that the search path shortens) are cached by
+their text.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ for _source, _call in lookups.catalog_calls.items():
 
 
 class SessionSurroundings:
-    """catalog.system.content.Surroundings for a session at this moment."""
+    """A catalog.system.content.Surroundings for a session at this moment."""
 
     def __init__(self, session: Session) -> None:
         self.session = session
@@ -78,17 +78,17 @@ class SessionSurroundings:
         self._temporary = session.temporary_schema
 
     def holds(self, session: Session) -> bool:
-        """Whether this is still what the session sees."""
+        """Whether it is still valid for the session."""
         return (
             self.catalog is session.catalog and self._key is session.key and self._temporary == session.temporary_schema
         )
 
     def session_key(self, scope: str) -> tuple[object, ...]:
-        """What a part of this scope depends on beside the schema objects."""
+        """The dependencies of a part with this scope, other than schema objects."""
         return (self.path, self.user, self.temporary_schema) if scope == "session" else ()
 
     def expression(self, text: str, table: Table | None, pretty: bool) -> str:
-        """A stored expression as pg_get_expr shows it: printed anew only where that can make a difference."""
+        """A stored expression as pg_get_expr shows it. It is deparsed only if that can change the text."""
         qualified = _QUALIFIED.search(text) is not None
         if qualified:
             found = _SEQUENCE_DEFAULT.fullmatch(text)
@@ -125,7 +125,7 @@ class SessionSurroundings:
         return (tree.RangeTable(table, table.name, columns),)
 
     def is_call(self, text: str, table: Table) -> bool:
-        """Whether an index definition shows the expression without parentheses of its own."""
+        """Whether an index definition shows the expression without parentheses around it."""
         found = self._analyse(text, table)
         if isinstance(found, tree.FuncExpr):
             return found.operator is None and found.display in ("call", "sql_syntax")
@@ -137,7 +137,7 @@ class SessionSurroundings:
         return "expr" if name == "?column?" else name
 
     def read_name(self, type_oid: int, text: str) -> int:
-        """The OID of what a reg type's input names. Raises 42P01, 42704, 42883, 3F000."""
+        """The OID of the object that the input of a reg type names. Raises 42P01, 42704, 42883, 3F000."""
         found = read_literal(self.environment, text, type_oid, -1, -1)
         assert isinstance(found, int)
         return found
@@ -156,7 +156,7 @@ class SessionSurroundings:
         return cast(int, result_of(self.session, "shoal_checkpoint", run, write))
 
     def begin_check(self, run: object) -> str:
-        """shoal_check(): the id of the check, 32 hexadecimal digits. Raises LockWait until it is on its way, 42501,
+        """shoal_check(): the id of the check, 32 hexadecimal digits. Raises LockWait until it has started, 42501,
         25006, 55000."""
         self.session.identity.require_superuser("shoal_check")
         if self.session.transaction is not None:
@@ -165,18 +165,18 @@ class SessionSurroundings:
         return cast(bytes, found).hex()
 
     def check_indexes(self, run: object) -> str:
-        """shoal_check_indexes(): what is found, as JSON. Raises LockWait until it is, 42501."""
+        """shoal_check_indexes(): the result as JSON. Raises LockWait until it is complete, 42501."""
         self.session.identity.require_superuser("shoal_check_indexes")
         return cast(str, result_of(self.session, "shoal_check_indexes", run, partial(check_indexes, self.session)))
 
     @property
     def history(self) -> History:
-        """What is known of backups, LSNs and times."""
+        """Services for functions of backups, LSNs and times."""
         return History(self.session)
 
     @property
     def change_streams(self) -> StreamCalls:
-        """What the functions of change streams do."""
+        """Services for the functions of change streams."""
         return StreamCalls(self.session, self.catalog, self.user)
 
     def key_ranges(self, oid: int, parts: int) -> Sequence[str]:
@@ -192,8 +192,8 @@ class SessionSurroundings:
         return self.session.node.exported
 
     def signal(self, process_id: int, terminate: bool) -> bool:
-        """Cancels what a session runs, or ends the session. False, with a warning, if there is no such session.
-        Raises 42501."""
+        """Cancels the running statement of a session, or ends the session. False, with a warning, if there is no such
+        session. Raises 42501."""
         target = open_sessions(self.session.node).get(process_id)
         if target is None:
             self.session.warn("01000", f"PID {process_id} is not a PostgreSQL backend process")
@@ -208,7 +208,7 @@ class SessionSurroundings:
         return True
 
     def transaction_number(self, assign: bool) -> int | None:
-        """A number of the session's transaction, given when it is first asked for."""
+        """The number of the session's transaction, which is assigned at the first call."""
         transaction = self.session.transaction
         if transaction is None:
             return next(self.cache.numbers) if assign else None
@@ -227,7 +227,8 @@ class SessionSurroundings:
         return sizes.relation_size(self.session.node, self.catalog, oid)
 
     def rows_written(self, kind: str, oid: int) -> int:
-        """How many rows of a table were inserted, updated or deleted (`kind`) here (engine/execute/written.py)."""
+        """The number of rows of a table that were inserted, updated or deleted (`kind`) on this node
+        (engine/execute/written.py)."""
         counts: dict[int, int] = getattr(self.session.node.written, kind)
         return counts.get(oid, 0)
 
@@ -242,25 +243,25 @@ class SessionSurroundings:
         return sizes.tablespace_size(self.session.node, oid)
 
     def updatable(self, view: View) -> tuple[int, dict[int, int]]:
-        """What can be done to a view, in all and by column."""
+        """The changes that a view allows, as a whole and by column."""
         with inner_environment(self.catalog, user_name=self.session.user_name) as inside:
             return updatable_events(view, inside)
 
     def references(self, item: View | Table | Routine) -> Sequence[Reference]:
-        """What a view's query, or a body in SQL's own form, refers to."""
+        """The references of a view's query, or of a body of SQL statements."""
         with self._stored_environment() as inside:
             if not isinstance(item, Routine):
                 return references((stored_query(item, inside),))
             return references(self._statements(item, inside))
 
     def _statements(self, item: Routine, inside: Environment) -> Sequence[tree.Query]:
-        """The queries of a body in SQL's own form, as they were written: not yet of the type that is returned."""
+        """The queries of a body of SQL statements as they were written, before the conversion to the result type."""
         function = function_in(self.catalog, item)
         body = body_of(item, inside, function, item.signature, TypeRef(oids.VOID))
         return [cast(tree.Query, statement.statement) for statement in body.statements]
 
     def body(self, routine: Routine) -> Sequence[str]:
-        """The statements of a body in SQL's own form, as definitions show them to this session."""
+        """The statements of a body of SQL statements, as definitions show them to this session."""
         with self._stored_environment() as inside:
             queries = self._statements(routine, inside)
         if routine.is_expression:
@@ -268,7 +269,7 @@ class SessionSurroundings:
         return [deparse_query(query, self.catalog, self.path) for query in queries]
 
     def expression_references(self, text: str, table: Table) -> Sequence[Reference]:
-        """What an expression over a table refers to."""
+        """The references of an expression over a table."""
         return references((self._analyse(text, table),), self._entries(table))
 
     def view(self, view: View | Table, pretty: bool) -> str:

@@ -1,4 +1,4 @@
-"""What one session sees of the system (engine.session.interface.SystemViews)."""
+"""The system as one session sees it (engine.session.interface.SystemViews)."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ class SessionViews:
 
     @property
     def surroundings(self) -> SessionSurroundings:
-        """Names, definitions and privileges as the session sees them now."""
+        """Names, definitions and privileges for the session."""
         known = self._known
         if known is None or not known.holds(self._session):
             known = self._known = SessionSurroundings(self._session)
         return known
 
     def content(self) -> VirtualContent:
-        """What gives the columnar client the content of virtual tables."""
+        """The function that returns the content of virtual tables to the columnar client."""
         return virtual_content(self._session)
 
     def rows(self, relation: VirtualTable) -> VirtualRows:

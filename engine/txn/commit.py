@@ -1,15 +1,16 @@
-"""The commit queue: a write set gets an LSN, is applied, and its client is told in LSN order once it is durable.
+"""The commit queue: a write set gets an LSN and is applied; its client gets an answer, in LSN order, when it is
+durable.
 
     commit(transaction)  -> Edits -> Tablespace.sequence: LSN, memtable, changelog
-                            -> locks are let go (sequenced is enough: LSNs become durable in order)
-                               but those of a schema change only when it is durable: then the committed catalog is
-                               replaced, so that nobody plans with tables and indexes whose rows cannot be read yet
-                            -> wait(LSN, callback)
+                         -> locks are released (sequenced is enough: LSNs become durable in order),
+                            but those of a schema change when it is durable: then the committed catalog is replaced,
+                            so that no session plans with tables and indexes whose rows cannot be read yet
+                         -> wait(LSN, callback)
     on_durable(LSN)      -> callbacks of every LSN up to it, in order
-    give_up(LSN)         -> `lost` of every LSN above it: the node was deposed as leader before they were committed
+    give_up(LSN)         -> `lost` of every LSN above it: the node lost its leadership before they were committed
 
-An acknowledgement waits for a *position*, so whoever must not be answered before some LSN is durable (a SELECT nextval,
-a read that a later commit stands on) waits in the same queue.
+An acknowledgement waits for a *position*. So other answers that need a durable LSN (a SELECT nextval, a read of a newer
+commit) wait in the same queue.
 """
 
 from __future__ import annotations
@@ -38,16 +39,16 @@ class CommitQueue:
         self._store = store
         self._clock = clock
         self._waiting: deque[tuple[int, Acknowledge, Lost]] = deque()
-        self._measured: tuple[int, int] | None = None  # one LSN of those that wait, and since when
+        self._measured: tuple[int, int] | None = None  # one waiting LSN, and the time since it waits
         self._durations = durations("shoal_commit_seconds")
         self.schema_version = 0
         self.capture: Capture | None = None
         """Adds what change streams are to know to the writes of a transaction, which is sequenced next at a time."""
 
     def commit(self, transaction: Transaction, touched: Iterable[bytes] = ()) -> int:
-        """Sequences the write set. Returns the LSN to wait for (0: it wrote nothing); the transaction's owner then lets
-        its locks go, as the module's text says. `touched`: further keys; where there are several tablespaces, the
-        commit has a part in each of theirs."""
+        """Sequences the write set. Returns the LSN to wait for (0: no writes); the transaction's owner then releases
+        its locks as described above. `touched`: further keys. With several tablespaces, the commit has a part in each
+        of theirs."""
         lsn = 0
         if transaction.has_writes:
             now = self._clock()
@@ -66,13 +67,13 @@ class CommitQueue:
         return max(first, second)
 
     def late(self, met: Lsn) -> int:
-        """What to wait for until everything up to there is durable, 0 if it is."""
+        """The position to wait for until everything up to this one is durable; 0 if it is."""
         assert isinstance(met, int)
         return met if met > self._store.durable_lsn else 0
 
     def wait(self, lsn: int, acknowledge: Acknowledge, lost: Lost) -> None:
-        """Calls back on the engine's thread when `lsn` is durable; at once if it is. `lost` is called instead if that
-        will never be (40001), or if nobody knows (08007)."""
+        """Calls back on the engine's thread when `lsn` is durable; at once if it is. Calls `lost` if it never will be
+        (40001), or if that is unknown (08007)."""
         if lsn <= self._store.durable_lsn:
             acknowledge()
             return
@@ -80,7 +81,7 @@ class CommitQueue:
             self._measured = lsn, perf_counter_ns()
         waiting = self._waiting
         if waiting and waiting[-1][0] > lsn:
-            # A position behind the newest commit (an old sequence range): in its place, order is what matters.
+            # A position before the newest commit (an old sequence range) takes its place, because order matters.
             later = []
             while waiting and waiting[-1][0] > lsn:
                 later.append(waiting.pop())
@@ -90,7 +91,7 @@ class CommitQueue:
         waiting.append((lsn, acknowledge, lost))
 
     def on_durable(self, lsn: int) -> None:
-        """Tells everybody who waited for an LSN up to this one, in order."""
+        """Ends all waits for LSNs up to this one, in order."""
         measured = self._measured
         if measured is not None and measured[0] <= lsn:
             self._durations.add(perf_counter_ns() - measured[1])
@@ -100,7 +101,7 @@ class CommitQueue:
             waiting.popleft()[1]()
 
     def give_up(self, lsn: int, error: SqlError) -> None:
-        """Tells everybody who waits for an LSN above this one that it is not to be waited for."""
+        """Fails all waits for LSNs above this one."""
         self._measured = None
         waiting = self._waiting
         while waiting and waiting[-1][0] > lsn:

@@ -1,9 +1,9 @@
-"""Which order of queues has no cycle of waits in it (src/backend/storage/lmgr/deadlock.c of PostgreSQL).
+"""Searches an order of lock queues without a cycle of waits (src/backend/storage/lmgr/deadlock.c of PostgreSQL).
 
-Who waits for a holder waits for him in any order: a hard edge. Who waits only since another one came first does not,
-if that one goes behind him: a soft edge. A cycle with a soft edge is no deadlock if turning some of these round leaves
-none; they are tried one after the other, each with what follows from it. Queues of rows stay as they are: PostgreSQL's
-first waiter for a row holds the place, so there an edge is hard.
+A wait for a holder does not depend on the order of the queue: a hard edge. A wait only for an earlier waiter disappears
+if that one moves behind: a soft edge. A cycle with a soft edge is not a deadlock if the reversal of some soft edges
+leaves no cycle; they are tried one by one, each with its consequences. Queues of rows keep their order: in PostgreSQL
+the first waiter for a row holds the place, so the edge is hard.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ if TYPE_CHECKING:
 Edge = tuple["Ticket", "Ticket"]
 """(one, other): in the cycle the one waits for the other, since it stands behind it; or the one is to stand before."""
 
-MOST_TURNED = 16  # edges, of one deadlock: more of them than sessions ever are in one
+MOST_TURNED = 16  # edges in one deadlock; no cycle of sessions is longer
 
 
 def orders_without_cycle(ticket: Ticket) -> list[list[Ticket]] | None:
-    """The queues that have to change for a wait that has just begun, each in its new order; None: it is a deadlock."""
+    """The queues that must change for a new wait, each in its new order; None: it is a deadlock."""
     found = _Search(ticket).turn([])
     return None if found is None else list(found.values())
 
@@ -31,7 +31,7 @@ class _Search:
         self._start = start
 
     def turn(self, turned: list[Edge]) -> dict[tuple[int, object], list[Ticket]] | None:
-        """The new orders where these edges are turned round, and as many more as it takes."""
+        """The new orders after the reversal of these edges, and of as many more as needed."""
         orders: dict[tuple[int, object], list[Ticket]] = {}
         for one, _ in turned:
             queue = _queue_of(one)
@@ -58,7 +58,7 @@ class _Search:
 
 
 def waits_behind(ticket: Ticket, earlier: Ticket) -> bool:
-    """Whether a ticket waits for one that stands before it."""
+    """Whether a ticket waits for an earlier one."""
     return earlier.owner is not ticket.owner and bool(ticket.space.conflicts[earlier.mode] & ticket.mode)
 
 
@@ -67,7 +67,7 @@ def _queue_of(ticket: Ticket) -> tuple[int, object]:
 
 
 def _sort(queue: Sequence[Ticket], turned: Sequence[Edge]) -> list[Ticket] | None:
-    """The queue in the order nearest to its own in which every edge's one stands before its other (TopoSort)."""
+    """The order nearest to the queue's own in which the first of every edge precedes its second (TopoSort)."""
     left = list(queue)
     order: list[Ticket] = []
     while left:
@@ -85,7 +85,8 @@ def _before_another(ticket: Ticket, left: Sequence[Ticket], turned: Sequence[Edg
 
 
 def _soft_edges(start: Ticket, orders: dict[tuple[int, object], list[Ticket]]) -> list[Edge] | None:
-    """Those of a cycle through a wait, the last ones first; [] if all of it is hard, None if there is no cycle."""
+    """The soft edges of a cycle through a wait, the last ones first; [] if all edges are hard, None if there is no
+    cycle."""
     seen = {start}
     path: list[tuple[Iterator[tuple[Ticket, bool]], Edge | None]] = [(_edges(start, orders), None)]
     at = [start]
@@ -106,7 +107,7 @@ def _soft_edges(start: Ticket, orders: dict[tuple[int, object], list[Ticket]]) -
 
 
 def _edges(ticket: Ticket, orders: dict[tuple[int, object], list[Ticket]]) -> Iterator[tuple[Ticket, bool]]:
-    """The waits that a wait waits for, hard ones first, each with whether it is a soft one."""
+    """The edges of a wait, hard ones first; each with a flag for soft ones."""
     for holder in ticket.space.keeping_out(ticket):
         if holder.waiting is not None:
             yield holder.waiting, False

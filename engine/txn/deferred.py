@@ -1,5 +1,5 @@
-"""What a transaction has put off to its end, by INITIALLY DEFERRED, or by SET CONSTRAINTS. What becomes of it there:
-engine/execute/deferred.py.
+"""Checks that a transaction has deferred to its end, by INITIALLY DEFERRED or SET CONSTRAINTS.
+engine/execute/deferred.py runs them.
 """
 
 from __future__ import annotations
@@ -8,20 +8,20 @@ from dataclasses import dataclass, field
 
 from catalog.schema import Constraint, Table
 
-# Table, constraint, whether the key has gone, its values; or of constraints that compare rows the row's own key.
+# Table, constraint, whether the key was deleted, its values; for constraints that compare rows the row's own key.
 DeferredKey = tuple[int, int, bool, tuple[object, ...]]
 
 
 @dataclass(slots=True)
 class Deferred:
-    """What one transaction has put off. `modes`: what SET CONSTRAINTS has said of single constraints, and under 0 of
-    all; True: deferred."""
+    """The deferred checks of one transaction. `modes`: the modes of SET CONSTRAINTS by constraint, and under 0 for all;
+    True: deferred."""
 
     entries: dict[DeferredKey, None] = field(default_factory=dict)
     modes: dict[int, bool] = field(default_factory=dict)
 
     def defers(self, constraint: Constraint) -> bool:
-        """Whether a constraint waits for the end of the transaction now."""
+        """Whether a constraint is deferred now."""
         if not constraint.deferrable:
             return False
         return self.modes.get(constraint.oid, self.modes.get(0, constraint.initially_deferred))
@@ -33,11 +33,11 @@ class Deferred:
         self.modes[constraint] = deferred
 
     def add(self, table: Table, constraint: Constraint, gone: bool, key: tuple[object, ...]) -> None:
-        """Remembers a key that is missing now."""
+        """Records a key that is missing now."""
         self.entries[table.oid, constraint.oid, gone, key] = None
 
     def position(self) -> tuple[int, dict[int, bool]]:
-        """What a savepoint remembers."""
+        """The position that a savepoint keeps."""
         return len(self.entries), dict(self.modes)
 
     def rollback_to(self, position: tuple[int, dict[int, bool]]) -> None:

@@ -1,8 +1,8 @@
 """Transactions as the executors see them. engine/txn/transaction.py implements `Transaction`.
 
-Everything here runs on the engine's one thread and never blocks: a lock that is taken raises `LockWait`, the session
-rolls the statement back to its mark, waits for the ticket, and runs the statement again (READ COMMITTED: on the
-snapshot that it had where it finds rows, else on a new one; locks already taken are kept). So executors are plain
+Everything here runs on the engine's thread and never blocks. If a lock is not free, `LockWait` is raised: the session
+rolls the statement back to its mark, waits for the ticket, and runs the statement again. In READ COMMITTED it runs on
+its old snapshot if it finds rows by it, otherwise on a new one; locks already taken are kept. So executors are plain
 synchronous code.
 """
 
@@ -28,20 +28,20 @@ SERIALIZABLE = "serializable"
 
 
 class SettingsState(NamedTuple):
-    """The settings of a session as a savepoint keeps them: values, and those that stay when the transaction commits:
-    the same (None) before the first SET LOCAL."""
+    """The settings of a session for a savepoint: all values, and those that stay after COMMIT, which are the same
+    (None) before the first SET LOCAL."""
 
     values: Mapping[str, str]
     lasting: Mapping[str, str] | None
 
 
 class EmptiedStorage(int):
-    """A storage id that is dropped because TRUNCATE has emptied the table, which goes on under another."""
+    """A storage id that is dropped because TRUNCATE has emptied the table, which continues with another one."""
 
 
 class WaitTicket(Protocol):
     def add_done_callback(self, callback: Callable[[], None]) -> None:
-        """Called on the engine's thread when the lock was granted, or the wait was ended (then `error` is set)."""
+        """Called on the engine's thread when the lock is granted, or when the wait ends (then `error` is set)."""
 
     @property
     def error(self) -> Exception | None: ...
@@ -69,22 +69,22 @@ class Transaction(Protocol):
     writes: dict[bytes, bytes | None]  # own uncommitted writes; None marks a deletion. Change through put/delete only
 
     def deferral(self) -> Deferred | None:
-        """Where deferred constraints are put off to; None outside a transaction block, where nothing is deferred."""
+        """The deferred checks; None outside a transaction block, where nothing is deferred."""
 
     def get(self, key: bytes) -> bytes | None: ...
 
     def scan(self, low: bytes, high: bytes, reverse: bool = False) -> Iterator[tuple[bytes, bytes]]: ...
 
     def lock(self, key: bytes, strength: int, wait: str = "block") -> bool:
-        """Locks the key. Raises LockWait; 40P01 when waiting would close a cycle; with wait='nowait' raises 55P03, with
-        'skip locked' returns False. Returns True when held. Strengths never go down."""
+        """Locks the key, and returns True. Raises LockWait; 40P01 if the wait would close a cycle; 55P03 with
+        wait='nowait'. Returns False with 'skip locked' if it is not free. A lock never becomes weaker."""
 
     def take_key(self, key: bytes, to_have: bool = True) -> bytes | None:
-        """What is under a unique key, when nobody else's transaction under way has written it; None: nothing is, and
-        the key is locked, if it is `to_have`. Raises LockWait, 40P01."""
+        """The value under a unique key, if no other running transaction has written it; None if there is none, and then
+        locks the key if `to_have`. Raises LockWait, 40P01."""
 
     def wait_for_writer(self, key: bytes) -> None:
-        """Raises LockWait if another transaction that is under way has written the key."""
+        """Raises LockWait if another running transaction has written the key."""
 
     def lock_table(self, oid: Hashable, mode: int, wait: str = "block") -> None:
         """Locks a table in a mode of engine/txn/locks.py, as `lock` does a key."""
@@ -97,28 +97,29 @@ class Transaction(Protocol):
         same_key: Callable[[bytes, bytes], bool] | None = None,
         current: bool = False,
     ) -> bytes | None:
-        """Locks the key, then gives its newest sequenced value (own write first), which may be newer than the snapshot:
-        the caller re-evaluates its condition on it (READ COMMITTED). Under REPEATABLE READ a version newer than the
-        snapshot raises 40001. None: the row is gone. `same_key`, for KEY SHARE: whether two versions agree in all
-        unique columns, where the table has others than those of its primary key. `current`: the row was found by what
-        is there now, and not in the snapshot; else a row that was deleted and inserted anew since then is gone."""
+        """Locks the key, then returns its newest sequenced value (own write first). The value may be newer than the
+        snapshot, so the caller evaluates its condition again (READ COMMITTED). Under REPEATABLE READ a newer version
+        raises 40001. None: the row is deleted. `same_key`, for KEY SHARE: whether two versions agree in all unique
+        columns, if the table has other ones than its primary key. `current`: the row was found in the newest state, not
+        in the snapshot; otherwise a row that was deleted and inserted again since then counts as deleted."""
 
     def get_moved(self, key: bytes, strength: int, wait: str = "block") -> tuple[bytes, bytes | None]:
-        """What has become of a row that a scan has found and `get_locked` has not: the key that it has got since, where
-        it is locked, and its newest version; None if it was deleted. Raises as `get_locked`."""
+        """The row of a scan that `get_locked` has not found under its key: its new key, which is locked, and its newest
+        version; None if it was deleted. Raises the errors of `get_locked`."""
 
     def get_to_change(self, key: bytes, current: bool = False) -> bytes | None:
-        """`get_locked` as NO KEY UPDATE, of a row whose unique columns may be going to change (`strengthen`)."""
+        """`get_locked` with NO KEY UPDATE, for a row whose unique columns may change (`strengthen`)."""
 
     def strengthen(self, key: bytes) -> None:
-        """Makes the lock that `get_to_change` has taken UPDATE. Who has to wait for that holds nothing meanwhile."""
+        """Raises the lock of `get_to_change` to UPDATE. A transaction that has to wait for that holds nothing
+        meanwhile."""
 
     def has_written(self, key: bytes) -> bool:
         """Whether this transaction has written the key."""
 
     def newest(self, key: bytes) -> bytes | None:
-        """The newest sequenced value of a key, own write first, without a lock: for uniqueness checks of a key that
-        the caller has locked."""
+        """The newest sequenced value of a key, own write first, without a lock: for uniqueness checks of a key that the
+        caller has locked."""
 
     def scan_newest(self, low: bytes, high: bytes, reverse: bool = False) -> Iterator[tuple[bytes, bytes]]:
         """As `newest`, over a range: for foreign keys, whose referencing rows may be newer than the snapshot."""
@@ -129,7 +130,7 @@ class Transaction(Protocol):
     def delete(self, key: bytes) -> None: ...
 
     def move(self, key: bytes, new_key: bytes, value: bytes) -> None:
-        """Writes a new version of a row that gets another key."""
+        """Writes a new version of a row under a new key."""
 
     def mark(self) -> int:
         """A position to roll back to: before each statement, and at SAVEPOINT."""
@@ -139,11 +140,10 @@ class Transaction(Protocol):
 
 
 class BatchTransaction(Transaction, Protocol):
-    """One that takes many rows at once."""
+    """A transaction that takes many rows at once."""
 
     def take_new(self, keys: Sequence[bytes]) -> bool:
-        """Locks keys, none of them twice, that nobody has locked and of which nothing is known, all of them or none
-        (False)."""
+        """Locks keys without duplicates that are free and have no version, all of them or none (False)."""
 
     def put_many(self, keys: Sequence[bytes], values: Sequence[bytes]) -> None:
-        """`put` of pairs, no key of which comes twice."""
+        """`put` of pairs with distinct keys."""

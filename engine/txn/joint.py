@@ -1,12 +1,12 @@
-"""The commit queue of a node with several tablespaces: one queue for each, and commits that have parts in several.
+"""The commit queue of a node with several tablespaces: one queue for each, and commits with parts in several.
 
     commit(transaction)  -> its writes, by tablespace -> Stores.sequence: one entry, or one in each that are one Joint
     wait(LSN, callback)  -> in the queue of the LSN's tablespace: the parts of a commit become durable together
                             a Moment waits in every queue, `both` makes one of two positions
 
-Each tablespace's clients are told in the order of its LSNs, and nobody waits for a tablespace that he has nothing to do
-with. A value drawn from a sequence is logged in pg_default: a commit elsewhere that may have used one that is not
-durable yet stands on pg_default (engine/storage/stores.py).
+The clients of each tablespace get their answers in the order of its LSNs, and wait for no other tablespace. A value
+drawn from a sequence is logged in pg_default: a commit elsewhere that may have used a value that is not durable yet
+depends on pg_default (engine/storage/stores.py).
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ from engine.txn.transaction import Transaction
 
 class JointCommits:
     """CommitQueue for `stores`. `first` is pg_default's queue, in which sessions may be waiting already; `last_logged`
-    tells the LSN of the last record of a sequence, `concerned` the slots of the tablespaces that schema changes have to
-    do with."""
+    returns the LSN of the last record of a sequence, `concerned` the slots of the tablespaces that schema changes
+    concern."""
 
     def __init__(
         self,
@@ -47,7 +47,7 @@ class JointCommits:
         self._numbers = itertools.count(1)
 
     def add(self, space: Tablespace) -> None:
-        """A tablespace that `stores` has got."""
+        """Adds a tablespace of `stores`."""
         queue = self._queues[space.slot] = CommitQueue(space, self._clock)
         self._stores.on_durable(queue.on_durable, space.slot)
 
@@ -95,7 +95,7 @@ class JointCommits:
         return self._stores.sequence(Edits(writes, [], list(drops)), self._clock(), self.schema_version)
 
     def sequence_everywhere(self, writes: dict[bytes, bytes | None]) -> int:
-        """The same, with a part in every tablespace that can be written to."""
+        """The same, with a part in every writable tablespace."""
         edits = Edits(writes, [], [])
         return self._stores.sequence(edits, self._clock(), self.schema_version, everywhere=True)
 
@@ -121,7 +121,7 @@ class JointCommits:
         return at
 
     def wait(self, lsn: Lsn, acknowledge: Acknowledge, lost: Lost) -> None:
-        """As CommitQueue.wait. A position that `both` has made is to be waited for once."""
+        """As CommitQueue.wait. A position of `both` may be waited for once."""
         if isinstance(lsn, int):
             slot, number = lsn >> SLOT_SHIFT, lsn & LSN_MASK
             if slot == SEVERAL:
@@ -162,7 +162,7 @@ class JointCommits:
 
 
 def wait_for(commits: CommitQueue | JointCommits, lsn: Lsn, acknowledge: Acknowledge, lost: Lost) -> None:
-    """`wait` of either, for what either has as an LSN."""
+    """`wait` of either queue, for either kind of LSN."""
     if isinstance(commits, CommitQueue):
         assert isinstance(lsn, int)
         commits.wait(lsn, acknowledge, lost)

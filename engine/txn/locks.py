@@ -1,27 +1,28 @@
-"""Locks: who holds what, who waits for whom, and which wait would never end.
+"""Locks: holders, waiters, and detection of deadlocks.
 
-A `LockSpace` locks names (row and index keys as bytes; tables by OID) in modes that are bits; a table of masks says
-which modes conflict. Three spaces exist: rows by `ROW_CONFLICTS` (PostgreSQL 16 manual, 13.3.2; row_locks.py),
-`TableLocks` by `TABLE_CONFLICTS` (13.3.1), which knows that the modes of reading and writing rows never conflict with
-each other, and advisory locks.
+A `LockSpace` locks names (row and index keys as bytes; tables by OID) in modes that are bits; a table of masks defines
+the conflicts between modes. There are three spaces: rows by `ROW_CONFLICTS` (PostgreSQL 16 manual, 13.3.2;
+row_locks.py), `TableLocks` by `TABLE_CONFLICTS` (13.3.1), which uses that the modes of reading and writing rows never
+conflict with each other, and advisory locks.
 
-    held:  name -> the one transaction that holds it, when nobody waits          (nearly always: one dict entry a lock)
-           name -> Contended(holders {transaction: modes}, waiters FIFO)         (shared, or waited for)
+    held:  name -> the one transaction that holds it, if nobody waits           (nearly always: one dict entry a lock)
+           name -> Contended(holders {transaction: modes}, waiters FIFO)         (shared, or with waiters)
 
-Nothing blocks here. `acquire` returns at once: None when the lock is held, a `Ticket` when it must be waited for. The
-ticket is granted when the holders in its way have gone, in the order of arrival. A newcomer does not overtake a waiter
-that it conflicts with, unless that one waits for it: who holds the lock in a mode that a waiter is kept from by comes
-before that waiter (ProcSleep in PostgreSQL's proc.c). Of a row, only who has to wait for a holder stands in line
-(heapam.c), and comes first if he holds the lock in some mode.
+Nothing blocks here. `acquire` returns at once: None when the lock is held, a `Ticket` when the owner must wait. A
+ticket is granted when the conflicting holders have ended, in the order of arrival. A newcomer does not overtake a
+waiter that it conflicts with, unless that one waits for it: an owner that holds a mode which conflicts with a waiter
+precedes that waiter (ProcSleep in PostgreSQL's proc.c). For a row, only owners that wait for a holder are in the queue
+(heapam.c), and an owner that holds the lock in some mode comes first.
 
-A lock is let go when a commit is sequenced, and a snapshot shows what is durable. So whoever gets a lock is told of
-what was committed under it and is not durable yet (`Owner.meet`), and sees it from its next statement on. A row that
-was written tells that itself, by its version; of other locks `note_commit` keeps the LSN until it is durable. Who locks
-a table against writers waits until all is durable (engine/session/waits.py), so of weak modes nothing is kept.
+A lock is released when a commit is sequenced, but a snapshot shows only durable commits. So an owner that gets a lock
+is informed of commits under it that are not durable yet (`Owner.meet`), and sees them from its next statement on. For a
+written row, its version has this information; for other locks `note_commit` keeps the LSN until it is durable. An owner
+that locks a table against writers waits until all commits are durable (engine/session/waits.py), so weak modes keep
+nothing.
 
-Deadlocks are looked for when a wait begins: an edge goes from a waiter to every conflicting holder and to every earlier
-waiter that it conflicts with; a path back to the newcomer is a cycle. Where queues in another order have none, they
-are put into that order (deadlocks.py), else the newcomer gets 40P01. So there never is a cycle to find later.
+Deadlocks are detected when a wait begins: an edge goes from a waiter to every conflicting holder and to every earlier
+conflicting waiter; a path back to the newcomer is a cycle. If another order of the queues has no cycle, they get that
+order (deadlocks.py); otherwise the newcomer gets 40P01. So there never is a cycle to find later.
 """
 
 from __future__ import annotations
@@ -40,7 +41,7 @@ from engine.txn.serializable import SerializableSpace
 if TYPE_CHECKING:
     from engine.storage.moments import Lsn
 
-LOOKS_ON = 0  # the mode of a ticket that gives no lock
+LOOKS_ON = 0  # the mode of a ticket that grants no lock
 
 ROW_CONFLICTS: Mapping[int, int] = {
     LOOKS_ON: UPDATE | NO_KEY_UPDATE,
@@ -90,7 +91,8 @@ class Owner(Protocol):
     table_locks: dict[Hashable, int]
 
     def meet(self, lsn: Lsn) -> None:
-        """It gets a lock, or asks for it, that somebody had until the commit of that LSN: from now on it sees that."""
+        """Called when it gets or requests a lock under which that LSN was committed: it sees that commit from now
+        on."""
 
 
 class Ticket:
@@ -131,7 +133,7 @@ class Ticket:
 
 
 class Contended:
-    """`looked_on`: somebody has waited with a ticket that gives no lock."""
+    """`looked_on`: there was a waiter whose ticket grants no lock."""
 
     __slots__ = ("holders", "looked_on", "waiters")
 
@@ -142,28 +144,28 @@ class Contended:
 
 
 class LockSpace:
-    """`held_modes` dicts live with their transactions: name -> modes, so that a release walks only its own."""
+    """`held_modes` dicts belong to their transactions: name -> modes, so that a release walks only its own."""
 
-    may_reorder = True  # its queues, where that avoids a deadlock
+    may_reorder = True  # the order of its queues may change to avoid a deadlock
 
     def __init__(self, conflicts: Mapping[int, int]) -> None:
         self.conflicts = conflicts
         self.serializable = SerializableSpace()  # of the transactions whose tables are locked here
         self.waits = durations("shoal_lock_wait_seconds")  # of all spaces, until they end
         self._held: dict[Hashable, Owner | Contended] = {}
-        self._committed: dict[Hashable, Lsn] = {}  # by name, the last commit under it, if that may not be durable yet
+        self._committed: dict[Hashable, Lsn] = {}  # by name, the last commit under it, while that may not be durable
         self._commits: deque[tuple[Lsn, list[Hashable]]] = deque()  # the same by LSN, oldest first
 
     @property
     def held(self) -> int:
-        """How many locks there are."""
+        """The number of locks."""
         return len(self._held)
 
     def acquire(self, owner: Owner, held_modes: dict[Hashable, int], name: Hashable, mode: int) -> Ticket | None:
         """Takes the lock and returns None, or queues and returns the ticket. Raises 40P01.
 
-        An owner waits for one ticket at a time: two of its own in one queue could stand around another's, and wait for
-        each other through it.
+        An owner waits for one ticket at a time: two tickets of one owner in a queue could wait for each other through
+        another owner's.
         """
         assert owner.waiting is None, "a transaction that waits cannot ask for another lock"
         if self._committed:
@@ -176,7 +178,7 @@ class LockSpace:
         return self._acquire_taken(owner, held_modes, name, mode, place)
 
     def note_commit(self, names: Iterable[Hashable], lsn: Lsn, durable: Lsn) -> None:
-        """Locks that are about to be let go, since what was done under them is committed with that LSN."""
+        """Records the LSN of the commit for locks that are about to be released."""
         commits, committed = self._commits, self._committed
         while commits and commits[0][0] <= durable:
             at, gone = commits.popleft()
@@ -196,7 +198,7 @@ class LockSpace:
     def _acquire_taken(
         self, owner: Owner, held_modes: dict[Hashable, int], name: Hashable, mode: int, place: Owner | Contended
     ) -> Ticket | None:
-        """`acquire` of a lock that somebody has."""
+        """`acquire` of a lock that is held."""
         if place is owner:
             held_modes[name] |= mode
             return None
@@ -212,8 +214,8 @@ class LockSpace:
         return self._queue(entry, Ticket(self, name, owner, mode), before)
 
     def _place_in_queue(self, entry: Contended, owner: Owner, own: int, mode: int) -> int | None:
-        """Before how many waiters a newcomer goes; None: he need not wait. Who holds the lock in some mode goes before
-        the first one that waits for him."""
+        """The place of a newcomer in the queue; None: it need not wait. An owner that holds the lock in some mode
+        precedes the first waiter for it."""
         ahead = 0
         for number, ticket in enumerate(entry.waiters if own else ()):
             if self.conflicts[ticket.mode] & own:
@@ -224,7 +226,7 @@ class LockSpace:
         return len(entry.waiters)
 
     def _queue(self, entry: Contended, ticket: Ticket, place: int) -> Ticket | None:
-        """Begins a wait before the waiter at a place; None where it is over at once. Raises 40P01."""
+        """Begins a wait at a place of the queue; None if it ends at once. Raises 40P01."""
         owner = ticket.owner
         entry.waiters.insert(place, ticket)
         owner.waiting = ticket
@@ -240,7 +242,7 @@ class LockSpace:
         return None if ticket.done else ticket
 
     def _reorder(self, order: list[Ticket]) -> None:
-        """Puts the waiters for a lock into another order."""
+        """Changes the order of the waiters for a lock."""
         name = order[0].name
         place = self._held[name]
         assert isinstance(place, Contended)
@@ -248,7 +250,7 @@ class LockSpace:
         self._grant(name, place)
 
     def would_block(self, owner: Owner, name: Hashable, mode: int) -> bool:
-        """Whether somebody is in the way of taking the lock now: a holder, or a waiter."""
+        """Whether a holder or a waiter blocks the lock now."""
         place = self._held.get(name)
         if place is None or place is owner:
             return False
@@ -256,7 +258,7 @@ class LockSpace:
         return not entry.holders.get(owner, 0) & mode and self._is_blocked(entry, owner, mode)
 
     def release(self, owner: Owner, names: Iterator[Hashable] | list[Hashable]) -> None:
-        """Lets go of these locks, and grants what waited for them."""
+        """Releases these locks, and grants waiting tickets."""
         held = self._held
         for name in names:
             place = held.get(name)
@@ -267,7 +269,7 @@ class LockSpace:
                 self._grant(name, place)
 
     def restore(self, owner: Owner, held_modes: dict[Hashable, int], name: Hashable, modes: int) -> None:
-        """The owner goes back to the modes that it had before, and who waited for the others may be granted."""
+        """Restores the owner's former modes, and grants tickets that waited for the others."""
         held_modes[name] = modes
         place = self._held.get(name)
         if isinstance(place, Contended) and owner in place.holders:
@@ -275,23 +277,23 @@ class LockSpace:
             self._grant(name, place)
 
     def forget(self, ticket: Ticket) -> None:
-        """Takes a ticket out of its queue."""
+        """Removes a ticket from its queue."""
         place = self._held.get(ticket.name)
         if isinstance(place, Contended) and ticket in place.waiters:
             place.waiters.remove(ticket)
             self._grant(ticket.name, place)
 
     def blockers(self, ticket: Ticket) -> list[int]:
-        """The process ids of those for whom the ticket waits: holders, and waiters before it."""
+        """The process ids that block the ticket: holders, and earlier waiters."""
         return list(dict.fromkeys(owner.process_id for owner in self._blockers(ticket)))
 
     def is_held_by(self, owner: Owner, name: Hashable) -> bool:
-        """Whether the owner has the lock in some mode, whatever it waits for."""
+        """Whether the owner holds the lock in some mode."""
         place = self._held.get(name)
         return place is owner or (isinstance(place, Contended) and owner in place.holders)
 
     def holders(self, name: Hashable) -> dict[Owner, int]:
-        """Who holds it, with the modes; a lone owner's mode shows as 0 (its own dict has it)."""
+        """The holders with their modes; a lone owner's mode is 0 (its own dict has it)."""
         place = self._held.get(name)
         if place is None:
             return {}
@@ -316,7 +318,7 @@ class LockSpace:
         return self._kept_out(entry, owner, mode) or any(conflicts & ticket.mode for ticket in entry.waiters)
 
     def _kept_out(self, entry: Contended, owner: Owner, mode: int) -> bool:
-        """Whether somebody holds the lock in a mode that this one conflicts with."""
+        """Whether somebody holds the lock in a conflicting mode."""
         conflicts = self.conflicts[mode]
         for holder, modes in entry.holders.items():  # noqa: SIM110 - any() takes longer: this is asked of every waiter
             if modes & conflicts and holder is not owner:
@@ -326,7 +328,7 @@ class LockSpace:
     def _grant(self, name: Hashable, entry: Contended) -> None:
         granted: list[Ticket] = []
         refused = 0
-        # Who looks on comes first: it is in nobody's way.
+        # A ticket that grants no lock comes first, because it blocks no other.
         for ticket in sorted(entry.waiters, key=_gives_a_lock) if entry.looked_on else list(entry.waiters):
             mode = ticket.mode
             is_behind = mode != LOOKS_ON and refused & self.conflicts[mode]
@@ -359,7 +361,7 @@ class LockSpace:
                 yield earlier.owner
 
     def keeping_out(self, ticket: Ticket) -> Iterator[Owner]:
-        """The holders that a ticket waits for."""
+        """The holders that block a ticket."""
         place = self._held.get(ticket.name)
         if isinstance(place, Contended):
             conflicts = self.conflicts[ticket.mode]
@@ -368,7 +370,7 @@ class LockSpace:
                     yield holder
 
     def queue(self, ticket: Ticket) -> Sequence[Ticket]:
-        """Who waits for the lock that a ticket is for, in order."""
+        """The waiters for the lock of a ticket, in order."""
         place = self._held.get(ticket.name)
         return place.waiters if isinstance(place, Contended) else ()
 
@@ -382,10 +384,11 @@ class LockSpace:
                 continue
             seen.add(id(owner))
             ticket = owner.waiting
-            # Whoever stands before one that only queues, for the same mode, waits for none for whom that one does not.
+            # A waiter that only queues for the same mode does not wait for owners for which an earlier one does not
+            # wait.
             queues = not ticket.space.is_held_by(owner, ticket.name)
             for blocker in self._blockers(ticket):
-                if blocker is start or blocker.process_id == start.process_id:  # a session may own by two names
+                if blocker is start or blocker.process_id == start.process_id:  # a session may have two names as owner
                     return [*path, (owner, blocker)]
                 other = blocker.waiting
                 if other is not None and not (queues and _alike(other, ticket)):
@@ -402,14 +405,14 @@ def _alike(one: Ticket, other: Ticket) -> bool:
 
 
 class TableLocks(LockSpace):
-    """The space of tables. Its weak modes (ACCESS SHARE, ROW SHARE, ROW EXCLUSIVE: nearly all there ever are) conflict
-    with none of each other, so they are noted with their transactions only, until somebody asks for a stronger mode of
-    the table: then they are gathered. (PostgreSQL's fast-path locks: src/backend/storage/lmgr/README.)
+    """The space of tables. Its weak modes (ACCESS SHARE, ROW SHARE, ROW EXCLUSIVE: nearly all locks) do not conflict
+    with each other. So they are recorded only with their transactions, until somebody asks for a stronger mode of the
+    table: then they are collected. (PostgreSQL's fast-path locks: src/backend/storage/lmgr/README.)
     """
 
     def __init__(self) -> None:
         super().__init__(TABLE_CONFLICTS)
-        self._weak: set[Owner] = set()  # whoever may hold a mode that `_held` does not show
+        self._weak: set[Owner] = set()  # transactions that may hold a mode that `_held` does not show
 
     @property
     def held(self) -> int:
@@ -448,7 +451,7 @@ class TableLocks(LockSpace):
         return super().holders(name)
 
     def _gather(self, name: Hashable) -> None:
-        """Shows who holds weak modes of a table that has been of no interest so far."""
+        """Collects the holders of weak modes of a table."""
         holders = {owner: modes for owner in self._weak if (modes := owner.table_locks.get(name, 0))}
         if len(holders) == 1:
             self._held[name] = next(iter(holders))
@@ -463,12 +466,12 @@ class TableLocks(LockSpace):
             holders = {} if place.waiters else place.holders
         else:
             holders = {} if place is None else {place: place.table_locks[name]}
-        if holders and max(holders.values()) < SHARE_UPDATE_EXCLUSIVE:  # of no interest any more
+        if holders and max(holders.values()) < SHARE_UPDATE_EXCLUSIVE:  # nobody asks for a strong mode any more
             del self._held[name]
             self._weak.update(holders)
 
 
 def deadlock(cycle: list[tuple[Owner, Owner]]) -> SqlError:
-    """40P01 with PostgreSQL's kind of detail."""
+    """The error 40P01 with a detail like PostgreSQL's."""
     lines = [f"Process {a.process_id} waits for a lock; blocked by process {b.process_id}." for a, b in cycle]
     return SqlError("40P01", "deadlock detected", detail="\n".join(lines), hint="See server log for query details.")

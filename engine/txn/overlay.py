@@ -1,4 +1,4 @@
-"""A transaction's own rows over those that it sees."""
+"""A transaction's own rows over its snapshot."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 
 class Missing:
-    """Of a key that the transaction has not written."""
+    """The value of a key that the transaction has not written."""
 
 
 MISSING = Missing()
@@ -15,7 +15,7 @@ MISSING = Missing()
 def overlay(
     base: Iterator[tuple[bytes, bytes]], top: Iterator[tuple[bytes, bytes | None]], reverse: bool
 ) -> Iterator[tuple[bytes, bytes]]:
-    """Two key-ordered streams as one; where both have a key the top one counts, and its None hides the key."""
+    """Merges two key-ordered streams. The upper one wins for a key in both, and its None hides the key."""
     below = next(base, None)
     above = next(top, None)
     while below is not None or above is not None:

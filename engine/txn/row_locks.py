@@ -1,12 +1,12 @@
-"""Locks of rows and of keys of indexes.
+"""Locks of rows and of index keys.
 
-Whoever finds that a unique key is there *looks on* (`wait_for_writer`): waits until nobody who has written under it
-holds it, and then holds nothing.
+A transaction that finds an existing unique key *looks on* (`wait_for_writer`): it waits until no writer of the key
+holds it, and then holds nothing itself.
 
-The keys of a bulk insert are millions, and have no entries of their own: its transaction *claims* the storage ids of
-its runs, and a key that a run has is locked as if there were an entry. Somebody who asks for such a key makes the
-entry, and queues behind it. What others have locked by then it compares beside the event loop: from `watch` on, what
-comes anew is noted for it, so that it need not look at all locks again. Who has no such neighbour pays nothing for it.
+The keys of a bulk insert are millions and have no entries of their own. Its transaction *claims* the storage ids of its
+runs, and every key in a run is locked as if it had an entry. A request for such a key makes the entry, and queues
+behind it. Existing locks of others are compared beside the event loop: `watch` records new locks meanwhile, so that not
+all locks have to be read again. Transactions without such a neighbour have no extra cost.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ from engine.txn.locks import LOOKS_ON, ROW_CONFLICTS, Contended, LockSpace, Owne
 if TYPE_CHECKING:
     from engine.storage.runs import BulkRun
 
-MOVES_KEPT = 4096  # of each kind; they are of use to who waits for the row while it happens
+MOVES_KEPT = 4096  # of each kind; they serve transactions that wait for the row at that time
 
 
 class Claimant(Owner, Protocol):
-    """A transaction whose bulk runs lock the keys that they have."""
+    """A transaction whose bulk runs lock the keys that they contain."""
 
     runs: list[BulkRun]
 
@@ -35,10 +35,10 @@ class Claimant(Owner, Protocol):
 
 
 class KeyChange(NamedTuple):
-    """A row was put under a key in place of what the transaction had deleted there (`old_key` None), or a row of the
-    old key got this one."""
+    """A row was inserted under a key where the transaction had deleted another (`old_key` None), or the row of the old
+    key got this key."""
 
-    mark: int  # of the transaction when it was made (`Transaction.mark`)
+    mark: int  # the transaction's mark at that time (`Transaction.mark`)
     old_key: bytes | None
     key: bytes
 
@@ -57,12 +57,12 @@ class RowLocks(LockSpace):
 
     def __init__(self) -> None:
         super().__init__(ROW_CONFLICTS)
-        # Rows that got another key lately, by the key that they had: (the new key, LSN of the commit).
+        # Rows that got another key lately, by their former key: (the new key, LSN of the commit).
         self.moved: dict[bytes, tuple[bytes, int]] = {}
-        # Keys of rows that were lately deleted and inserted anew in one transaction, and the LSN of its commit.
+        # Keys of rows that one transaction has lately deleted and inserted again, and the LSN of its commit.
         self.renewed: dict[bytes, int] = {}
         self._claims: dict[bytes, list[Claimant]] = {}  # by storage id, as the prefix of its keys
-        self._watches: dict[bytes, list[list[bytes]]] = {}  # of those who are about to claim; each has a claim's place
+        self._watches: dict[bytes, list[list[bytes]]] = {}  # of pending claims; each has its place
 
     # ---- locks ------------------------------------------------------------------------------------------------------
 
@@ -83,7 +83,7 @@ class RowLocks(LockSpace):
         return super().would_block(owner, name, mode)
 
     def all_free(self, names: Sequence[bytes]) -> bool:
-        """Whether nobody holds one of these locks, and no claim can have them."""
+        """Whether all these locks are free, and no claim can include them."""
         return self._held.keys().isdisjoint(names) and not (
             self._claims and any(name[:PREFIX_BYTES] in self._claims for name in names)
         )
@@ -94,9 +94,9 @@ class RowLocks(LockSpace):
         held_modes.update(dict.fromkeys(names, mode))
 
     def note_key_changes(self, changes: Sequence[KeyChange], store: Any) -> None:
-        """What became of rows and keys by a transaction that is committed and still has their locks."""
+        """Records the key changes of a committed transaction, which still has the locks."""
         renewed: set[bytes] = set()
-        first_keys: dict[bytes, bytes] = {}  # by the key that the row has now
+        first_keys: dict[bytes, bytes] = {}  # by the present key of the row
         for change in changes:
             if change.old_key is None:
                 renewed.add(change.key)
@@ -117,8 +117,8 @@ class RowLocks(LockSpace):
                 _keep_latest(self.renewed, key, newest[0])
 
     def wait_for_writer(self, owner: Owner, name: bytes, is_there: bool = True) -> Ticket | None:
-        """The ticket with which the owner looks on; None if nobody else who has written under the name holds it, or,
-        where nothing `is_there` yet, nobody else who may bring it. Raises 40P01."""
+        """The ticket for looking on; None if no other writer of the name holds it, or, if the key does not exist
+        (`is_there`), no other may insert it. Raises 40P01."""
         place = self._held.get(name)
         if place is None and self._claims:
             place = self._enter_claim(name, owner)
@@ -144,12 +144,12 @@ class RowLocks(LockSpace):
     # ---- keys that bulk runs lock -----------------------------------------------------------------------------------
 
     def claim(self, owner: Claimant, prefix: bytes) -> None:
-        """From now on what the owner's runs have under a storage id is locked by it, in the mode UPDATE. Nobody else
-        holds a lock of such a key (engine/bulk/claims.py)."""
+        """From now on the owner locks all keys of its runs under a storage id, in the mode UPDATE. Nobody else holds a
+        lock of such a key (engine/bulk/claims.py)."""
         self._claims.setdefault(prefix, []).append(owner)
 
     def unclaim(self, owner: Claimant, prefixes: Iterable[bytes]) -> None:
-        """The end of claims. What had to become locks of its own is released like any other."""
+        """Ends claims. Claimed keys that have become separate locks are released like others."""
         for prefix in prefixes:
             self._claims[prefix] = [item for item in self._claims[prefix] if item is not owner]
             self._forget_claims(prefix)
@@ -159,15 +159,15 @@ class RowLocks(LockSpace):
             del self._claims[prefix]
 
     def claimants(self, prefix: bytes, owner: Owner) -> list[Claimant]:
-        """Who else has claims under a storage id."""
+        """Other transactions with claims under a storage id."""
         return [item for item in self._claims.get(prefix, ()) if item is not owner]
 
     def names(self) -> list[Any]:
-        """All that is locked, whoever has it."""
+        """All locked names."""
         return list(self._held)
 
     def watch(self, prefix: bytes) -> list[bytes]:
-        """A list of what is locked anew under a storage id, until `unwatch`: whoever has it."""
+        """A list that receives new locks under a storage id, until `unwatch`."""
         new: list[bytes] = []
         self._watches.setdefault(prefix, []).append(new)
         self._claims.setdefault(prefix, [])
@@ -181,12 +181,12 @@ class RowLocks(LockSpace):
         self._forget_claims(prefix)
 
     def is_own(self, owner: Owner, name: bytes) -> bool:
-        """Whether nobody but the owner holds it."""
+        """Whether no other owner holds it."""
         place = self._held.get(name)
         return place is owner or (isinstance(place, Contended) and place.holders.keys() == {owner})
 
     def _enter_claim(self, name: bytes, asker: Owner) -> Owner | None:
-        """Makes a lock of its own of a key that is locked by somebody else's claim; None for one that is not."""
+        """Makes a separate lock of a key that another transaction's claim locks; None if no claim locks it."""
         prefix = name[:PREFIX_BYTES]
         for watch in self._watches.get(prefix, ()):
             watch.append(name)

@@ -1,11 +1,12 @@
-"""Where each sequence stands.
+"""The positions of sequences.
 
-A sequence's state is one value in storage, under its storage id: (last value, was it handed out). Values are handed out
-from memory; the log gets one record per 32 values, written ahead, as PostgreSQL does. After a crash a sequence goes on
-from the record: up to 32 values are skipped, none is given twice. nextval and setval are not undone by ROLLBACK.
+The state of a sequence is one value in storage, under its storage id: (last value, whether it was returned). Values
+come from memory. The log gets one record per 32 values, written ahead, as in PostgreSQL. After a crash a sequence
+continues after the record: up to 32 values are skipped, and none is returned twice. ROLLBACK does not undo nextval and
+setval.
 
-A value must not reach a client before the record that covers it is durable. A transaction that commits has a later LSN
-anyway; for a bare SELECT nextval the session waits for `last_logged_lsn`.
+A client must not receive a value before the record that covers it is durable. A transaction that commits has a later
+LSN anyway; for a bare SELECT nextval the session waits for `last_logged_lsn`.
 """
 
 from __future__ import annotations
@@ -40,7 +41,7 @@ def decode_state(value: bytes) -> tuple[int, bool]:
 class _Position:
     last: int
     is_called: bool
-    logged: int  # how many further values the newest record covers
+    logged: int  # number of further values that the newest record covers
 
 
 class Sequences:
@@ -97,13 +98,14 @@ class Sequences:
         return self._position(sequence).logged
 
     def forget(self) -> None:
-        """Positions are read again: another node may have drawn values, and what was logged here may be undone."""
+        """Positions are read again: another node may have drawn values, and records that were logged here may be
+        undone."""
         self._positions.clear()
         self.last_logged_lsn = 0
 
     def settle(self) -> dict[bytes, bytes | None]:
-        """The exact positions, to be logged at a clean stop so that nothing is skipped. Whoever draws a value all the
-        same logs it again."""
+        """The exact positions, to be logged at a clean stop so that nothing is skipped. A value that is still drawn
+        afterwards is logged again."""
         settled: dict[bytes, bytes | None] = {}
         for storage_id, position in self._positions.items():
             if position.logged:
@@ -134,7 +136,7 @@ class Sequences:
         room = LOG_AHEAD
         if not sequence.minimum <= ahead <= sequence.maximum:
             ahead, room = position.last, 0
-        # First the log, which may refuse: values that no record covers are never given.
+        # First the log, which may refuse: every returned value needs a record.
         self.last_logged_lsn = self._log({state_key(sequence.storage_id): encode_state(ahead, True)})
         position.logged = room
 

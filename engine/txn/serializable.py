@@ -1,21 +1,22 @@
-"""SERIALIZABLE: snapshot isolation that watches for dangerous structures (Cahill, Röhm, Fekete: "Serializable Isolation
-for Snapshot Databases"; PostgreSQL's src/backend/storage/lmgr/README-SSI and predicate.c, whose rules these are).
+"""SERIALIZABLE: snapshot isolation with detection of dangerous structures (Cahill, Röhm, Fekete: "Serializable
+Isolation for Snapshot Databases"; PostgreSQL's src/backend/storage/lmgr/README-SSI and predicate.c, with the same
+rules).
 
-    T1 --rw--> T2     T1 has read what T2, concurrent with it, has written or writes later: T1 comes first in any serial
-                      order. A cycle of such orders always has T1 --rw--> T2 --rw--> T3 in it, where T3 commits first:
-                      then one of the three ends with 40001, if possible the pivot T2, so that trying again succeeds
+    T1 --rw--> T2     T1 has read a row that a concurrent T2 has written or writes later: T1 precedes T2 in any serial
+                      order. A cycle of such orders always contains T1 --rw--> T2 --rw--> T3, where T3 commits first:
+                      then one of the three ends with 40001, if possible the pivot T2, so that a retry succeeds
 
-    reads     keys, and ranges of keys, of tables and of indexes, as the row path asks its snapshot (`Tracked`) for
-              them; the columnar path reads whole tables. Kept after COMMIT until nobody is left who was there before it
-    writes    keys, noted after each statement, and whole tables of bulk writers; so that a range that was read is
-              disturbed by a key that appears in it, phantoms are found without locks on gaps
+    reads     keys, and ranges of keys, of tables and of indexes, as the row path reads them from its snapshot
+              (`Tracked`); the columnar path reads whole tables. Kept after COMMIT while a concurrent transaction runs
+    writes    keys, recorded after each statement, and whole tables of bulk writers. A new key in a range that was read
+              is a conflict, so phantoms are found without locks on gaps
 
-Reads and writes are compared key by key, where PostgreSQL coarsens to pages and tables: of two transactions that do not
-meet fewer fail here. What a reader must not miss is what is not visible to it: a commit that is sequenced and not yet
-durable counts as concurrent with a snapshot that does not show it. Nor is it known which of two such commits in
-different tablespaces snapshots will show first: either may count as the first to commit (`may_precede`).
+Reads and writes are compared key by key. PostgreSQL also uses pages and tables, so more transactions without a real
+conflict fail there. A commit that is sequenced but not durable is invisible to a reader, so it counts as concurrent
+with a snapshot that does not show it. If two such commits are in different tablespaces, either may become visible
+first: either may count as the first to commit (`may_precede`).
 
-Everything is in memory of the one node that leads: transactions that write or are SERIALIZABLE run there.
+All state is in memory of the leader: transactions that write or are SERIALIZABLE run there.
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ PREFIX_BYTES = 4  # of a key: its storage id
 
 
 def failure(reason: str) -> SqlError:
-    """40001, as PostgreSQL says it."""
+    """The error 40001 in PostgreSQL's words."""
     return SqlError(
         "40001",
         "could not serialize access due to read/write dependencies among transactions",
@@ -44,8 +45,8 @@ def failure(reason: str) -> SqlError:
 
 
 class SerializableSpace:
-    """The SERIALIZABLE transactions of a node, and those that ended while others went on. `ticks` orders snapshots,
-    preparations and commits."""
+    """The SERIALIZABLE transactions of a node, and those that ended while concurrent ones run. `ticks` orders
+    snapshots, preparations and commits."""
 
     def __init__(self) -> None:
         self._transactions: dict[Serial, None] = {}
@@ -60,13 +61,13 @@ class SerializableSpace:
         self._transactions[serial] = None
 
     def others(self, serial: Serial) -> Iterator[Serial]:
-        """Those that are concurrent with a transaction."""
+        """The transactions that are concurrent with one."""
         for other in self._transactions:
             if other is not serial and other.overlaps(serial):
                 yield other
 
     def watch_safety(self, lsn: Lsn) -> Safety:
-        """Of a snapshot that is taken now. Until `watch_no_more`."""
+        """Tracks the safety of a snapshot that is taken now, until `watch_no_more`."""
         safety = Safety(self._transactions, lsn, self.tick())
         self._watched.append(safety)
         return safety
@@ -80,7 +81,7 @@ class SerializableSpace:
             safety.note_end(serial)
 
     def forget(self, serial: Serial) -> None:
-        """It is rolled back: whatever it has read and written is of no concern."""
+        """It is rolled back: its reads and writes do not matter."""
         self._transactions.pop(serial, None)
         self.note_end(serial)
         for other in serial.ins:
@@ -90,8 +91,8 @@ class SerializableSpace:
         self.prune()
 
     def prune(self) -> None:
-        """Forgets committed transactions that nobody overlaps any more. Whoever comes before a commit is durable does
-        not see it, and overlaps it."""
+        """Forgets committed transactions without concurrent ones. A transaction that begins before a commit is durable
+        does not see it, and is concurrent with it."""
         active = [item for item in self._transactions if not item.committed]
         for item in [item for item in self._transactions if item.committed]:
             if item.durable and not any(other.overlaps(item) for other in active):
@@ -99,9 +100,9 @@ class SerializableSpace:
 
 
 class Safety:
-    """Whether whoever reads one snapshot only can be part of no dangerous structure: none of those concurrent with it
-    commits that has written, and has read what another one wrote whose commit the snapshot shows. `left`: those of whom
-    that is not known yet."""
+    """Whether transactions that only read one snapshot can be part of a dangerous structure. The snapshot is safe if no
+    concurrent transaction commits that has written, and has read a row whose later writer's commit the snapshot shows.
+    `left`: the transactions whose end is not known yet."""
 
     def __init__(self, transactions: Iterable[Serial], lsn: Lsn, tick: int) -> None:
         self._lsn = lsn
@@ -116,7 +117,7 @@ class Safety:
                 self.left.add(serial)
 
     def when_decided(self, call: Callable[[], None]) -> None:
-        """At once if it is."""
+        """Calls back when it is decided; at once if it is."""
         self._decided = call
         self._tell()
 
@@ -140,7 +141,7 @@ class Safety:
 
 
 class Serial:
-    """What one transaction has read and written, and its conflicts: `ins` have read what it writes, it has read what
+    """The reads, writes and conflicts of one transaction: `ins` have read rows that it writes; it has read rows that
     `outs` write. `began`, `prepared`, `committed` are ticks, 0 before."""
 
     __slots__ = (
@@ -156,7 +157,7 @@ class Serial:
         self._written: set[bytes] = set()  # keys, and storage ids alone for whole tables
         self.began = self.prepared = self.committed = 0
         self.lsn = 0
-        self._durable_then: Lsn = 0  # when it committed
+        self._durable_then: Lsn = 0  # the time of its commit
         self.doomed = self.wrote = self.read_only = False
         self.ins: set[Serial] = set()
         self.outs: set[Serial] = set()
@@ -187,19 +188,19 @@ class Serial:
 
     @property
     def durable(self) -> bool:
-        """Whether every snapshot from now on shows what it has committed."""
+        """Whether every new snapshot shows its commit."""
         return not self.lsn or bool(self.lsn <= self._transaction.store.durable_lsn)
 
     # ---- statements -------------------------------------------------------------------------------------------------
 
     def track(self, base: Any) -> Any:
-        """The transaction has taken its snapshot: the view through which it is read."""
+        """The transaction has taken its snapshot. Returns the tracked view for its reads."""
         self.began = self._space.tick()
         self._space.add(self)
         return Tracked(base, self)
 
     def check(self) -> None:
-        """Raises 40001 if another transaction's commit has left this one as the pivot."""
+        """Raises 40001 if another transaction's commit has made this one a pivot."""
         self.read_only = self._transaction.read_only
         if self.doomed:
             raise failure("identification as a pivot, during conflict out checking")
@@ -210,7 +211,7 @@ class Serial:
             return
         self.check()
         self._read(lambda other: other.has_written(key))
-        self._points.add(key)  # if that has not failed: the statement may run once more, and is to fail again
+        self._points.add(key)  # unless that failed: the statement may run again, and must fail again
 
     def read_range(self, low: bytes, high: bytes) -> None:
         """[low, high). Raises 40001."""
@@ -246,8 +247,8 @@ class Serial:
         self._written.update(new)
 
     def would_write(self, storage_ids: Iterable[int]) -> None:
-        """A key is there already that the statement was to write into one of these tables or indexes: whether it
-        fails because of that or of a dependency is told by who has read there. Raises 40001."""
+        """A key that the statement would write into one of these tables or indexes exists already. The recorded readers
+        decide whether it fails for that reason or for a dependency. Raises 40001."""
         self._written_conflicts([storage_id.to_bytes(PREFIX_BYTES, "big") for storage_id in storage_ids])
 
     def _written_conflicts(self, keys: list[bytes]) -> None:
@@ -258,9 +259,9 @@ class Serial:
                 self._conflict(other, self)
 
     def _follows(self, reader: Serial, key: bytes) -> bool:
-        """Whether what is written under a key may come right after what the reader has seen there. Where another
-        version came between, it is that one's writer who comes after the reader. (LSNs are exact for versions that an
-        open snapshot does not show: a committed reader has none.)"""
+        """Whether the write of a key may directly follow the version that the reader has seen. If another version is
+        between them, its writer is the one that follows the reader. (LSNs are exact for versions that an open snapshot
+        does not show: a committed reader has none.)"""
         if len(key) == PREFIX_BYTES or reader.committed:
             return True
         newest = self._transaction.store.newest(key)
@@ -285,12 +286,14 @@ class Serial:
     # ---- conflicts --------------------------------------------------------------------------------------------------
 
     def is_pivot_before(self, tick: int) -> bool:
-        """Whether it is committed and has read what another had written that committed before it, and before a tick."""
+        """Whether it is committed and has read a row that a transaction has written which committed before it, and
+        before a tick."""
         return any(out.committed and out.may_precede(self) and out.committed <= tick for out in self.outs)
 
     def _conflict(self, reader: Serial, writer: Serial) -> None:
-        """A new edge from reader to writer, one of which is this transaction (OnConflict_CheckForSerializationFailure).
-        Raises 40001 if this one has to end, without the edge; another one that has to is marked."""
+        """Adds an edge from reader to writer, one of which is this transaction
+        (OnConflict_CheckForSerializationFailure). Raises 40001 without the edge if this one has to end; marks another
+        one that has to end."""
         if _writer_is_pivot(reader, writer) or _reader_is_pivot(reader, writer):
             if writer is self:
                 raise failure("identification as a pivot, during write")
@@ -353,7 +356,7 @@ def _reader_is_pivot(reader: Serial, writer: Serial) -> bool:
 
 
 class Tracked:
-    """A snapshot that notes what is read through it."""
+    """A snapshot that records its reads."""
 
     __slots__ = ("_base", "_serial")
 

@@ -1,12 +1,12 @@
-"""A transaction as the parts of one statement see it, where several of them write (WITH ... AS (UPDATE ...) ...).
+"""A transaction as the parts of one statement see it, if several parts write (WITH ... AS (UPDATE ...) ...).
 
-    reads    what was there when the statement began: its snapshot, under what the transaction had written before. What
-             other parts write is not seen (PostgreSQL 16 manual, 7.8.4)
-    locks    are the transaction's. A row that another part has written is not written again: it counts as gone. Of two
-             changes of one row by one statement only one takes place, as in PostgreSQL
-    writes   go straight into the transaction
+    reads    the state at the start of the statement: its snapshot, under the earlier writes of the transaction. Writes
+             of other parts are invisible (PostgreSQL 16 manual, 7.8.4)
+    locks    are the transaction's. A row that another part has written counts as deleted: of two changes of one row by
+             one statement only one takes place, as in PostgreSQL
+    writes   go directly into the transaction
 
-When all parts are done (`close`) what foreign keys ask for runs, and that sees every row as it is.
+When all parts are done (`close`), the actions of foreign keys run, and they see all writes.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 
 class StatementView:
-    """An engine.txn.interface.Transaction. Made when the statement begins; `close` lets go of its snapshot."""
+    """An engine.txn.interface.Transaction. Made when the statement begins; `close` releases its snapshot."""
 
     def __init__(self, transaction: Transaction) -> None:
         transaction.begin_statement()
@@ -51,17 +51,17 @@ class StatementView:
         self.touched = set(self.transaction.written_since(self.start)) if shared else set()
 
     def end_parts(self) -> None:
-        """Every part has written: from here on rows are what they are."""
+        """All parts have written: the view shows all writes from now on."""
         self.touched = set()
 
     def close(self) -> None:
-        """Lets go of the snapshot."""
+        """Releases the snapshot."""
         if self._snapshot is not None:
             self._snapshot.close()
             self._snapshot = None
 
     def undo(self) -> None:
-        """Undoes what the statement has written so far."""
+        """Undoes the writes of the statement."""
         transaction = self.transaction
         transaction.rollback_to(self.start)
         for run in transaction.runs[len(self.runs) :]:

@@ -7,21 +7,21 @@
     locks     taken at once, kept to the end; PostgreSQL's conflict table (engine/txn/locks.py)
     commit    engine/txn/commit.py gives the write set an LSN
 
-READ COMMITTED, two writers of one row: the second waits for the first one's lock and runs its statement again, on the
-snapshot that it had (`run_again`) where that makes a difference. `get_locked` gives it the newest *sequenced* version:
-so it finds the rows that it had found, and judges each as it is now, as PostgreSQL does. That version may not be
-durable yet; the second's own commit has a higher LSN, and LSNs become durable in order, so nobody is ever told of a
-commit that stands on a lost one. From then on (`met`) its statements read what is sequenced too: what a transaction
-has seen once does not go away again. Who was told of such a version and writes nothing waits for it at the end.
+READ COMMITTED, two writers of one row: the second waits for the first one's lock and runs its statement again, if
+necessary on its old snapshot (`run_again`). `get_locked` returns the newest *sequenced* version. So the statement finds
+the same rows again, and evaluates its condition on their newest versions, as in PostgreSQL. These versions may not be
+durable yet. The second commit has a higher LSN, and LSNs become durable in order, so no acknowledged commit depends on
+a lost one. From then on (`met`) its statements read sequenced state, so that rows which it has seen do not disappear. A
+transaction that has seen such a version and writes nothing waits for it at its end.
 
-REPEATABLE READ: `get_locked` finds a version newer than the snapshot: 40001, the first updater has won.
+REPEATABLE READ: if `get_locked` finds a version newer than the snapshot, it raises 40001: the first updater has won.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, NoReturn
+from typing import TYPE_CHECKING
 
 from sortedcontainers import SortedList
 
@@ -32,6 +32,7 @@ from catalog.schema import SchemaObject
 from engine.storage.keys import PREFIX_BYTES
 from engine.storage.views import Snapshot
 from engine.txn.deferred import Deferred
+from engine.txn.held_locks import NOTHING_CLAIMED, LockHolder
 from engine.txn.interface import (
     KEY_SHARE,
     NO_KEY_UPDATE,
@@ -42,7 +43,7 @@ from engine.txn.interface import (
     SettingsState,
     WaitTicket,
 )
-from engine.txn.locks import ACCESS_SHARE, ROW_EXCLUSIVE, LockSpace, Ticket
+from engine.txn.locks import LockSpace, Ticket
 from engine.txn.overlay import MISSING, Missing, overlay
 from engine.txn.row_locks import MOVES_KEPT, KeyChange, RowLocks
 from engine.txn.serializable import Serial, Tracked
@@ -55,12 +56,9 @@ if TYPE_CHECKING:
     from engine.storage.views import CurrentView
 
 
-WRITE_BYTES = 400  # that a write takes beside its value: the key, places in dictionaries and lists, its lock
+WRITE_BYTES = 400  # of a write beside its value: the key, places in dictionaries and lists, its lock
 BLOCK = 1 << 20  # bytes that are taken from the connection's account at once
-UNCOUNTED = 1 << 16  # bytes of writes that nobody counts
-NOTHING_CLAIMED: frozenset[bytes] = frozenset()
-GUARDS = ~(ACCESS_SHARE | ROW_EXCLUSIVE)
-"""Modes of a table under which more is locked than what is written."""
+UNCOUNTED = 1 << 16  # bytes of writes that are not counted
 
 UndoRecord = bytes | tuple[bytes, bytes | None]
 """The key of a write, and what it has replaced if the transaction had written under that key before."""
@@ -72,63 +70,47 @@ class Savepoint:
     mark: int
     changed_objects: dict[int, SchemaObject | None]
     runs: int
-    row_locks: int  # how many were held: dicts keep their order, so the later ones are known
+    row_locks: int  # the number of locks held: dicts keep their order, so the later ones are known
     table_locks: int
     upgrades: int
-    settings: SettingsState | None  # the session's settings, to be put back
-    dropped_storage: int  # how many storage ids were to be dropped
+    settings: SettingsState | None  # the session's settings, to be restored
+    dropped_storage: int  # number of storage ids to be dropped
     deferred: tuple[int, dict[int, bool]] | None  # Deferred.position()
 
 
-class Transaction:
-    """See the Protocol in engine/txn/interface.py for what executors use. Lives on the engine's thread only."""
+class Transaction(LockHolder):
+    """engine/txn/interface.py has the Protocol for executors. Used on the engine's thread only."""
 
     __slots__ = (
         "_again",
         "_arrived",
         "_base",
-        "_changing",
         "_first_lsn",
         "_kept",
         "_key_changes",
         "_loose",
         "_ordered",
-        "_row_space",
         "_runs_anew",
         "_snapshot",
-        "_store",
-        "_table_space",
         "_undo",
-        "_undone",
-        "_upgrades",
         "account",
         "before_snapshot",
         "catalog",
         "catalog_base",
         "changed_objects",
-        "claimed",
         "deferred",
         "dropped_storage",
         "exclusive",
-        "guards",
         "held",
         "held_up_to",
         "in_block",
         "isolation",
         "kept_storage",
-        "met",
-        "process_id",
         "queried",
         "read_only",
-        "row_locks",
-        "runs",
-        "savepoints",
         "serial",
         "snapshot_lsn",
         "start_time",
-        "table_locks",
-        "waiting",
-        "writes",
     )
 
     def __init__(
@@ -152,30 +134,30 @@ class Transaction:
         self.runs: list[BulkRun] = []  # bulk writes of this transaction, oldest first
         self._undo: list[UndoRecord] = []
         self.account: Account | None = None  # of its connection, which counts its writes
-        self.held = 0  # bytes that they take, about
-        self.held_up_to = UNCOUNTED  # what the account has given for them, and the first bytes, which are free
+        self.held = 0  # their approximate size in bytes
+        self.held_up_to = UNCOUNTED  # bytes taken from the account, including the first ones, which are free
         self._ordered: SortedList | None = None
-        # Locks that were made stronger since the first savepoint, and what it had before: of few transactions.
+        # Locks that became stronger after the first savepoint, and their former modes; rarely used.
         self._upgrades: list[tuple[LockSpace, Hashable, int]] | None = None
         self.row_locks: dict[Hashable, int] = {}
         self.table_locks: dict[Hashable, int] = {}
-        self.claimed = NOTHING_CLAIMED  # prefixes of storage ids under which its runs lock the keys that they have
+        self.claimed = NOTHING_CLAIMED  # prefixes of storage ids under which its runs lock their keys
         self.waiting: Ticket | None = None
         self._snapshot: Snapshot | StoresSnapshot | None = None
-        self._kept: Snapshot | StoresSnapshot | None = None  # of a READ COMMITTED statement that had to wait for a row
+        self._kept: Snapshot | StoresSnapshot | None = None  # of a READ COMMITTED statement that waited for a row
         self._again: WaitTicket | None = None  # what it waits for
-        self._arrived: set[bytes] = set()  # keys to which the statement has followed rows that it had found elsewhere
-        self._first_lsn: Lsn | None = None  # what it saw at first, if it runs anew
+        self._arrived: set[bytes] = set()  # keys to which the statement has followed moved rows
+        self._first_lsn: Lsn | None = None  # its first snapshot, if it runs again
         self._runs_anew = False
         self._key_changes: list[KeyChange] = []  # the latest ones that it has made
         self._undone: frozenset[bytes] = NOTHING_CLAIMED  # by its last wait: what the statement will write again
-        self._changing: bytes | None = None  # the row that is changed now, or was last
-        self._loose: bytes | None = None  # a row that was first locked by the change that is under way
+        self._changing: bytes | None = None  # the row of the present or last change
+        self._loose: bytes | None = None  # a row that the running change was the first to lock
         self._base: CurrentView | Snapshot | CurrentStores | SequencedStores | StoresSnapshot | Tracked = store.current
         self.snapshot_lsn: Lsn = store.durable_lsn
         self.savepoints: list[Savepoint] = []
-        self.catalog: Catalog | None = None  # the catalog with this transaction's own DDL; None while it has none
-        self.catalog_base: Catalog | None = None  # the committed catalog that `catalog` was made from
+        self.catalog: Catalog | None = None  # the catalog with this transaction's DDL; None without DDL
+        self.catalog_base: Catalog | None = None  # the committed catalog on which `catalog` is based
         self.changed_objects: dict[int, SchemaObject | None] = {}
         self.dropped_storage: list[int] = []
         self.kept_storage: set[int] = set()  # those of them that branches still share
@@ -183,10 +165,10 @@ class Transaction:
         self.deferred: Deferred | None = None
         self.before_snapshot: Callable[[], None] | None = None  # may raise LockWait
         self.serial: Serial | None = None  # once a SERIALIZABLE one has its snapshot
-        self.queried = False  # a statement of it has had a snapshot: its modes stay as they are
-        self.exclusive = False  # holds, or waits for, a lock that shuts out readers, or those who draw from a sequence
-        self.guards = False  # it may have locks of which no version of a row tells
-        self.met: Lsn = 0  # what was sequenced when it last looked at a version that was not durable
+        self.queried = False  # a statement has had a snapshot: its modes cannot change
+        self.exclusive = False  # holds, or waits for, a lock that excludes readers or users of a sequence
+        self.guards = False  # it may have locks whose commits no row version shows
+        self.met: Lsn = 0  # the sequenced LSN when it last read a version that was not durable
 
     # ---- where it reads and writes ----------------------------------------------------------------------------------
 
@@ -196,7 +178,7 @@ class Transaction:
 
     @property
     def base(self) -> CurrentView | Snapshot | CurrentStores | SequencedStores | StoresSnapshot | Tracked:
-        """What lies under its own writes, as of the statement."""
+        """The data below its own writes, as of the statement."""
         return self._base
 
     def tablespace(self, storage_id: int) -> Tablespace:
@@ -204,7 +186,7 @@ class Transaction:
         return self._store.of(storage_id)
 
     def move_to(self, store: ObservedStores) -> None:
-        """The node has a second tablespace now; until now the transaction read pg_default's Tablespace itself."""
+        """The node has a second tablespace now; the transaction read pg_default's Tablespace itself before."""
         self._store = store
         self._forget_kept()
         if self._snapshot is None:
@@ -220,7 +202,7 @@ class Transaction:
     # ---- reading ------------------------------------------------------------------------------------------------
 
     def begin_statement(self) -> int:
-        """Takes the statement's snapshot; under REPEATABLE READ the first one stays. Gives the statement's `mark`."""
+        """Takes the statement's snapshot; under REPEATABLE READ the first one stays. Returns the statement's `mark`."""
         self.queried = True
         if self.isolation == READ_COMMITTED:
             if self._arrived:
@@ -251,9 +233,9 @@ class Transaction:
         return len(self._undo)
 
     def run_again(self, wait: LockWait) -> None:
-        """A READ COMMITTED statement waits. If it waits for a row, for an advisory lock in the midst of its rows, or
-        for what it has met to be durable, it is to run again on the snapshot that it has, but where that is one of what
-        is not durable yet."""
+        """A READ COMMITTED statement waits. If it waits for a row, for an advisory lock while it reads rows, or for the
+        durability of commits that it has met, it will run again on its present snapshot, unless that includes commits
+        that are not durable."""
         ticket = wait.ticket
         if self.isolation != READ_COMMITTED or (isinstance(ticket, Ticket) and ticket.space is self._table_space):
             return
@@ -264,14 +246,14 @@ class Transaction:
         self._again = ticket
 
     def run_anew(self) -> None:
-        """A statement that knows its rows' keys waits. It is to run again on a new snapshot, where what is put under
-        one of them by then in another row's place is none of its rows."""
+        """A statement that knows the keys of its rows waits. It will run again on a new snapshot, in which a new row
+        under one of these keys is not one of its rows."""
         if self._first_lsn is None:
             self._first_lsn = self.snapshot_lsn
         self._runs_anew = True
 
     def _begins_again(self) -> bool:
-        """Whether the statement that begins is the one that the snapshot was kept for; else it is let go."""
+        """Whether the statement that begins is the one for which the snapshot was kept; otherwise releases it."""
         ticket, self._again = self._again, None
         if ticket is None or ticket.error is not None or self._kept is None:
             self._forget_kept()
@@ -287,17 +269,17 @@ class Transaction:
             self._kept = None
 
     def hold_snapshot(self) -> None:
-        """Keeps the moment that it sees now for others (engine/node/exported_snapshots.py), until it ends."""
+        """Holds the moment that it sees now for others (engine/node/exported_snapshots.py), until it ends."""
         if self._snapshot is None:
             self._snapshot = self._store.snapshot()
 
     @property
     def snapshot(self) -> Snapshot | StoresSnapshot | None:
-        """What it holds, from its first statement on where it sees one moment."""
+        """The snapshot that it holds after its first statement, if it has one for all statements."""
         return self._snapshot
 
     def share_snapshot(self, snapshot: Snapshot | StoresSnapshot) -> None:
-        """From now on it sees this moment, whoever else holds it."""
+        """It sees this moment from now on; another transaction holds it too."""
         self._snapshot = self._base = self._store.share(snapshot)
         self.snapshot_lsn = self._snapshot.lsn
 
@@ -317,7 +299,7 @@ class Transaction:
         return self._over(self._base.scan(low, high, reverse), low, high, reverse)
 
     def scan_newest(self, low: bytes, high: bytes, reverse: bool = False) -> Iterator[tuple[bytes, bytes]]:
-        """As scan, over the newest sequenced versions instead of the snapshot: what uniqueness and references need."""
+        """As scan, over the newest sequenced versions instead of the snapshot: for uniqueness and references."""
         self.met = self._store.sequenced_lsn
         return self._over(self._store.scan_newest(low, high, reverse), low, high, reverse)
 
@@ -341,109 +323,20 @@ class Transaction:
 
     # ---- locking ------------------------------------------------------------------------------------------------
 
-    def lock(self, key: bytes, strength: int, wait: str = "block") -> bool:
-        held = self.row_locks.get(key)
-        if held is not None and held >= strength:
-            return True
-        if wait != "block" and self._row_space.would_block(self, key, strength):
-            if wait == "nowait":
-                raise SqlError("55P03", "could not obtain lock on row in relation")
-            return False
-        if held is not None and self.savepoints:
-            self._note_upgrade(self._row_space, key, held)
-        ticket = self._row_space.acquire(self, self.row_locks, key, strength)
-        if ticket is not None:
-            raise LockWait(ticket)
-        return True
-
     def take_key(self, key: bytes, to_have: bool = True) -> bytes | None:
-        """What is under a unique key; None: nothing is, and the key is locked, so that nobody else brings it. What is
-        there is not locked, and nobody who might take it away has written it (_bt_check_unique). Raises LockWait.
-        Without `to_have` a free key is not locked either."""
+        """The value under a unique key. None: there is none, and the key is locked, so that no other can insert it. An
+        existing row is not locked, and no running transaction that might delete it has written it (_bt_check_unique).
+        Raises LockWait. Without `to_have` a free key is not locked either."""
         found = self.newest(key)
         if found is None:
             ticket = self._row_space.wait_for_writer(self, key, False)
             if ticket is not None:
-                raise LockWait(ticket)  # who else waits for the key holds nothing meanwhile
+                raise LockWait(ticket)  # other waiters for the key hold nothing meanwhile
             if to_have:
                 self.lock(key, UPDATE)
         else:
             self.wait_for_writer(key)
         return found
-
-    def wait_for_writer(self, key: bytes) -> None:
-        """Raises LockWait if another transaction that is under way has written the key."""
-        ticket = self._row_space.wait_for_writer(self, key)
-        if ticket is not None:
-            raise LockWait(ticket)
-
-    def has_written(self, key: bytes) -> bool:
-        """Whether something is written under the key, singly or in bulk."""
-        if self.waiting is not None and (key == self._changing or key in self._undone):
-            return True  # it writes the key again when its wait is over
-        return key in self.writes or self.has_in_runs(key)
-
-    def lock_table(self, oid: Hashable, mode: int, wait: str = "block") -> None:
-        """Locks a table (by OID), or a name that is about to be taken, in one of the modes of engine/txn/locks.py.
-        Raises LockWait, 40P01, 55P03."""
-        space = self._table_space
-        held = self.table_locks.get(oid)
-        if held is not None and held & mode:
-            return
-        if wait == "nowait" and space.would_block(self, oid, mode):
-            raise SqlError("55P03", "could not obtain lock on relation")
-        if held is not None and self.savepoints:
-            self._note_upgrade(space, oid, held)
-        if mode & GUARDS:
-            self.guards = True
-        met = self.met
-        ticket = space.acquire(self, self.table_locks, oid, mode)
-        if ticket is not None:
-            raise LockWait(ticket)
-        if self.met != met:
-            self._begin_anew(space, oid)  # its snapshot is older than its lock
-
-    def meet(self, lsn: Lsn) -> None:
-        """See engine/txn/locks.py. A transaction that has one snapshot for all its statements keeps it."""
-        if not lsn <= self._store.durable_lsn:
-            self.met = self._store.sequenced_lsn
-
-    def note_commit(self, lsn: Lsn) -> None:
-        """Before it lets go of its locks: whoever gets one of them next is to see its commit, or, where it has written
-        nothing, what it has seen. Rows that it has written tell that themselves."""
-        if not self.guards:
-            return
-        lsn = lsn or self.met
-        durable = self._store.durable_lsn
-        rows = self.row_locks.keys() - self.writes.keys()
-        if rows:
-            self._row_space.note_commit(rows, lsn, durable)
-        tables = [name for name, modes in self.table_locks.items() if modes > ROW_EXCLUSIVE]
-        if tables:
-            self._table_space.note_commit(tables, lsn, durable)
-
-    def unlock_table(self, oid: Hashable) -> None:
-        """Lets go of a table lock that nothing has relied on yet."""
-        if self.table_locks.pop(oid, 0):
-            self._table_space.release(self, [oid])
-
-    def claim(self, prefixes: Iterable[bytes]) -> None:
-        """The keys of its runs under these storage ids are locked from now on, as single writes are."""
-        new = frozenset(prefixes) - self.claimed
-        self.claimed |= new
-        for prefix in new:
-            self._row_space.claim(self, prefix)
-
-    def has_in_runs(self, key: bytes) -> bool:
-        return any(run.get(key) is not None for run in self.runs)
-
-    @property
-    def row_space(self) -> RowLocks:
-        return self._row_space
-
-    def _unclaim(self) -> None:
-        self._row_space.unclaim(self, self.claimed)
-        self.claimed = NOTHING_CLAIMED
 
     def get_locked(
         self,
@@ -477,7 +370,7 @@ class Transaction:
         newest = store.newest(key)
         value = None if newest is None else newest[1]
         if value is None and self.serial is not None:
-            self.serial.read_key(key)  # that it is not there; a row that is there is locked
+            self.serial.read_key(key)  # to know that it is missing; an existing row is locked
         if newest is None:
             self._leave(key)
             return None
@@ -485,7 +378,7 @@ class Transaction:
             same = strength == KEY_SHARE and space.renewed.get(key, 0) <= self.snapshot_lsn
             seen = self._base.get(key) if same and not self._has_moved(key, newest[0]) else None
             if seen is not None and value is not None and (same_key is None or same_key(seen, value)):
-                return seen  # the key is what it was: whatever else has changed is not what this lock is for
+                return seen  # the key is unchanged: this lock does not protect other columns
             what = "update" if value is not None or self._has_moved(key, newest[0]) else "delete"
             raise SqlError("40001", f"could not serialize access due to concurrent {what}")
         if newest[0] > store.durable_lsn:
@@ -502,13 +395,14 @@ class Transaction:
         return value
 
     def _leave(self, key: bytes) -> None:
-        """Lets go of the lock of a row that is gone: others may bring one under its key."""
+        """Releases the lock of a deleted row: others may insert one under its key."""
         if self.row_locks.pop(key, None) is not None:
             self._row_space.release(self, [key])
 
     def _refuse_changed(self, key: bytes, strength: int) -> None:
-        """40001 for a row of the snapshot that another transaction has changed since then (REPEATABLE READ), whatever
-        is under its key by now: nobody waits for the lock of that, and one's own new row is not the old one."""
+        """Raises 40001 for a row of the snapshot that another transaction has changed since then (REPEATABLE READ),
+        whatever is under its key now. The lock of a new row is not waited for, and the transaction's own new row is not
+        the old one."""
         newest = self._store.newest(key)
         if newest is None or newest[0] <= self.snapshot_lsn or self._base.get(key) is None:
             return
@@ -522,15 +416,15 @@ class Transaction:
         return self.get_locked(key, NO_KEY_UPDATE, current=current)
 
     def strengthen(self, key: bytes) -> None:
-        """PostgreSQL looks at the new values first, and then locks once (heap_update)."""
+        """PostgreSQL computes the new values first, and then locks once (heap_update)."""
         if self._loose == key and self.row_locks[key] != UPDATE and self._row_space.would_block(self, key, UPDATE):
             del self.row_locks[key]
             self._row_space.release(self, [key])
         self.lock(key, UPDATE)
 
     def _is_another(self, key: bytes) -> bool:
-        """Whether what is under the key now is not the row that the statement has found there (READ COMMITTED): that
-        was deleted, or is elsewhere now (`get_moved`), and another one was put there since."""
+        """Whether the present row under the key is not the one that the statement has found there (READ COMMITTED):
+        that one was deleted or has moved (`get_moved`), and another was inserted since."""
         lsn = self._row_space.renewed[key]
         return lsn > (self.snapshot_lsn if self._first_lsn is None else self._first_lsn)
 
@@ -547,14 +441,8 @@ class Transaction:
             self._arrived.add(key)
         return key, value
 
-    def _begin_anew(self, space: LockSpace, name: Hashable) -> NoReturn:
-        """Lets the statement run again, without a wait."""
-        ticket = Ticket(space, name, self, 0)
-        ticket.done = True  # there is nothing to wait for
-        raise LockWait(ticket)
-
     def moved_to(self, key: bytes) -> bytes | None:
-        """The key that the row which is gone from this one has got in its place; None if it was deleted."""
+        """The new key of the row that has moved from this one; None if it was deleted."""
         newest = self._store.newest(key)
         if newest is None or not newest[0] > self.snapshot_lsn or not self._has_moved(key, newest[0]):
             return None
@@ -562,12 +450,12 @@ class Transaction:
         return None if new_key == key else new_key
 
     def _has_moved(self, key: bytes, lsn: Lsn) -> bool:
-        """Whether the row that is gone from this key since the commit of that LSN has got another key by it."""
+        """Whether the commit of that LSN gave another key to the row that was under this key."""
         found = self._row_space.moved.get(key)
         return found is not None and found[1] == lsn
 
     def _get_written(self, key: bytes) -> bytes | Missing | None:
-        """What this transaction has under the key: single writes lie over its bulk runs, newer runs over older ones."""
+        """The transaction's own value under the key: single writes over its bulk runs, newer runs over older ones."""
         own = self.writes.get(key, MISSING)
         if own is MISSING:
             for run in reversed(self.runs):
@@ -588,7 +476,7 @@ class Transaction:
         return newest[1]
 
     def deferral(self) -> Deferred | None:
-        """Where deferred constraints are put off to, None outside a block."""
+        """The deferred checks, None outside a block."""
         if self.deferred is None and self.in_block:
             self.deferred = Deferred()
         return self.deferred
@@ -596,7 +484,7 @@ class Transaction:
     # ---- writing ------------------------------------------------------------------------------------------------
 
     def put(self, key: bytes, value: bytes | None) -> None:
-        """None deletes."""
+        """Writes a value; None deletes."""
         writes = self.writes
         old = writes.get(key, MISSING)
         if old is MISSING:
@@ -613,8 +501,8 @@ class Transaction:
             self._ordered.add(key)
 
     def take_new(self, keys: Sequence[bytes]) -> bool:
-        """Locks keys, none of them twice, that are as new as can be: nobody holds a lock of them, and nothing is known
-        of them, no deletion either. False: one is not, and nothing has happened."""
+        """Locks keys without duplicates that are new: nobody holds a lock of them, and no version of them exists, not
+        even a deletion. False: one is not new, and nothing has happened."""
         if self.runs or not self.writes.keys().isdisjoint(keys) or not self._row_space.all_free(keys):
             return False
         if not self._store.all_new(keys):
@@ -623,7 +511,7 @@ class Transaction:
         return True
 
     def put_many(self, keys: Sequence[bytes], values: Sequence[bytes]) -> None:
-        """`put` of pairs, no key of which comes twice."""
+        """`put` of pairs with distinct keys."""
         writes = self.writes
         if not writes.keys().isdisjoint(keys):
             for key, value in zip(keys, values, strict=True):
@@ -636,10 +524,6 @@ class Transaction:
             self._hold(held)
         if self._ordered is not None:
             self._ordered.update(keys)
-
-    def let_go_after(self, count: int) -> None:
-        """Lets go of the row locks but for the first so many: nothing has come of what they were taken for."""
-        self._release_after(self._row_space, self.row_locks, count)
 
     def _hold(self, held: int) -> None:
         """Takes another block of the connection's account. Raises 53200."""
@@ -658,7 +542,7 @@ class Transaction:
         self.put(key, None)
 
     def move(self, key: bytes, new_key: bytes, value: bytes) -> None:
-        """Writes a new version of a row that gets another key."""
+        """Writes a new version of a row under a new key."""
         self.put(key, None)
         self.put(new_key, value)
         self._note_key_change(key, new_key)
@@ -670,7 +554,7 @@ class Transaction:
         changes.append(KeyChange(len(self._undo), old_key, key))
 
     def refuse_if_read_only(self, command: str) -> None:
-        """25006 for a command that writes in a read-only transaction."""
+        """Raises 25006 for a command that writes in a read-only transaction."""
         if self.read_only:
             raise SqlError("25006", f"cannot execute {command} in a read-only transaction")
 
@@ -728,12 +612,12 @@ class Transaction:
         del self.savepoints[self._find(name) :]
 
     def rollback_to_savepoint(self, name: str) -> None:
-        """Undoes what came after it, lets go of the locks taken since, and keeps it. Raises 3B001."""
+        """Undoes the work after it, releases later locks, and keeps the savepoint. Raises 3B001."""
         index = self._find(name)
         point = self.savepoints[index]
         del self.savepoints[index + 1 :]
         self.rollback_to(point.mark)
-        self.catalog = None  # made again: the committed catalog may be another by now
+        self.catalog = None  # made again, because the committed catalog may have changed
         self.changed_objects = dict(point.changed_objects)
         del self.dropped_storage[point.dropped_storage :]
         if self.deferred is not None:
@@ -744,32 +628,6 @@ class Transaction:
         self._release_after(self._row_space, self.row_locks, point.row_locks)
         self._release_after(self._table_space, self.table_locks, point.table_locks)
         self._restore_after(point.upgrades)
-
-    def _note_upgrade(self, space: LockSpace, name: Hashable, modes: int) -> None:
-        if self._upgrades is None:
-            self._upgrades = []
-        self._upgrades.append((space, name, modes))
-
-    def _restore_after(self, count: int) -> None:
-        """Locks that a savepoint's time has made stronger are again what they were before it."""
-        upgrades = self._upgrades
-        while upgrades and len(upgrades) > count:
-            space, name, modes = upgrades.pop()
-            held = self.row_locks if space is self._row_space else self.table_locks
-            if name in held:
-                space.restore(self, held, name, modes)
-
-    def _release_after(self, space: LockSpace, held: dict[Hashable, int], count: int) -> None:
-        later = list(held)[count:]
-        if self.claimed and space is self._row_space:  # what others have made locks of stays as long as its run
-            later = [
-                name
-                for name in later
-                if name[:PREFIX_BYTES] not in self.claimed or not self.has_in_runs(name)  # type: ignore[index, arg-type]
-            ]
-        for name in later:
-            del held[name]
-        space.release(self, later)
 
     def _find(self, name: str) -> int:
         for index in range(len(self.savepoints) - 1, -1, -1):
@@ -785,7 +643,7 @@ class Transaction:
 
     @property
     def drops(self) -> list[int]:
-        """The storage ids whose keys go away with its commit."""
+        """The storage ids whose keys its commit deletes."""
         kept = self.kept_storage
         return [item for item in self.dropped_storage if item not in kept] if kept else self.dropped_storage
 
@@ -794,8 +652,8 @@ class Transaction:
         return self._snapshot is not None
 
     def leave_session(self, writes: dict[bytes, bytes | None]) -> None:
-        """It is prepared (engine/txn/two_phase.py): these are its writes, and all that it still does is hold locks."""
-        self.process_id = 0  # as PostgreSQL shows whoever waits for it
+        """It is prepared (engine/txn/two_phase.py): these are its writes, and it now only holds locks."""
+        self.process_id = 0  # as PostgreSQL shows waiters for it
         if self.claimed:  # its runs become writes
             for key in writes:
                 if key[:PREFIX_BYTES] in self.claimed:
@@ -809,12 +667,13 @@ class Transaction:
             self._snapshot = None
 
     def stand_on(self, other: Transaction) -> None:
-        """What the other has read, this one has: its commit must not survive what that does not."""
+        """Takes over the dependencies of the other transaction: its commit must not survive what that one does not
+        survive."""
         self._store = other._store
 
     def release(self) -> None:
-        """Lets go of every lock, of the snapshot and of memory: after sequencing, or at rollback. What took much memory
-        has no writes any more."""
+        """Releases every lock, the snapshot and memory: after sequencing, or at rollback. A large transaction has no
+        writes any more."""
         if self._key_changes:
             self._row_space.note_key_changes(self._key_changes, self._store)
             self._key_changes = []
@@ -835,13 +694,13 @@ class Transaction:
         if self._snapshot is not None:
             self._snapshot.close()
             self._snapshot = None
-        # A session keeps its last transaction for a while: files and pages that it has read are to go now.
+        # A session keeps its last transaction for a while: its files and pages must be released now.
         self._base = self._store.current
         if self.runs:
             self.runs = []
 
     def abort(self) -> None:
-        """Throws the write set away and lets go of everything."""
+        """Discards the write set and releases everything."""
         if self.waiting is not None:
             self.waiting.cancel(SqlError("57014", "canceling statement due to user request"))
         for run in self.runs:

@@ -1,22 +1,21 @@
-"""Prepared transactions (PREPARE TRANSACTION, COMMIT PREPARED): they outlive their session, and the node.
+"""Prepared transactions (PREPARE TRANSACTION, COMMIT PREPARED): they outlive their session and the node.
 
     PREPARE TRANSACTION    the transaction's writes and locks become one row of a system table, which is committed like
-                           any other; the client is told when it is durable. The Transaction object stays behind as the
-                           owner of the locks, without a session
-    COMMIT PREPARED        its writes, and the deletion of the row, are one commit; then the locks are let go
+                           any other; the client gets its answer when it is durable. The Transaction object remains
+                           as the owner of the locks, without a session
+    COMMIT PREPARED        its writes, and the deletion of the row, are one commit; then the locks are released
     ROLLBACK PREPARED      the deletion of the row is the commit
-    a start, a fail-over   whoever leads reads the rows, before any session can do anything, and takes the locks again
+    a start, a fail-over   the leader reads the rows, before any session can do anything, and takes the locks again
 
-Each of these commits has a part in every tablespace that the transaction has to do with. So whoever leads one of them
-next, on whatever node, has the rows as they are, with the locks; and it is finished where all of them are led.
+Each of these commits has a part in every tablespace that the transaction uses. So the next leader of one of them, on
+any node, has the rows with the locks, and the transaction is finished where all of them are led. A prepared transaction
+is in the changelog and survives like every commit.
 
-So what is prepared is in the changelog, and survives what every commit survives.
+The row: key = storage id, identifier; value = format byte, u32 length and JSON, u32 length and the writes, the row
+locks (name -> modes in one byte), both in the form of a changelog entry's body (engine/storage/edits.py).
 
-The row: key = storage id, identifier; value = format byte, u32 length and JSON, u32 length and the writes,
-the row locks (name -> modes in one byte), both in the form of a changelog entry's body (engine/storage/edits.py).
-
-What a transaction must not have done to be prepared is for the session to refuse (engine/session/two_phase.py): its
-writes are rows of tables, and its locks are of rows and of relations.
+engine/session/two_phase.py refuses transactions that cannot be prepared: here its writes are rows of tables, and its
+locks are of rows and of relations.
 """
 
 from __future__ import annotations
@@ -50,8 +49,8 @@ _LENGTH = struct.Struct("<I")
 
 @dataclass(frozen=True, slots=True)
 class PreparedTransaction:
-    """A row of pg_prepared_xacts. `number`: what that shows as the transaction's id. `prepared_at`: timestamptz.
-    `owner`, `database`: OIDs."""
+    """A row of pg_prepared_xacts. `number`: the transaction id that it shows. `prepared_at`: timestamptz. `owner`,
+    `database`: OIDs."""
 
     identifier: str
     number: int
@@ -62,11 +61,11 @@ class PreparedTransaction:
 
 class _Held(Protocol):
     def slots_of(self, transaction: Transaction) -> set[int]:
-        """The slots of the tablespaces in which it has locks, or has looked at what is not durable yet."""
+        """The slots of the tablespaces in which it has locks, or has read state that is not durable."""
 
 
 class TransactionNode(Protocol):
-    """What prepared transactions ask of the node (engine/node/node.py)."""
+    """The node as prepared transactions use it (engine/node/node.py)."""
 
     clock: Callable[[], int]
     new_transaction: Callable[..., Transaction]
@@ -87,7 +86,7 @@ class TransactionNode(Protocol):
 
 
 class PreparedTransactions:
-    """Those of a node that leads a tablespace, whichever; of one that follows, those that it knew when it led."""
+    """The prepared transactions of a node that leads a tablespace; on a follower, those that it knew as leader."""
 
     def __init__(self, node: TransactionNode) -> None:
         self._node = node
@@ -97,7 +96,7 @@ class PreparedTransactions:
         return len(self._known)
 
     def use(self, database: int) -> bool:
-        """Whether one of them is of that database (OID)."""
+        """Whether one of them belongs to that database (OID)."""
         return any(prepared.database == database for prepared, _ in self._known.values())
 
     def find(self, identifier: str) -> PreparedTransaction | None:
@@ -105,8 +104,8 @@ class PreparedTransactions:
         return None if known is None else known[0]
 
     def prepare(self, identifier: str, owner: int, database: int, transaction: Transaction) -> int:
-        """Takes the transaction over from its session. Returns the LSN that must be durable before the client is told.
-        The identifier is of no other."""
+        """Takes the transaction over from its session. Returns the LSN that must be durable before the client gets its
+        answer. The identifier is unused."""
         node = self._node
         writes: dict[bytes, bytes | None] = {}
         for run in transaction.runs:
@@ -127,7 +126,8 @@ class PreparedTransactions:
         return lsn
 
     def finish(self, identifier: str, committed: bool) -> int:
-        """COMMIT PREPARED or ROLLBACK PREPARED. Returns the LSN that must be durable before the client is told."""
+        """COMMIT PREPARED or ROLLBACK PREPARED. Returns the LSN that must be durable before the client gets its
+        answer."""
         _, transaction = self._known[identifier]
         carrier = self._new_transaction()
         carrier.writes = dict(transaction.writes) if committed else {}
@@ -139,7 +139,7 @@ class PreparedTransactions:
         return lsn
 
     def _concern(self, carrier: Transaction, transaction: Transaction) -> None:
-        """Its commit has a part where the transaction has a lock, even if it is of a whole table."""
+        """Its commit has a part in each tablespace where the transaction has a lock, even of a whole table."""
         if isinstance(carrier.store, ObservedStores):
             carrier.store.concerned = self._node.held.slots_of(transaction)
 
@@ -149,7 +149,7 @@ class PreparedTransactions:
         return node.new_transaction(*owner, node.clock(), READ_COMMITTED, False)
 
     def _forget(self, identifier: str, lsn: int = 0) -> None:
-        """`lsn`: of its end, 0 where this node does not lead any more."""
+        """`lsn`: of its end, 0 if this node is no longer the leader."""
         _, transaction = self._known.pop(identifier)
         if transaction.exclusive:
             self._node.end_exclusive(lsn)
@@ -160,7 +160,7 @@ class PreparedTransactions:
     # ---- starts and fail-overs --------------------------------------------------------------------------------------
 
     def load(self) -> None:
-        """This node leads: takes the locks of those that have a row, and lets go of those that have none any more."""
+        """This node leads: takes the locks of transactions that have a row, and releases those of others."""
         store = self._node.store
         found = store.scan_known(*_RANGE) if isinstance(store, Stores) else store.scan_newest(*_RANGE)
         stored = {key[len(_PREFIX) :].decode(): value for key, value in found}
@@ -170,18 +170,17 @@ class PreparedTransactions:
             self._restore(identifier, stored[identifier])
 
     def forget(self) -> None:
-        """This node leads no more; the next leader has the rows."""
+        """This node is no longer the leader; the next leader has the rows."""
         for identifier in list(self._known):
             self._forget(identifier)
 
     def list_shown(self) -> list[PreparedTransaction]:
-        """All of them as committed, on any node."""
+        """All committed ones, on any node."""
         with self._node.store.snapshot() as snapshot:
             return [_parts(key, value)[0] for key, value in snapshot.scan(*_RANGE)]
 
     def last_key(self, prefix: bytes) -> bytes | None:
-        """The highest key with this prefix among what they have written: row numbers that are drawn anew after a start
-        must be above these, too."""
+        """The highest key with this prefix among their writes: row numbers after a start must be above it too."""
         writes = (transaction.writes for _, transaction in self._known.values())
         return max((key for keys in writes for key in keys if key.startswith(prefix)), default=None)
 
@@ -210,7 +209,7 @@ def _acquire(
 
 
 def _get_keys(transaction: Transaction) -> Iterable[bytes]:
-    """The keys of what it has written and locked."""
+    """The keys that it has written and locked."""
     yield from transaction.writes
     for name in transaction.row_locks:
         assert isinstance(name, bytes)
@@ -236,7 +235,7 @@ def _encode(prepared: PreparedTransaction, transaction: Transaction) -> bytes:
 
 
 def _parts(key: bytes, value: bytes) -> tuple[PreparedTransaction, dict[str, Any], Edits, Edits]:
-    """A row, the JSON at its beginning, the writes and the row locks."""
+    """The parts of a row: its JSON, the writes and the row locks."""
     assert value[:1] == FORMAT
     place = 1 + _LENGTH.size
     end = place + _LENGTH.unpack_from(value, 1)[0]

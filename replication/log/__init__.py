@@ -1,20 +1,20 @@
 """The replicated log of a tablespace on one node.
 
-layout.py          where znodes and objects are, and how they are written
+layout.py          places and encoding of znodes and objects
 ledger_object.py   entries in an object
-objects.py         which objects hold the log behind an LSN
+objects.py         finds the objects of the log after an LSN
 follower.py        following: fetch, verify, apply
 leader.py          one term as leader: group commit
 committer.py       the multis of all tablespaces that this node leads
 ledgers.py         the ledger list, retention;  ledger_list.py  the list in ZooKeeper
 takeover.py        from candidate to leader
-election.py        who should try, and when
-presence.py        how far each replica is, and that it lives
+election.py        decides when a node tries to lead
+presence.py        reports of live replicas
 remote_apply.py    waits until the other replicas have applied an LSN
 ledger_retention.py  closes and drops old ledgers
-groups.py          what is on its way from `submit` to the head;  bulk.py  the bulk files of a replica
+groups.py          commits between `submit` and the head;  bulk.py  the bulk files of a replica
 lsn_waiters.py     waits for an LSN, and for a read that begins now
-interface.py       what the log asks of the engine, and the engine of the log;  settings.py  what can be set
+interface.py       the interfaces between log and engine;  settings.py  the settings
 replica.py         all of it for one tablespace: ReplicatedLog
 """
 

@@ -16,7 +16,7 @@ _PARTIAL = ".part"
 
 
 class BulkFiles:
-    """`directory` is made where it is missing; what a crash left half fetched in it is removed."""
+    """Creates a missing `directory`, and removes incomplete files of a crash."""
 
     def __init__(self, directory: str, *, run: InThread = in_thread, files: Files | None = None) -> None:
         self._directory = directory

@@ -82,7 +82,7 @@ class Committer:
             self.cut_off(leader, None)
             return False
         if any(other.rolling for other in tied):
-            return False  # it forms again when the ledger is open
+            return False  # it is formed again when the ledger is open
         group = CommitGroup()
         for other in tied:
             other.cut_objects(group, everything=True)
@@ -112,7 +112,7 @@ class Committer:
             leader.form_objects()
 
     def _start_multi(self, leader: LeaderLog) -> None:
-        """Begins the next multi of a tablespace, if there is something to commit and nothing under way."""
+        """Begins the next multi of a tablespace, if there is something to commit and no multi is running."""
         if leader.state not in ("leading", "draining"):
             return
         taken = self._committable_groups(leader)
@@ -260,7 +260,7 @@ class Committer:
         return stands, znode.version, end >= last
 
     def _fail(self, multi: Multi, deposed: list[LeaderLog]) -> None:
-        """Handles a multi that was certainly not carried out: the logs in `deposed` end, the others try again."""
+        """Handles a multi that was certainly not executed: the logs in `deposed` end, the others try again."""
         for leader in multi.parts:
             leader.multi = None
         for leader in deposed:
@@ -273,7 +273,7 @@ class Committer:
             leader.form_objects()
 
     def _cut_off_tablespaces(self, multi: Multi) -> None:
-        """Drops everything behind a finalized multi, in all of its tablespaces."""
+        """Drops everything after a finalized multi, in all of its tablespaces."""
         for leader in multi.parts:
             self.cut_off(leader, leader.groups[0] if leader.groups else None)
 
@@ -363,7 +363,7 @@ class Committer:
         raise OutcomeLostError
 
     async def _fence_epoch(self, leader: LeaderLog, coordination: Coordination) -> None:
-        """Changes the epoch's version, so that no request of the term can be carried out any more."""
+        """Changes the epoch's version, so that no request of the term can be executed any more."""
         path = paths(leader.tablespace).epoch
         while True:
             await coordination.sync()

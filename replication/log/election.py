@@ -28,16 +28,16 @@ from replication.log.settings import Clock, LogSettings
 
 @dataclass(frozen=True, slots=True)
 class Candidacy:
-    """The epoch that a candidate is to bump, and the checks that must hold when it does."""
+    """The epoch that a candidate will increment, and the checks that must hold then."""
 
     epoch: Znode
     checks: tuple[Check, ...]
 
 
 def candidate_rank(node: str, spec: Spec, epoch: Epoch, replicas: dict[str, Replica], resigned: bool) -> int | None:
-    """How many candidates are better; None if the node is no candidate. `replicas`: those that live, by node.
+    """The number of better candidates; None if the node is no candidate. `replicas`: the live ones, by node.
 
-    `resigned`: this node has just given the leadership up, so everybody else goes first.
+    `resigned`: this node has just given up the leadership, so all others go first.
     """
     able = [name for name in spec.replicas if name in replicas and replicas[name].role != "bootstrapping"]
     if node not in able:
@@ -69,7 +69,7 @@ class Election:
         self.resigned = -1  # the epoch that this node gave up
 
     async def wait_for_turn(self, current: Callable[[], Coordination]) -> Candidacy:
-        """Returns when this node should bump the epoch. `current` gives the session to use."""
+        """Returns when this node should increment the epoch. `current` returns the session to use."""
         while True:
             self._wake.clear()
             try:
@@ -102,7 +102,7 @@ class Election:
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(place * self._settings.rank_pause):
                     await self._wake.wait()
-                    return None  # something has changed, perhaps the order of the candidates too
+                    return None  # something has changed, maybe the order of the candidates too
         again = await coordination.get(where.epoch)
         checks = await self._vacancy_checks(coordination, epoch)
         if checks is None or again is None or again.version != znode.version:
@@ -110,7 +110,8 @@ class Election:
         return Candidacy(again, checks)
 
     async def _vacancy_checks(self, coordination: Coordination, epoch: Epoch) -> tuple[Check, ...] | None:
-        """The checks that prove that nobody leads; None if there is a leader. Only a node that does not lead asks."""
+        """The checks that prove that there is no leader; None if there is one. Only a node that does not lead calls
+        it."""
         if epoch.leader in ("", self._node):
             return ()
         if await coordination.get(node_path(epoch.leader), self._wake.set) is None:

@@ -1,13 +1,13 @@
 """The follower of a log: fetches, verifies and applies entries in LSN order, never past the head.
 
-    watch on head -> read it -> objects behind it (replication/log/objects.py) -> fetched in runs, some ahead, in order
-                  -> every entry verified (replication/log/ledger_object.py) -> its bulk files fetched -> applied
+    watch on head -> read it -> objects after it (replication/log/objects.py) -> fetched in runs, some ahead, in order
+        -> every entry verified (replication/log/ledger_object.py) -> its bulk files fetched -> applied
 
 The follower reads the head when the watch fires, and in any case every `poll` seconds after a `sync`: that proves how
-fresh this replica is (`caught_up_at`) even if a watch is lost. It retries requests without limit: without store or
+fresh this replica is (`caught_up_at`) even if a watch is lost. It retries requests without a limit: without store or
 coordination a follower stops, and reports its lag.
 
-Two errors end it, and its owner handles them: the log behind its position has been dropped (LogGoneError: start from a
+Two errors end it, and its owner handles them: the log after its position has been dropped (LogGoneError: start from a
 checkpoint), and damage (SqlError XX001).
 """
 
@@ -46,18 +46,18 @@ MISSING_TRIES = 3
 
 @dataclass(frozen=True, slots=True)
 class Lag:
-    """How far a replica is behind: by `lsn` known entries; `seconds` since it certainly had everything committed."""
+    """The lag of a replica: by `lsn` known entries; `seconds` since it certainly had everything committed."""
 
     lsn: int
     seconds: float
 
 
 class Follower:
-    """Applies the log of one tablespace behind `position`. Everything on the loop's thread.
+    """Applies the log of one tablespace after `position`. Everything on the loop's thread.
 
-    `apply` is called for every entry; what it raises ends `run`. `ready`, if given, is awaited before every object: an
-    engine that is behind with its flush lets it wait. `admit`, if given, is asked before every entry, and may give what
-    is to be awaited first. `stores`: see StoreOf.
+    `apply` is called for every entry; its errors end `run`. `ready`, if given, is awaited before every object: an
+    engine whose flush is late delays it. `admit`, if given, is called before every entry, and may return an awaitable
+    to wait for. `stores`: see StoreOf.
     """
 
     def __init__(
@@ -76,7 +76,7 @@ class Follower:
         admit: Callable[[LogEntry], Awaitable[None] | None] | None = None,
     ) -> None:
         self.position = position
-        self.head: Head | None = None  # the newest that was read
+        self.head: Head | None = None  # the newest head that was read
         self.caught_up_at = float("-inf")  # clock time at which everything committed was applied here, at least
         self.commit_time = 0  # of the entry that was applied last, microseconds since 2000-01-01 UTC
         self._coordination = coordination
@@ -97,7 +97,7 @@ class Follower:
         self._asked = float("-inf")
         self._fresh = FreshReads(self._read_fresh)
 
-    # --- what others ask -----------------------------------------------------------------------------------------
+    # --- interface -----------------------------------------------------------------------------------------------
 
     @property
     def applied_lsn(self) -> int:
@@ -109,7 +109,7 @@ class Follower:
         return Lag(behind, self._clock.monotonic() - self.caught_up_at)
 
     async def wait_for(self, lsn: int) -> None:
-        """Returns when the entry at the LSN is applied. Raises what `run` has ended with meanwhile."""
+        """Returns when the entry at the LSN is applied. Raises the error that has ended `run` meanwhile."""
         await self._waiters.wait_for(lsn)
 
     async def read_head(self) -> Head:
@@ -117,14 +117,14 @@ class Follower:
         return await self._fresh()
 
     def use(self, coordination: Coordination) -> None:
-        """A new session, when the old one is over."""
+        """Uses a new session, when the old one is over."""
         self._coordination = coordination
         self._wake.set()
 
     # --- following -----------------------------------------------------------------------------------------------
 
     async def run(self) -> None:
-        """Follows until it is cancelled. Raises LogGoneError, SqlError XX001, and what `apply` raises."""
+        """Follows until it is cancelled. Raises LogGoneError, SqlError XX001, and errors of `apply`."""
         pause = self._settings.retry_pause
         try:
             while True:
@@ -197,7 +197,7 @@ class Follower:
     # --- applying ------------------------------------------------------------------------------------------------
 
     async def _catch_up(self, coordination: Coordination, head: Head) -> None:
-        """Applies what one search finds."""
+        """Applies the objects of one search."""
         found = await self._map.find(coordination, head, self.position.lsn, at_end=self._at_end)
         rest = deque(fetch_runs(found, self._settings.run_objects, self._settings.run_bytes))
         fetching: deque[tuple[list[LocatedObject], asyncio.Task[dict[str, bytes]]]] = deque()
@@ -221,8 +221,8 @@ class Follower:
                 task.cancel()
 
     async def _fetch_run(self, coordination: Coordination, run: list[LocatedObject]) -> dict[str, bytes]:
-        """The objects of a run by their names. Objects that the store does not return together are fetched one by one.
-        What still fails is fetched again when its turn comes, after everything before it has been applied.
+        """Fetches the objects of a run by their names. Objects that the store does not return together are fetched one
+        by one. Failed ones are fetched again at their turn, after everything before them has been applied.
         """
         names = [object_name(self._tablespace, found.item) for found in run]
         if len(run) == 1:
@@ -290,8 +290,8 @@ class Follower:
         self._waiters.advance(lsn)
 
     def _verify_head_hash(self, head: Head) -> None:
-        """Compares the hash that the head names with the last entry's, because a replica with another history at this
-        LSN must not go on."""
+        """Compares the hash in the head with the last entry's: a replica with another history at this LSN must not
+        continue."""
         position = self.position
         if position.lsn > head.lsn:
             raise SqlError(

@@ -90,8 +90,8 @@ class Multi:
     parts: dict[LeaderLog, HeadUpdate]
     began: float  # clock time
     in_flight: bool = False
-    doubtful: bool = False  # a request may have been carried out, or may still be
-    final: bool = False  # it is not retried: only its outcome is still to be read
+    doubtful: bool = False  # a request may have been executed, or may still be
+    final: bool = False  # it is not retried: only its outcome must still be read
 
     @property
     def operations(self) -> list[Operation]:
@@ -105,8 +105,7 @@ class Multi:
 
 
 def make_head_update(log: LeaderLog, groups: Sequence[CommitGroup]) -> HeadUpdate:
-    """Makes the update that moves the head of a tablespace behind its objects in the groups, which are the next
-    ones."""
+    """The update that moves the head of a tablespace after its objects in the groups, which are the next ones."""
     objects = [item for group in groups for item in group.parts[log]]
     last = objects[-1]
     recent = (*log.head.recent, *(item.item for item in objects))[-RECENT:]

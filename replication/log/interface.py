@@ -1,14 +1,14 @@
 """The interfaces between the log of a tablespace and the engine.
 
-`ReplicatedLog` (replica.py) is one tablespace on one node. It follows, is elected, leads and is deposed, and tells its
-`Replica engine`:
+`ReplicatedLog` (replica.py) is one tablespace on one node. It follows, is elected, leads and is deposed, and calls its
+`ReplicaEngine`:
 
     following   apply(entry) ...                                       in LSN order, never past the head
     leading     lead(leader): everything committed has been applied; from now on `leader.submit` (a Changelog)
                 on_committed(lsn) ...                                  in LSN order
     the end     [on_unknown(first_lsn)]  on_deposed(last_committed)    then following again
 
-`LeaderLog` is one term. Structurally it is the Changelog of engine/storage/interface.py.
+`LeaderLog` is one term. It has the interface Changelog of engine/storage/interface.py.
 """
 
 from __future__ import annotations
@@ -32,11 +32,12 @@ class MultiTablespaceCommit(Protocol):
 
 
 class Leader(Protocol):
-    """One term as leader: what the engine writes to."""
+    """One term as leader, for the engine's writes."""
 
     @property
     def leading(self) -> bool:
-        """Whether `submit` takes entries. Ask for all parts of a joint transaction before the first is submitted."""
+        """Whether `submit` accepts entries. Check it for all parts of a joint transaction before the first is
+        submitted."""
 
     @property
     def committed_lsn(self) -> int: ...
@@ -60,10 +61,10 @@ class Leader(Protocol):
         """Raises SqlError 40001 when this node no longer leads (nothing was queued), 54000 for a body past 4 GiB."""
 
     async def upload(self, name: str) -> None:
-        """Brings a bulk file to the store ahead of the entry that will name it, so that other commits need not wait
-        for it. Not needed; what is not there is brought when the entry is submitted. `drop_bulk` takes it back.
+        """Uploads a bulk file to the store before its entry, so that other commits need not wait for it. Optional: a
+        missing file is uploaded when the entry is submitted. `drop_bulk` removes it again.
 
-        Raises StoreUnavailableError when the store did not take it within `commit_timeout`."""
+        Raises StoreUnavailableError if the store did not accept it within `commit_timeout`."""
 
     def read(self, after: int) -> Iterator[tuple[int, int, bytes]]: ...
 
@@ -84,29 +85,29 @@ class ReplicaEngine(Protocol):
     @property
     def flushed_lsn(self) -> int:
         """The LSN up to which the engine has flushed into its own tables, so that it does not need the log up to
-        there."""
+        that."""
 
     def apply(self, entry: LogEntry) -> None:
-        """The next entry; its files are where `bulk.path` says. An exception ends the replica."""
+        """The next entry; its files are at `bulk.path`. An exception ends the replica."""
 
     def admit(self, entry: LogEntry) -> Awaitable[None] | None:
-        """Asked before an entry is applied: None, or what is to be awaited first (what the entry stands on in another
-        tablespace). Whoever waits is cancelled when this node stops following."""
+        """Called before an entry is applied: None, or an awaitable to wait for (the entry depends on another
+        tablespace). The wait is cancelled when this node stops following."""
 
     async def ready(self) -> None:
-        """Returns at once unless the engine is behind with its flush; awaited while following."""
+        """Returns at once unless the engine's flush is late; awaited while following."""
 
     async def lead(self, leader: Leader) -> None:
-        """This node leads: everything up to `leader.committed_lsn` is applied. Writes are taken when this returns; the
-        term may be over before it does."""
+        """This node leads: everything up to `leader.committed_lsn` is applied. Writes are accepted when this returns;
+        the term may be over before."""
 
     def on_committed(self, lsn: int) -> None:
-        """Acknowledges commits: everything up to the LSN is in the log for good."""
+        """Acknowledges commits: everything up to the LSN is committed in the log."""
 
     def on_unknown(self, first_lsn: int) -> None:
-        """Whether what was submitted from this LSN on is in the log is not known, and will take a while: its clients
-        get 08007. `on_committed` may still come for some of it, and `on_deposed` comes in any case."""
+        """It is unknown, and will be for a while, whether the entries submitted from this LSN on are in the log: their
+        clients get 08007. `on_committed` may still come for some of them, and `on_deposed` comes in any case."""
 
     def on_deposed(self, last_committed: int) -> None:
         """The term is over. Everything above the LSN is certainly not in the log and never will be: the engine undoes
-        it, its clients get 40001. Following goes on behind the LSN."""
+        it, and its clients get 40001. The replica follows after the LSN."""

@@ -1,8 +1,8 @@
 """The paths of a tablespace's znodes and objects, and their encoding: JSON that older and newer readers understand.
 
-Readers ignore fields that they do not know, and fields that are missing have their defaults; see
-`replication/interface.py` for what each of them means. The head is written with every commit, so it is kept short: its
-objects are lists in place of records (`[ledger, first, last, commit id]`).
+Readers ignore unknown fields, and missing fields have defaults; `replication/interface.py` has their meanings. The head
+is written with every commit, so it is short: its objects are lists instead of records (`[ledger, first, last, commit
+id]`).
 """
 
 from __future__ import annotations
@@ -87,7 +87,7 @@ def encode_checkpoints(checkpoints: tuple[Checkpoint, ...]) -> bytes:
 
 
 def encode_ledgers(listed: LedgerList) -> bytes:
-    """A list that has never had a segment is a JSON list of records, which nodes of releases without segments read."""
+    """A list that has never had a segment is a JSON list of records, which releases without segments can read."""
     if not listed.next_segment:
         return orjson.dumps(listed.ledgers)
     known = {name: getattr(listed, name) for name in _LISTED}
@@ -99,7 +99,7 @@ def encode_segment(ledgers: tuple[Ledger, ...]) -> bytes:
 
 
 def _compact(ledgers: tuple[Ledger, ...]) -> dict[str, Any]:
-    """Rows in place of records, and each URL once: a list is written with every new ledger."""
+    """Rows instead of records, and each URL once, because a list is written with every new ledger."""
     stores = list(dict.fromkeys(ledger.store for ledger in ledgers))
     number = {store: index for index, store in enumerate(stores)}
     rows = [
@@ -183,7 +183,7 @@ def tablespace_folder(tablespace: bytes) -> str:
 
 
 def ledger_folder(tablespace: bytes, ledger: int) -> str:
-    """The folder of everything that belongs to the ledger: entries, and the bulk files that they refer to."""
+    """The folder of a ledger: its entries, and their bulk files."""
     return f"{tablespace.hex()}/ledger-{ledger:010d}/"
 
 
@@ -196,12 +196,12 @@ def bulk_name(tablespace: bytes, ledger: int, name: str) -> str:
 
 
 def first_name_from(tablespace: bytes, ledger: int, lsn: int) -> str:
-    """Sorts before every object of the ledger whose first LSN is `lsn` or above, and behind all others."""
+    """Sorts before every object of the ledger whose first LSN is `lsn` or above, and after all others."""
     return f"{ledger_folder(tablespace, ledger)}{lsn:020d}"
 
 
 def parse_object_name(name: str, ledger: int) -> HeadObject | None:
-    """None for what is no object of entries (a bulk file, something strange)."""
+    """None for names of other objects (a bulk file, an unknown one)."""
     found = _OBJECT.fullmatch(name.rpartition("/")[2])
     return None if found is None else HeadObject(ledger, int(found[1]), int(found[2]), found[3])
 

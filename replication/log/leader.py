@@ -1,24 +1,24 @@
-"""The log of one term as leader of a tablespace: `submit` takes entries, `on_committed` reports them as committed.
+"""The log of one term as leader of a tablespace: `submit` accepts entries, `on_committed` reports them as committed.
 
     submit -> gathered -> cut into an object -> PUT -> the committer's multi: check(epoch), set(head) -> on_committed
               `form_objects`         several at a time   (replication/log/committer.py)
 
-**Group commit.** When no commit is under way, the entries of one turn of the loop go into one object. Otherwise later
-entries gather. One multi is under way at a time, and moves the head behind every object that is stored by then. With a
-quick store the next object is cut when the multi has ended: sooner it would only wait, and later entries would need
-another object. Where many sessions write, it is cut a moment later (`_is_gathering`), because the sessions whose
-commits have just been acknowledged send their next ones, which then share the object and the multi. With other stores
-an object is cut when no PUT is under way, when many bytes are pending (`eager_bytes`), or, with a slow store, when a
-part of its usual answer time has passed; so `max_puts` PUTs are under way, spread evenly.
+**Group commit.** When no commit is running, the entries of one turn of the loop go into one object. Otherwise later
+entries gather. One multi runs at a time, and moves the head after every object that is stored by then. With a quick
+store the next object is cut when the multi has ended: earlier it would only wait, and later entries would need another
+object. If many sessions write, it is cut a moment later (`_is_gathering`), because sessions whose commits have just
+been acknowledged send their next ones, which then share the object and the multi. With other stores an object is cut
+when no PUT is running, when many bytes are pending (`eager_bytes`), or, with a slow store, when a part of its usual
+answer time has passed; so `max_puts` PUTs run at a time, spread evenly.
 
-**Bulk files** lie in the folder of the ledger whose entry refers to them, so they are dropped with the ledger. A ledger
-is not rolled while a file has been uploaded ahead of its entry.
+**Bulk files** are in the folder of the ledger whose entry refers to them, so they are dropped with the ledger. A ledger
+is not rolled while a file has been uploaded before its entry.
 
 **The end of a term.** Every entry is in the log, or certainly never will be, or its outcome is unknown for now and its
-clients are told so (`on_unknown`). States:
+clients get that error (`on_unknown`). States:
 
-    leading     takes entries
-    draining    takes no entries; commits the ones that it has (a clean hand-over), or those before a cut
+    leading     accepts entries
+    draining    accepts no entries; commits the ones that it has (a clean hand-over), or those before a cut
     resolving   the outcome of the last multi is not known
     over        on_deposed has been called
 """
@@ -74,7 +74,7 @@ LEDGER_LIMIT = 16  # times its size: a ledger that waits for uploads is rolled n
 
 @dataclass(frozen=True, slots=True)
 class Term:
-    """A term as leader, as a takeover begins it (replication/log/takeover.py)."""
+    """A term as leader at its beginning (replication/log/takeover.py)."""
 
     tablespace: bytes
     epoch: Epoch
@@ -100,7 +100,7 @@ _PUTS = durations("shoal_changelog_put_seconds")
 
 
 class LeaderLog:
-    """See the module's text; `Leader` in replication/log/interface.py. Everything on the loop's thread."""
+    """`Leader` of replication/log/interface.py. Everything on the loop's thread."""
 
     def __init__(
         self,
@@ -130,7 +130,7 @@ class LeaderLog:
         )
         self.coordination = coordination
         self.state: State = "leading"
-        self.lease_limit = float("inf")  # clock time from which on another may lead by max_leader_inactivity
+        self.lease_limit = float("inf")  # clock time from which on another node may lead by max_leader_inactivity
         self.pending_bytes = 0
         self.pending: deque[Submission] = deque()
         self.groups: deque[CommitGroup] = deque()
@@ -147,7 +147,7 @@ class LeaderLog:
         self._chain = bytes.fromhex(term.head.hash)
         self._gathered_bytes = 0  # bytes of pending bodies
         self.ledger_sizes: dict[int, int] = {term.listed.ledgers[-1].ledger: 0}
-        self._uploaded: dict[str, int] = {}  # bulk file -> the ledger in whose folder it is
+        self._uploaded: dict[str, int] = {}  # bulk file -> the ledger of its folder
         self._reserved: set[str] = set()
         self._puts: dict[GroupObject, asyncio.Task[None]] = {}
         self._put_bytes = 0
@@ -260,14 +260,14 @@ class LeaderLog:
     # --- the owner's side ----------------------------------------------------------------------------------------
 
     async def drain(self) -> None:
-        """Takes no more entries, commits those that it has, and returns when the term is over."""
+        """Accepts no more entries, commits those that it has, and returns when the term is over."""
         if self.state == "leading":
             self.state = "draining"
             self.finish_if_drained()
         await self._over.wait()
 
     def move_to_store(self, store: str) -> None:
-        """New ledgers lie in the store at this URL; one is opened at once, so that a member can leave an idle log."""
+        """New ledgers are in the store at this URL; one is opened at once, so that a member can leave an idle log."""
         if store != self.store_url:
             self.store_url = store
             if self.state == "leading" and not self._is_rolling():
@@ -331,7 +331,7 @@ class LeaderLog:
         return self._rolling is not None
 
     def cut_objects(self, group: CommitGroup, *, everything: bool) -> None:
-        """Makes objects of what is pending and adds them to the group: one, or of everything. Starts their PUTs."""
+        """Makes objects of the pending entries and adds them to the group: one, or all. Starts their PUTs."""
         objects = []
         while self.pending:
             objects.append(self._cut_object())
@@ -393,8 +393,7 @@ class LeaderLog:
         return next(known for known in self.ledgers if known.ledger == item.item.ledger)
 
     async def _store(self, item: GroupObject, group: CommitGroup) -> None:
-        """Stores an object, after the files to which it refers. Retries until the group is dropped, which the watchdog
-        decides."""
+        """Stores an object, after its files. Retries until the group is dropped, which the watchdog decides."""
         pause = self._settings.retry_pause
         ledger = self._ledger_of(item)
         try:
@@ -432,7 +431,7 @@ class LeaderLog:
             self._put_bytes -= len(item.data)
 
     async def _put(self, item: GroupObject, ledger: Ledger) -> None:
-        """Raises StoreUnavailableError, SqlError XX001 if another content has the name."""
+        """Raises StoreUnavailableError, SqlError XX001 if an object of that name has different content."""
         store = self._stores(ledger.store)
         try:
             await (item.take_sent() or store.append(item.name, item.data))
@@ -469,8 +468,7 @@ class LeaderLog:
         return True
 
     async def _roll_ledger(self) -> None:
-        """Opens the next ledger. What cannot be done is tried again until the commits that wait for it are given up,
-        which ends the term."""
+        """Opens the next ledger. Failures are retried until the waiting commits time out, which ends the term."""
         pause = self._settings.retry_pause
         while self.state == "leading" or (self.state == "draining" and self.pending):
             try:
@@ -512,7 +510,7 @@ class LeaderLog:
         return self._clock.monotonic()
 
     def record_multi(self, began: float) -> None:
-        """Takes note of how long a multi took that began at that clock time."""
+        """Records the duration of a multi that began at that clock time."""
         self._last_multi = self._clock.monotonic()
         _MULTIS.add_seconds(self._last_multi - began)
         self._multi_seconds += (self._last_multi - began - self._multi_seconds) / 8
@@ -545,7 +543,7 @@ class LeaderLog:
         return dropped
 
     def mark_unknown(self) -> None:
-        """Takes note that the outcome of the commits under way is unknown for now."""
+        """The outcome of the running commits is unknown for now."""
         if self.state in ("leading", "draining"):
             self.state = "resolving"
 
@@ -554,7 +552,7 @@ class LeaderLog:
         self._notification.on_unknown(self.head.lsn + 1)
 
     def finish_if_drained(self) -> None:
-        """Ends the term if it takes no more entries and has none left."""
+        """Ends the term if it accepts no more entries and has none left."""
         if self.state in ("draining", "resolving") and not (self.pending or self.groups or self.multi or self._rolling):
             self._notify_head()  # the caller may have advanced the head without a notification yet
             self._finish()

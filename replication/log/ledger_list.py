@@ -1,13 +1,13 @@
-"""The ledger list in the coordination service, however long it is: its newest part in one znode, the rest in segments.
+"""The ledger list in the coordination service, of any length: its newest part in one znode, the rest in segments.
 
-    ledgers      the newest ledgers, among them all that are open; where the log begins; which segments there are
+    ledgers      the newest ledgers, including all open ones; the beginning of the log; the list of segments
     ledgers/7    a segment: the next few hundred closed ledgers, oldest first
     ledgers/8    ...
 
 A new ledger rewrites the first znode only. When that has become long, its oldest closed ledgers move to a new segment,
-in the same multi. Segments are numbered in the order of their ledgers and are never written again, but to say that
-ledgers lie in another store; the oldest one goes when all of its ledgers have been dropped. So a roll costs the same
-however many ledgers there are, and who looks for an LSN reads a handful of segments (`LedgerListReader`).
+in the same multi. Segments are numbered in the order of their ledgers. They are rewritten only if ledgers move to
+another store; the oldest one is deleted when all of its ledgers have been dropped. So a roll costs the same for any
+number of ledgers, and a search for an LSN reads a few segments (`LedgerListReader`).
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ class DeposedError(Exception):
 
 def split_off_segment(listed: LedgerList) -> tuple[LedgerList, Ledgers]:
     """Moves the oldest closed ledgers of a long list to the next segment. Returns the shorter list and the moved
-    ledgers, () where the list is short enough."""
+    ledgers, () if the list is short enough."""
     ledgers = listed.ledgers
     if len(ledgers) <= LISTED and len(encode_ledgers(listed)) <= LISTED_BYTES:
         return listed, ()
@@ -74,7 +74,7 @@ def split_off_segment(listed: LedgerList) -> tuple[LedgerList, Ledgers]:
 
 
 def list_write(tablespace: bytes, listed: LedgerList, version: int) -> tuple[LedgerList, list[Operation]]:
-    """The operations that write a list over a version of its znode, and the list as it is then."""
+    """The operations that write a list over a version of its znode, and the new list."""
     where = paths(tablespace)
     shorter, moved = split_off_segment(listed)
     operations: list[Operation] = [Set(where.ledgers, encode_ledgers(shorter), version)]
@@ -99,7 +99,7 @@ def drop_oldest(listed: LedgerList, gone: Sequence[Ledger], *, segment: bool) ->
 
 
 class LedgerListReader:
-    """Reads the list of a tablespace; remembers its newest part, which changes rarely, and the last segment read."""
+    """Reads the list of a tablespace; caches its newest part, which changes rarely, and the last segment read."""
 
     def __init__(self, tablespace: bytes) -> None:
         self.listed = LedgerList()
@@ -112,8 +112,8 @@ class LedgerListReader:
         return self.listed
 
     async def pages_from_lsn(self, coordination: Coordination, lsn: int) -> AsyncIterator[Ledgers]:
-        """The ledgers that have the LSN or later ones, page by page, oldest first; more come before them. Raises
-        LogGoneError where they have been dropped meanwhile."""
+        """The ledgers that have the LSN or later ones, page by page, oldest first; earlier ledgers may come before
+        them. Raises LogGoneError if they have been dropped meanwhile."""
         following = self.listed.next_segment
         if not self.listed.ledgers or self.listed.ledgers[0].first > lsn:
             following = await self._search(coordination, lambda page: (page[-1].last or 0) >= lsn, lsn)
@@ -127,7 +127,7 @@ class LedgerListReader:
             yield page
 
     async def find_ledger(self, coordination: Coordination, number: int) -> tuple[Ledgers, int] | None:
-        """A page with the ledger, and where it is there; None if it is not listed. Raises LogGoneError."""
+        """A page with the ledger, and its place in it; None if it is not listed. Raises LogGoneError."""
         listed = await self.refresh(coordination)
         found = listed.next_segment
         if not listed.ledgers or listed.ledgers[0].ledger > number:
@@ -151,8 +151,7 @@ class LedgerListReader:
         return last_of_epoch((*(ledger for page in pages for ledger in page), *listed.ledgers), epoch)
 
     async def _search(self, coordination: Coordination, holds: Callable[[Ledgers], bool], lsn: int) -> int:
-        """The first segment of which something holds that holds for all later ones too; the next one's number if it
-        holds for none of them."""
+        """The first segment with a property that all later ones have too; the next number if none has it."""
         low, high = self.listed.first_segment, self.listed.next_segment
         if low <= self._last[0] < high:  # a reader in order needs this one or the next
             low, high = (low, self._last[0]) if holds(self._last[1]) else (self._last[0] + 1, high)
@@ -182,7 +181,7 @@ class LedgerListReader:
 
 
 class OwnedList:
-    """The ledger list of a term's leader, which alone changes it: every change checks the term's epoch.
+    """The ledger list of a term's leader, the only writer: every change checks the term's epoch.
 
     Raises DeposedError when the term is over; waits while there is no connection. `over`: whether to stop waiting.
     """
@@ -218,7 +217,7 @@ class OwnedList:
             wanted = replace(self.listed, ledgers=change(self.listed.ledgers))
             while (
                 wanted != self.listed or split_off_segment(wanted)[1]
-            ):  # one of a release without segments takes many steps
+            ):  # the list of a release without segments needs many steps
                 await self._write(*list_write(self._tablespace, wanted, self._version))
                 wanted = self.listed
             return self.listed.ledgers
@@ -249,8 +248,8 @@ class OwnedList:
                 raise OutcomeUnknownError(str(conflict)) from None  # an earlier try came after all: it is read again
 
     async def drop(self, chosen: Callable[[Ledgers], list[Ledger]]) -> list[Ledger]:
-        """Takes the oldest ledgers out of the list, as many as `chosen` gives of those that it is shown, and never the
-        last one of these: some of one segment, or of the newest part. Gives them."""
+        """Removes the oldest ledgers from the list: `chosen` selects them from the ones it gets, never the last of
+        these; they are in one segment, or in the newest part. Returns them."""
         async with self._editing:
             listed = self.listed
             if not listed.oldest:

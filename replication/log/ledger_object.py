@@ -38,7 +38,7 @@ _COUNT = struct.Struct("<H")
 
 @dataclass(frozen=True, slots=True)
 class Position:
-    """Where a reader of the log stands: behind the entry `lsn`, whose hash is `hash` (None: not known)."""
+    """The position of a reader of the log: after the entry `lsn`, whose hash is `hash` (None: unknown)."""
 
     lsn: int
     hash: bytes | None
@@ -80,10 +80,10 @@ def encode_log_entry(
 def decode_object(
     data: bytes, item: HeadObject, tablespace: bytes, epoch: int, after: Position
 ) -> Iterator[VerifiedEntry]:
-    """The entries of an object behind `after.lsn`, one at a time, each verified before it is given out.
+    """The entries of an object after `after.lsn`, one at a time, each verified before it is returned.
 
     `epoch` is the ledger's. Raises SqlError XX001 for damage, for entries of another tablespace or epoch, and for a
-    history that is not the one of which `after` is a part.
+    history to which `after` does not belong.
     """
     view = memoryview(data)
     offset, lsn = 0, item.first
@@ -131,8 +131,8 @@ def _log_entry(item: HeadObject, header: EntryHeader, body: bytes) -> LogEntry:
 
 
 def split_files(body: bytes) -> tuple[tuple[str, ...], bytes]:
-    """The names of the files that a body with the flag HAS_FILES begins with, and the rest of it. Raises ValueError
-    or struct.error for damage."""
+    """The names of the files at the beginning of a body with the flag HAS_FILES, and the rest. Raises ValueError or
+    struct.error for damage."""
     (count,) = _COUNT.unpack_from(body, 0)
     offset, files = _COUNT.size, []
     for _ in range(count):

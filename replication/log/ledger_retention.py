@@ -42,9 +42,9 @@ class LedgerRetention:
                 try:
                     await self.run_once()
                 except (CoordinationUnavailableError, StoreUnavailableError) as error:
-                    log.info("old ledgers are kept for now: %s", error)
+                    log.info("cannot drop old ledgers now: %s", error)
                 except SqlError as error:
-                    log.warning("old ledgers are kept for now: %s", error.message)
+                    log.warning("cannot drop old ledgers now: %s", error.message)
 
     async def run_once(self) -> Ledgers:
         """Returns the ledgers that it has dropped. Raises DeposedError, and what store and coordination raise."""

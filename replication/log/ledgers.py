@@ -1,17 +1,17 @@
-"""The ledger list: which run of entries lies where, and which of them may go. How it is kept: ledger_list.py.
+"""The ledger list: the runs of entries, their places, and their retention. ledger_list.py stores it.
 
-    [1: 1-900 closed] [2: 901-901 closed] [3: 902- open]          ids go up and are never used twice
+    [1: 1-900 closed] [2: 901-901 closed] [3: 902- open]          ids grow and are never reused
 
-The last element is the open ledger, unless nobody leads. Before it there may be another one without a last LSN, when
-the leader has rolled: it opened the next ledger before the entries at the end of the old one were committed. It ends
-before the next one begins, and at the head if nothing was committed after it. A takeover closes everything at head, and
-leaves empty ledgers in the list (first = head + 1, last = head) until they age, so that an id is never taken again:
-objects of a dead leader may still arrive under it.
+The last element is the open ledger, unless there is no leader. Before it there may be another one without a last LSN,
+when the leader has rolled: it opened the next ledger before the entries at the end of the old one were committed. That
+ledger ends before the next one begins, and at the head if nothing was committed after it. A takeover closes everything
+at head, and leaves empty ledgers in the list (first = head + 1, last = head) until they age, so that an id is never
+reused: objects of a dead leader may still arrive under it.
 
 **Retention.** A ledger may be dropped, with all objects of its folder, when it has been closed for its time to live,
-the oldest checkpoint that is kept covers it, and no replica that lives, or was lost a short while ago, needs it. It
-goes out of the list first (under the epoch) and then out of the store; what a crash leaves in the store between the
-two is found by `delete_dropped_ledgers`, which looks for folders of ledgers that are no longer listed.
+the oldest kept checkpoint covers it, and no replica that is live, or was lost a short while ago, needs it. It is first
+removed from the list (under the epoch) and then from the store. After a crash between the two, `delete_dropped_ledgers`
+finds the folders of ledgers that are no longer listed.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ def open_next(ledgers: Ledgers, epoch: int, first: int, store: str) -> Ledgers:
 
 
 def close_committed(ledgers: Ledgers, head: int, sizes: Mapping[int, int], now: int) -> Ledgers:
-    """Closes the ledgers before the last one of which everything is committed. `sizes`: bytes by ledger."""
+    """Closes the ledgers before the last one whose entries are all committed. `sizes`: bytes by ledger."""
     closed = []
     for index, ledger in enumerate(ledgers):
         if ledger.last is None and index + 1 < len(ledgers) and ledgers[index + 1].first - 1 <= head:
@@ -77,7 +77,7 @@ def last_of_epoch(ledgers: Ledgers, epoch: int) -> int | None:
 
 @dataclass(frozen=True, slots=True)
 class Needs:
-    """The needs that keep ledgers. `flushed`: the LSN that each replica has in its own tables, by node."""
+    """The reasons to keep ledgers. `flushed`: the LSN that each replica has in its own tables, by node."""
 
     checkpoints: Sequence[Checkpoint]
     flushed: Mapping[str, int]
@@ -85,7 +85,7 @@ class Needs:
 
 
 def droppable_ledgers(ledgers: Ledgers, needs: Needs, now: int) -> list[Ledger]:
-    """The oldest ledgers that nobody needs any more, oldest first; never the last of the list.
+    """The oldest ledgers that are not needed, oldest first; never the last of the list.
 
     `now` in microseconds since 2000-01-01 UTC. Without any checkpoint nothing is dropped: a new replica could not
     start.
@@ -104,8 +104,8 @@ def droppable_ledgers(ledgers: Ledgers, needs: Needs, now: int) -> list[Ledger]:
 
 
 async def delete_dropped_ledgers(store: ChangelogStore, tablespace: bytes, oldest: int) -> list[int]:
-    """Deletes the folders of ledgers that are no longer in the list, which are those before its oldest one; gives their
-    numbers.
+    """Deletes the folders of ledgers that are no longer in the list, which are those before its oldest one; returns
+    their numbers.
 
     `oldest` must have been read while this node led. Raises StoreUnavailableError.
     """
@@ -114,7 +114,7 @@ async def delete_dropped_ledgers(store: ChangelogStore, tablespace: bytes, oldes
     while (number := await _next_ledger(store, tablespace, after)) is not None and number < oldest:
         await store.delete_folder(ledger_folder(tablespace, number))
         dropped.append(number)
-        after = ledger_folder(tablespace, number) + "~"  # behind everything in the folder: no name has a '~'
+        after = ledger_folder(tablespace, number) + "~"  # sorts after everything in the folder: no name has a '~'
     return dropped
 
 

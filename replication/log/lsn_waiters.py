@@ -23,7 +23,7 @@ class LsnWaiters:
     async def wait_for_waiter(self) -> None:
         """Returns when at least one task waits for an LSN."""
         while True:
-            while self._heap and self._heap[0][2].done():  # it has given up
+            while self._heap and self._heap[0][2].done():  # it has stopped waiting
                 heappop(self._heap)
             if self._heap:
                 return
@@ -39,7 +39,7 @@ class LsnWaiters:
         await future
 
     def advance(self, lsn: int) -> None:
-        """Sets the applied LSN and wakes the tasks that wait for it. The LSN may go down, because a deposed leader
+        """Sets the applied LSN and wakes the tasks that wait for it. The LSN may decrease, because a deposed leader
         undoes the entries that are not in the log."""
         self.lsn = lsn
         while self._heap and self._heap[0][0] <= lsn:
@@ -56,7 +56,7 @@ class LsnWaiters:
 
 
 class FreshReads(Generic[T]):
-    """Shares one read among all callers that come while the read before it is under way.
+    """Shares one read among all callers that come while the read before it is running.
 
     A caller gets the result of a read that began after its call.
     """
@@ -88,7 +88,7 @@ class FreshReads(Generic[T]):
 
 
 def _retrieve_exception(task: asyncio.Task[T]) -> None:
-    """Takes the error out of a finished task, because asyncio logs errors that nobody takes, and its callers may have
-    been cancelled."""
+    """Retrieves the error of a finished task, because asyncio logs errors that nobody retrieves, and its callers may
+    have been cancelled."""
     if not task.cancelled():
         task.exception()

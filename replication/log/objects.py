@@ -1,8 +1,8 @@
-"""Finds the objects of the store that hold the log behind an LSN.
+"""Finds the objects of the store that hold the log after an LSN.
 
-Close to the head, the head itself names them. Further behind, the ledger list says which ledgers there are, and the
-listing of a ledger's folder which objects: those that end at or before the ledger's end, and the head. Other objects
-in the folder were uploaded by a dead leader and never committed.
+Close to the head, the head itself names them. Further back, the ledger list has the ledgers, and the listing of a
+ledger's folder the objects: those that end at or before the ledger's end, and the head. Other objects in the folder
+were uploaded by a dead leader and never committed.
 """
 
 from __future__ import annotations
@@ -25,11 +25,11 @@ MAX_LISTED = 1000
 class LocatedObject:
     item: HeadObject
     ledger: Ledger
-    size: int | None = None  # bytes; None: not known
+    size: int | None = None  # bytes; None: unknown
 
 
 class ObjectMap:
-    """Finds objects; remembers the ledger list, which changes rarely."""
+    """Finds objects; caches the ledger list, which changes rarely."""
 
     def __init__(self, tablespace: bytes, stores: StoreOf) -> None:
         self._tablespace = tablespace
@@ -39,8 +39,8 @@ class ObjectMap:
     async def find(self, coordination: Coordination, head: Head, after: int, *, at_end: bool) -> list[LocatedObject]:
         """Objects that hold the log from `after` + 1 on without a gap, up to head or fewer.
 
-        `at_end`: an object ends at `after`, else one may go on across it. Raises LogGoneError, SqlError XX001 for a gap
-        in the store, and what store and coordination raise.
+        `at_end`: an object ends at `after`; otherwise one may span it. Raises LogGoneError, SqlError XX001 for a gap in
+        the store, and errors of store and coordination.
         """
         recent = [item for item in head.recent if item.last > after]
         if not recent or recent[0].first > after + 1:
@@ -88,7 +88,7 @@ class ObjectMap:
                     return result
             if reached < last:
                 if result:
-                    return result  # the rest is looked for when these are applied
+                    return result  # the rest is searched when these are applied
                 if not await self.is_listed(coordination, ledger.ledger):
                     raise LogGoneError(after)  # dropped since the list was read
                 raise SqlError("XX001", f"LSN {reached + 1} is missing in ledger {ledger.ledger} of the store")

@@ -1,16 +1,16 @@
-"""The znode replicas/<node>: a replica reports its applied LSN in it, and that it is alive.
+"""The znode replicas/<node>: a replica reports its applied LSN in it, and that it is live.
 
 The replica writes the znode when something has changed, at most once in `presence` seconds, and in any case every ten
 times that. A leader whose tablespace has max_leader_inactivity writes it four times in that time. Other replicas may
-take over when the znode has not changed for so long, by their own clocks. So such a leader has a lease: it counts from
-the *sending* of the last write that was answered, under its epoch.
+take over when the znode has not changed for that time, by their own clocks. So such a leader has a lease: it counts
+from the *sending* of the last answered write, under its epoch.
 
-The znode itself holds the time that others count on (`detail["lease"]`), so the leader knows which one applies: a
+The znode itself contains the time on which others rely (`detail["lease"]`), so the leader knows which one applies: a
 longer lease, or none, applies when it has been written, a shorter one as soon as it may have been. Before the first
-write of a session the leader does not know what the znode holds, and has no lease.
+write of a session the leader does not know the content of the znode, and has no lease.
 
 By the same writes a leader without commits learns that its term is over (`on_term_over`): it wrote too late, although
-its session goes on.
+its session continues.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ async def put_ephemeral(coordination: Coordination, path: str, data: bytes) -> N
             await coordination.create(path, data, ephemeral=True)
             return
         except ConflictError:
-            with contextlib.suppress(ConflictError):  # it has gone meanwhile
+            with contextlib.suppress(ConflictError):  # it was deleted meanwhile
                 await coordination.multi([Delete(path), Create(path, data, ephemeral=True)])
                 return
 
@@ -67,9 +67,9 @@ class Presence:
         clock: Clock,
     ) -> None:
         self.lease = 0.0  # seconds, as wanted, of a leader; 0: none
-        self.term: Check | None = None  # of a leader: that its epoch stands, without which there is no lease
+        self.term: Check | None = None  # of a leader: checks its epoch, without which there is no lease
         self.on_term_over: Callable[[Check], None] | None = None
-        self._visible: float | None = None  # the lease that others may count on; None: not known
+        self._visible: float | None = None  # the lease on which others may rely; None: unknown
         self._renewed = float("-inf")  # clock time of the sending of the last write that was answered
         self._coordination = coordination
         self._path = paths(tablespace).replica(node)
@@ -88,13 +88,13 @@ class Presence:
 
     @property
     def lease_until(self) -> float:
-        """Clock time up to which nobody can have taken over because this replica was silent."""
+        """Clock time up to which no other node can have taken over because this replica was silent."""
         if self._visible is None:
             return float("-inf")
         return self._renewed + self._visible if self._visible else float("inf")
 
     def write_soon(self) -> None:
-        """Writes soon, because something has changed that others should know (the role)."""
+        """Writes soon, because something important for others has changed (the role)."""
         self._wake.set()
 
     async def run(self) -> None:
@@ -125,7 +125,7 @@ class Presence:
         if self._created_in is not coordination:
             await put_ephemeral(coordination, self._path, data)
             self._created_in = coordination
-            now = float("-inf")  # written whether its term stands or not
+            now = float("-inf")  # written whether its term is over or not
         elif term is not None:
             if self._visible == 0 and lease:
                 self._visible, self._renewed = lease, float("-inf")

@@ -35,7 +35,7 @@ async def answer_remote_apply(
     tell: Callable[[], None],
     settings: LogSettings,
 ) -> None:
-    """The replica's side, until it is cancelled: calls `tell` whenever what somebody waits for is applied."""
+    """The replica's side, until it is cancelled: calls `tell` whenever an awaited LSN is applied."""
     wake = asyncio.Event()
     told = 0
     while True:
@@ -51,7 +51,7 @@ async def answer_remote_apply(
             tell()
         else:
             if not wanted:
-                told = 0  # what the next leader waits for may be an LSN that a former one has lost
+                told = 0  # the next leader may wait for an LSN that a former one has lost
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(settings.max_retry_pause):
                     await wake.wait()
@@ -79,14 +79,14 @@ class RemoteApply:
         self._session: Coordination | None = None
         self._waiters = LsnWaiters()
         self._wanted = 0
-        self._seen: dict[str, Replica | None] = {}  # what a watch stands for
+        self._seen: dict[str, Replica | None] = {}  # the meaning of a watch
         self._names: list[str] | None = None
         self._wake = asyncio.Event()
         self._waiting = 0
         self._task: asyncio.Task[None] | None = None
 
     async def wait_for(self, lsn: int, timeout: float) -> bool:
-        """Whether every replica that lives, and is not bootstrapping, has applied the LSN within `timeout` seconds."""
+        """Whether every live replica, except bootstrapping ones, has applied the LSN within `timeout` seconds."""
         # Without waiters the last awaited LSN may be one that this node lost with its leadership.
         self._wanted = max(self._wanted, lsn) if self._waiting else lsn
         self._wake.set()
@@ -143,7 +143,7 @@ class RemoteApply:
         if names is None:
             watched = PendingWatch(self._wake)
             names = await coordination.children(folder, watched.fire)
-            if not watched.has_fired:  # else it changed before the answer was here
+            if not watched.has_fired:  # otherwise it changed before the answer arrived
                 self._names = names
                 watched.forget = self._forget_names
         others = [await self._replica(coordination, folder, name) for name in names if name != self._node]

@@ -1,13 +1,13 @@
 """The replica of a tablespace on one node: it follows, is elected, leads, is deposed, and follows again.
 
     run():   follower.run()  ---- election.wait_for_turn() ---> takeover ---> engine.lead(leader) ---> the term ends
-                 ^                                                                                         |
-                 '------------------------------- engine.on_deposed ---------------------------------------'
+                ^                                                                                         |
+                '------------------------------- engine.on_deposed ---------------------------------------'
 
-The owner makes one for each tablespace that its node holds, and runs `run()` as a task. `run` ends with errors that
-need the owner: LogGoneError (wipe, start from a checkpoint, make a new replica), SqlError XX001 (damage, or the log of
-another replica), and what the engine raises. After a lost session the owner opens another one, gives it to the
-committer (`Committer.use`), and to every replica by `use`.
+The owner makes one for each tablespace that its node holds, and runs `run()` as a task. `run` ends with errors that the
+owner must handle: LogGoneError (delete the data, start from a checkpoint, make a new replica), SqlError XX001 (damage,
+or the log of another replica), and errors of the engine. After a lost session the owner opens another one, gives it to
+the committer (`Committer.use`), and to every replica by `use`.
 """
 
 from __future__ import annotations
@@ -47,9 +47,9 @@ log = logging.getLogger("shoal.log")
 
 
 class ReplicatedLog:
-    """See the module's text. Everything on the loop's thread.
+    """One tablespace on one node. Everything on the loop's thread.
 
-    `position`: what the engine has applied (its LSN; the hash, if known, lets the log be recognised). `electable`:
+    `position`: the state that the engine has applied (its LSN; the hash, if known, identifies the log). `electable`:
     whether this node may lead at first (False: it only follows); `set_electable` changes it.
     """
 
@@ -71,7 +71,7 @@ class ReplicatedLog:
         self.node = node
         self.tablespace = tablespace
         self.role: Role = "follower"
-        self.leader: LeaderLog | None = None  # of the term that is running, or being resolved
+        self.leader: LeaderLog | None = None  # of the running term, or of one whose outcome is being read
         self.spec: Spec | None = None
         self.lacks: Callable[[], int] = lambda: 0
         """How much this node lacks of what the leader has to have beside the log: who lacks less goes first."""
@@ -106,7 +106,7 @@ class ReplicatedLog:
         self._closing = False
         self._main: asyncio.Task[None] | None = None
 
-    # --- what others ask -----------------------------------------------------------------------------------------
+    # --- interface -----------------------------------------------------------------------------------------------
 
     @property
     def applied_lsn(self) -> int:
@@ -115,7 +115,7 @@ class ReplicatedLog:
 
     @property
     def may_serve_until(self) -> float:
-        """Clock time before which a strong read may be answered from what is committed here; -inf: never."""
+        """Clock time before which a strong read may be answered from the state committed here; -inf: never."""
         if self.leader is None:
             return float("-inf")
         self.leader.lease_limit = self._presence.lease_until
@@ -129,7 +129,7 @@ class ReplicatedLog:
         return self._follower.lag
 
     async def wait_for(self, lsn: int) -> None:
-        """Returns when everything up to the LSN is applied here. Raises what `run` has ended with meanwhile."""
+        """Returns when everything up to the LSN is applied here. Raises the error that has ended `run` meanwhile."""
         await self._waiters.wait_for(lsn)
 
     async def read_head(self) -> Head:
@@ -137,7 +137,7 @@ class ReplicatedLog:
         return await self._follower.read_head()
 
     def use(self, coordination: Coordination) -> None:
-        """A new session. Give it to the committer first."""
+        """Uses a new session. Give it to the committer first."""
         self._coordination = coordination
         self._follower.use(coordination)
         self._presence.use(coordination)
@@ -170,7 +170,7 @@ class ReplicatedLog:
         return self._electable.is_set()
 
     def set_electable(self, electable: bool) -> None:
-        """Whether this node may lead from now on. A term that is running, or being won, is ended by `step_down`."""
+        """Whether this node may lead from now on. `step_down` ends a term that is running, or beginning."""
         if electable:
             self._electable.set()
         else:
@@ -178,7 +178,7 @@ class ReplicatedLog:
 
     @property
     def bootstrapping(self) -> bool:
-        """Whether this replica cannot answer yet, nor lead: it has begun from a checkpoint, and catches up."""
+        """Whether this replica can neither answer nor lead yet: it has begun from a checkpoint, and catches up."""
         return self._bootstrapping
 
     @bootstrapping.setter
@@ -187,7 +187,7 @@ class ReplicatedLog:
         self._presence.write_soon()
 
     async def step_down(self, to: str = "") -> None:
-        """Commits what has been submitted, and leaves the leadership to another node (`to`: to this one, if it can).
+        """Commits the submitted entries, and leaves the leadership to another node (`to`: to this one, if it can).
         Returns when the term is over; at once if this node does not lead."""
         leader = self.leader
         if leader is not None and leader.leading:
@@ -203,7 +203,7 @@ class ReplicatedLog:
                     await self.step_down()
                     await self._over.wait()
         if self._main is not None and not self._main.done():
-            if self.leader is None:  # it may be writing that nobody leads
+            if self.leader is None:  # it may be writing that there is no leader
                 await asyncio.wait((self._main,), timeout=self._settings.presence)
             await _cancel_tasks(self._main)
 
@@ -260,7 +260,7 @@ class ReplicatedLog:
         return None
 
     async def _catch_up(self, head: Head) -> None:
-        """Raises TimeoutError when nothing is applied for `takeover_timeout`, or when as much has passed and another
+        """Raises TimeoutError when nothing is applied for `takeover_timeout`, or when that time has passed and another
         replica has everything."""
         while True:
             before = self._follower.position.lsn
@@ -318,7 +318,7 @@ class ReplicatedLog:
             raise LogGoneError(leader.committed_lsn)
         self._follower = self._new_follower(leader.position)
         if leader.coordination.state != "lost":
-            # It gave up by itself, or was asked to: others go first.
+            # It resigned by itself, or on request: others go first.
             self._election.resigned = term.epoch.epoch
             await abdicate(leader.coordination, self.tablespace, term.epoch, term.epoch_version, self._wish)
 
@@ -340,7 +340,7 @@ class ReplicatedLog:
         self._gone = True
         self._over.set()
 
-    # --- what others see -----------------------------------------------------------------------------------------
+    # --- reports -------------------------------------------------------------------------------------------------
 
     def _set_role(self, role: Role) -> None:
         self.role = role
@@ -369,7 +369,7 @@ class ReplicatedLog:
         )
 
     async def _follow_spec(self) -> None:
-        """Keeps `spec` up to date, and what follows from it."""
+        """Keeps `spec` up to date, with its consequences."""
         wake = asyncio.Event()
         while True:
             wake.clear()
@@ -392,7 +392,7 @@ class ReplicatedLog:
                 await self.check_store(url)
             except (SqlError, StoreUnavailableError) as error:
                 if self._checked_store:
-                    log.warning("%s cannot use the store %s, and stays with the one before: %s", self.node, url, error)
+                    log.warning("%s cannot use the store %s and keeps the previous one: %s", self.node, url, error)
                     return self._checked_store
             else:
                 self._checked_store = url

@@ -1,12 +1,12 @@
 """The takeover: how a candidate becomes leader, and how a leader gives up its epoch.
 
-    1  epoch     bumped by compare-and-set: from here on the old leader can commit nothing
-    2  head      read: it is final, only the holder of the epoch can move it
+    1  epoch     incremented by compare-and-set: from here on the old leader can commit nothing
+    2  head      read: it is final, because only the holder of the epoch can move it
     3  catch up  the follower applies everything up to head
-    4  ledgers   everything closed at head, an own ledger opened behind it, under check(epoch)
+    4  ledgers   everything closed at head, a new ledger opened after it, under check(epoch)
 
 A candidate that loses a compare-and-set has lost the election (LostElectionError), and follows. After a lost reply it
-reads back what it wrote: an epoch holds a random claim of its writer, and a ledger holds its epoch.
+reads back its write: an epoch contains a random claim of its writer, and a ledger its epoch.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ DELETED_TOGETHER = 1000  # segments of the ledger list, when a tablespace is dro
 
 
 class LostElectionError(Exception):
-    """Somebody else has changed the epoch."""
+    """Another node has changed the epoch."""
 
 
 async def create_tablespace(
@@ -66,9 +66,9 @@ async def create_tablespace(
     commit_time: int = 0,
     leader: str = "",
 ) -> None:
-    """Makes the znodes of a tablespace. `lsn`, `hash_`, `commit_time`: of the last entry that it has already had (on a
-    single node); the log begins behind it, so other replicas start from a checkpoint. `leader`: who is to take over
-    first. Raises ConflictError if it exists. All of them are made, or none."""
+    """Makes the znodes of a tablespace. `lsn`, `hash_`, `commit_time`: of its last entry so far (from a single node);
+    the log begins after it, so other replicas start from a checkpoint. `leader`: the node that should take over first.
+    Raises ConflictError if it exists. All of them are made, or none."""
     operations = znode_creations(tablespace, spec, lsn=lsn, hash_=hash_, commit_time=commit_time, leader=leader)
     with contextlib.suppress(ConflictError):
         await coordination.create("tablespaces", b"")
@@ -98,7 +98,7 @@ def znode_creations(
 async def drop_tablespace(coordination: Coordination, tablespace: bytes) -> None:
     """Removes its znodes: its leader can commit nothing any more, and its replicas end. Objects stay."""
     where = paths(tablespace)
-    while True:  # the deletes in many requests come first, so that an interrupted drop can begin again
+    while True:  # the deletions in many requests come first, so that an interrupted drop can begin again
         segments = (await coordination.children(where.ledgers))[:DELETED_TOGETHER]
         if not segments:
             break
@@ -113,10 +113,10 @@ async def drop_tablespace(coordination: Coordination, tablespace: bytes) -> None
 
 
 async def claim_epoch(coordination: Coordination, tablespace: bytes, node: str, turn: Candidacy) -> tuple[Epoch, int]:
-    """Bumps the epoch that was seen: it, and its node's version. Raises LostElectionError.
+    """Increments the epoch that was seen: returns it, and the version of its node. Raises LostElectionError.
 
-    After CoordinationUnavailableError it may have been bumped; then its leader is this node, which leads nothing, and
-    claims it again.
+    After CoordinationUnavailableError it may have been incremented; then its leader is this node, which leads nothing,
+    and claims it again.
     """
     path = paths(tablespace).epoch
     seen = turn.epoch
@@ -145,7 +145,7 @@ async def take_over(
 ) -> Term:
     """Steps 2 to 4. `catch_up` returns when everything up to the head is applied. `store`: URL for the new ledger.
 
-    Raises LostElectionError, CoordinationUnavailableError, and what `catch_up` raises.
+    Raises LostElectionError, CoordinationUnavailableError, and errors of `catch_up`.
     """
     where = paths(tablespace)
     epoch, epoch_version = claimed
@@ -171,12 +171,13 @@ async def take_over(
         except ConflictError as conflict:
             if conflict.index == 0:
                 raise LostElectionError from None
-            continue  # an attempt whose reply was lost came after all
+            continue  # an attempt whose reply was lost has succeeded after all
         return Term(tablespace, epoch, epoch_version, head, znode.version, listed, version)
 
 
 async def vacate(coordination: Coordination, tablespace: bytes, node: str) -> None:
-    """If the epoch names this node, which does not lead (it has to bootstrap, or has failed): says that nobody leads.
+    """If the epoch names this node, which does not lead (it has to bootstrap, or has failed): records that there is no
+    leader.
 
     Raises CoordinationUnavailableError."""
     await coordination.sync()
@@ -186,9 +187,10 @@ async def vacate(coordination: Coordination, tablespace: bytes, node: str) -> No
 
 
 async def abdicate(coordination: Coordination, tablespace: bytes, epoch: Epoch, version: int, wish: str = "") -> None:
-    """Says that nobody leads, and who should, unless somebody leads already. The term must be over.
+    """Records that there is no leader, and which node should be the next, unless there is one already. The term must be
+    over.
 
-    Does nothing if it cannot be done: the node's absence will tell.
+    Does nothing on failure: the node's absence has the same effect.
     """
     vacant = Epoch(epoch.epoch, "", secrets.token_hex(16), wish)
     with contextlib.suppress(ConflictError, CoordinationUnavailableError):

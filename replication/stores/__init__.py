@@ -1,7 +1,7 @@
 """Changelog stores, which hold the objects of a replicated changelog.
 
     file:///var/lib/shoal-log          replication/stores/files.py        a directory, local or shared
-    s3://bucket/prefix                 replication/stores/s3.py           Amazon S3 and what speaks like it
+    s3://bucket/prefix                 replication/stores/s3.py           Amazon S3 and compatible services
     log://host:port/prefix             replication/stores/log_client.py   a `shoal logstore` (log_server.py)
     quorum(E,W,A):url,url,...          replication/stores/quorum.py       several of these; repair.py repairs it
 

@@ -2,7 +2,7 @@
 
 async with calls.begin() as deadline:
     ...                     # StoreUnavailableError when it takes longer than the timeout, or the store is closed
-    deadline.extend()       # a piece of a large file has gone through: the seconds count from here again
+    deadline.extend()       # a piece of a large file was transferred: the time begins again
 """
 
 from __future__ import annotations
@@ -30,15 +30,15 @@ class Calls:
         self.running: set[Deadline] = set()
 
     def begin(self) -> Deadline:
-        """A context for one call. Entering raises StoreUnavailableError once the store is closed."""
+        """A context for one call. Entering raises StoreUnavailableError after the store is closed."""
         return Deadline(self)
 
     def unavailable(self, why: str) -> StoreUnavailableError:
-        """The error that a call ends with, named after the store."""
+        """The error of an ended call, with the name of the store."""
         return StoreUnavailableError(f"{self.store}: {why}")
 
     def close(self) -> None:
-        """Ends everything that is under way with StoreUnavailableError, and refuses what comes later."""
+        """Ends all running calls with StoreUnavailableError, and refuses later ones."""
         self.closed = True
         for deadline in list(self.running):
             deadline.end()
@@ -53,7 +53,7 @@ class Deadline:
         self._began = time.monotonic()
 
     def extend(self, more: float = 0.0) -> None:
-        """The call has got on: its seconds count from now, and so many more."""
+        """The call has made progress: its time begins again, with this many more seconds."""
         if not self._calls.closed:
             with contextlib.suppress(RuntimeError):  # it is ending already
                 self._timeout.reschedule(asyncio.get_running_loop().time() + self._calls.timeout + more)
@@ -88,7 +88,7 @@ class Deadline:
 async def get_each(
     get: Callable[[str], Awaitable[bytes]], names: Sequence[str], found: dict[str, bytes] | None = None
 ) -> dict[str, bytes]:
-    """`ChangelogStore.get_many` of a store that gives one object a request. Adds to `found`, whatever comes after."""
+    """`ChangelogStore.get_many` of a store that returns one object a request. Adds to `found`, whatever comes after."""
     found = {} if found is None else found
     left = iter(names)
 

@@ -18,9 +18,9 @@ CLUSTER = "cluster"
 async def claim(store: ChangelogStore, cluster_id: str, *, create: bool = True) -> None:
     """Makes sure that the store is the cluster's. Raises StoreUnavailableError.
 
-    A store that has no owner becomes this cluster's, or, without `create`, is refused: a cluster that has data already
-    has lost them when its store is empty. Raises SqlError 55000 for that, and for a store of another cluster. Every
-    member of a quorum is looked at that answers: at least as many as acknowledge a write must.
+    A store without an owner becomes this cluster's, or, without `create`, is refused: a cluster that has data has lost
+    them if its store is empty. Raises SqlError 55000 for that, and for a store of another cluster. Every member of a
+    quorum that answers is checked: at least as many as must acknowledge a write.
     """
     if isinstance(store, QuorumStore):
         await _claim_members(store, cluster_id, create)
@@ -51,7 +51,7 @@ async def _claim_members(store: QuorumStore, cluster_id: str, create: bool) -> N
 
 
 async def _claim_one(store: ChangelogStore, cluster_id: str, create: bool) -> bool:
-    """Whether the store is the cluster's now; False when it is nobody's."""
+    """Whether the store is the cluster's now; False if it has no owner."""
     try:
         owner = await store.get(CLUSTER)
     except ObjectMissingError:

@@ -1,20 +1,20 @@
 """A changelog store in a directory, local or shared: one file an object.
 
-    DIR/<name>                 an object, whole and durable from the moment that it can be seen... almost: see below
-    DIR/~incoming/<random>     what is being written
+    DIR/<name>                 an object; complete as soon as it is visible, and durable with one exception, see below
+    DIR/~incoming/<random>     an object that is being written
     DIR/<folder>/~packs/       small objects of the folder, many in a file: replication/stores/pack_reader.py
 
-**A put** writes a file of its own in `~incoming`, syncs it, links it to its name (which fails if there is one: of two
-writers one wins), syncs the directory of the name, and removes the first name. A crash leaves a whole object, none,
-or a piece in `~incoming`, which no listing shows and which the next process removes once it is a day old.
+**A put** writes a new file in `~incoming`, syncs it, links it to its name (which fails if that exists: of two writers
+one wins), syncs the directory of the name, and removes the first name. A crash leaves a complete object, none, or a
+piece in `~incoming`, which no listing shows and which the next process removes after a day.
 
-Between the link and the sync of the directory others can see the object and a power cut can still take it away. So
-whoever finds that a name exists syncs the directory too before he says so: a caller who resolves an unknown outcome by
-"it exists, and with my content" may rely on the disk. For the same reason a process trusts that a directory's own name
-is on the disk only when it has synced the parents itself, whoever made it.
+Between the link and the sync of the directory other processes can see the object and a power cut can still remove it.
+So a process that finds an existing name syncs the directory too before it reports it: a caller who resolves an unknown
+outcome by "it exists, with my content" may rely on the disk. For the same reason a process relies on a directory's own
+name only when it has synced the parents itself.
 
-The work runs in a few threads of the store's own, so that a slow disk holds up nobody but its callers. Time-outs leave
-the thread to finish what it does: the outcome is unknown.
+A few threads of the store do the work, so that a slow disk delays only its callers. After a time-out the thread
+finishes its work: the outcome is unknown.
 """
 
 from __future__ import annotations
@@ -53,9 +53,9 @@ THREADS = 4
 PIECE = 4 << 20  # bytes of a file that are copied at a time
 PAGE = 1000  # objects that a listing reads at a time
 MANY_BYTES = 4 << 20  # of objects that are read together
-MANY_SECONDS = 0.5  # that the reading of several objects goes on for
+MANY_SECONDS = 0.5  # time for which the reading of several objects continues
 INCOMING = "~incoming"
-STALE = 86_400.0  # seconds after which an upload that got no further is what a crash left
+STALE = 86_400.0  # seconds after which an upload without progress is the rest of a crash
 LOCAL = frozenset(("ext2", "ext3", "ext4", "xfs", "f2fs", "tmpfs"))  # file systems
 _FULL = (errno.ENOSPC, errno.EDQUOT)
 
@@ -83,7 +83,7 @@ class IncomingObject:
         self._store.link(self.path, name)
 
     def discard(self) -> None:
-        """Lets go of the file; what `publish` made stays."""
+        """Closes and removes the file; a published object stays."""
         with contextlib.suppress(OSError):
             os.close(self._fd)
         with contextlib.suppress(OSError):
@@ -91,7 +91,7 @@ class IncomingObject:
 
 
 class FileStore:
-    """A ChangelogStore below `directory`, which is made at the first call. `timeout` in seconds."""
+    """A ChangelogStore below `directory`, which is created at the first call. `timeout` in seconds."""
 
     def __init__(
         self,
@@ -108,7 +108,7 @@ class FileStore:
         self._threads = ThreadPoolExecutor(THREADS, "store")
         self._incoming = os.path.join(self.directory, INCOMING)
         self._rooted = False
-        self._durable: set[str] = set()  # directories whose names are on the disk, up to the root of the store
+        self._durable: set[str] = set()  # directories whose names are durable, up to the root of the store
         self._pending_reads: list[tuple[str, asyncio.Future[bytes]]] = []  # in this turn of the loop
         self._packs = PackReader(self.files)
         self._pack_writer = PackWriter(self, open_sync or (_no_sync if files else self._open_sync))
@@ -160,8 +160,8 @@ class FileStore:
                     self.run_later(incoming.discard)
 
     async def get(self, name: str) -> bytes:
-        """One thread reads all objects that callers ask for in one turn of the loop, because a follower reads a few
-        small objects at a time, and the hand-over of each to a thread would cost more than its reading."""
+        """One thread reads all objects that callers request in one turn of the loop, because a follower reads a few
+        small objects at a time, and passing each to a thread would cost more than its reading."""
         check_name(name)
         async with self._calls.begin():
             loop = asyncio.get_running_loop()
@@ -205,7 +205,7 @@ class FileStore:
         with open(path, "wb") as file:
             while True:
                 data, size = await self.run(self.read, name, offset, PIECE)
-                # Not by `run`, because a full local disk is no error of the store.
+                # Not by `run`, because a full local disk is not an error of the store.
                 await asyncio.get_running_loop().run_in_executor(self._threads, file.write, data)
                 offset += len(data)
                 deadline.extend()
@@ -245,7 +245,7 @@ class FileStore:
     # --- threads -------------------------------------------------------------------------------------------------
 
     async def run(self, work: Callable[..., T], *arguments: object) -> T:
-        """Runs work of this store in one of its threads; its OSErrors come back as the store's errors."""
+        """Runs work of this store in one of its threads; its OSErrors become the store's errors."""
         loop = asyncio.get_running_loop()
         return await self._outcome(lambda: loop.run_in_executor(self._threads, partial(work, *arguments)))
 
@@ -262,7 +262,7 @@ class FileStore:
             raise
 
     def run_later(self, work: Callable[[], None]) -> None:
-        """Runs work of this store behind what its threads do now; nobody waits for it."""
+        """Runs work of this store after the present work of its threads; nobody waits for it."""
         try:
             started = self._threads.submit(work)
         except RuntimeError:  # shut down: it is quick, and better than to leave files behind
@@ -286,7 +286,7 @@ class FileStore:
             incoming.discard()
 
     def _copy(self, source: int, incoming: IncomingObject) -> bool:
-        """The next piece of the open file; False at its end."""
+        """Copies the next piece of the open file; False at its end."""
         data = os.pread(source, PIECE, incoming.size)
         incoming.write(data)
         return bool(data)
@@ -315,9 +315,9 @@ class FileStore:
             return _slice(packed, offset, limit), len(packed)
 
     def read_many(self, names: Sequence[str], room: int, each: int = 0) -> Iterator[tuple[int, bytes]]:
-        """The objects that can be read, with their indexes among the names, up to the first for which there is no room
-        (`room` bytes, of which every object takes `each` more than it has), and for so long only that its caller has
-        time to ask for the others."""
+        """The readable objects, with their indexes among the names, up to the first for which there is no room (`room`
+        bytes, of which every object takes `each` more than its size), and only as long as its caller has time to
+        request the others."""
         began = time.monotonic()
         for index, name in enumerate(names):
             room -= each
@@ -325,7 +325,7 @@ class FileStore:
                 return
             try:
                 data, size = self.read(name, 0, room)
-            except (ObjectMissingError, ObjectDamagedError, OSError):  # a caller that asks for it alone gets the error
+            except (ObjectMissingError, ObjectDamagedError, OSError):  # a caller that requests it alone gets the error
                 room += each
                 continue
             if size > len(data):
@@ -386,7 +386,7 @@ class FileStore:
         self.check_root()
 
     def _delete_tree(self, top: str, keep_top: bool = False) -> None:
-        """Removes files and directories; one into which somebody puts meanwhile stays."""
+        """Deletes files and directories; a directory into which another process writes meanwhile stays."""
         try:
             with os.scandir(top) as entries:
                 found = [
@@ -396,7 +396,7 @@ class FileStore:
                 ]
         except (FileNotFoundError, NotADirectoryError):
             return
-        for path, directory in sorted(found):  # a pack before what says that something in it is deleted
+        for path, directory in sorted(found):  # a pack before the file that marks a deletion in it
             if directory:
                 self._delete_tree(path)
             else:
@@ -435,11 +435,11 @@ class FileStore:
         raise StoreUnavailableError(f"{self._url}: {folder} is deleted again and again")
 
     def forget_folders(self) -> None:
-        """Somebody may have deleted directories: that their names are on the disk is to be seen to again."""
+        """Directories may have been deleted: their names must be made durable again."""
         self._durable = set()
 
     def make_folder(self, folder: str) -> None:
-        """Makes the directory, and sees to it that its name, and those of its parents, are on the disk."""
+        """Creates the directory, and makes its name, and those of its parents, durable."""
         if folder in self._durable or folder == self.directory:
             return
         parent = os.path.dirname(folder)
@@ -450,7 +450,7 @@ class FileStore:
         self._durable.add(folder)
 
     def make_root(self) -> None:
-        """Makes the directory of the store, once; removes what crashes left in it."""
+        """Creates the directory of the store, once; removes the rest of crashes in it."""
         if self._rooted:
             return
         missing = []
@@ -473,7 +473,7 @@ class FileStore:
         self._rooted = True
 
     def check_root(self) -> None:
-        """An object may be missing, the store may not: a file system that is no longer there is no empty store."""
+        """An object may be missing, but not the store: a lost file system is not an empty store."""
         if not os.path.isdir(self._incoming):
             raise FileNotFoundError(errno.ENOENT, f"directory {self.directory} is gone")
 
@@ -487,8 +487,8 @@ def _no_sync(loop: asyncio.AbstractEventLoop, done: SyncCallback) -> Sync | None
 
 
 def is_local(path: str) -> bool:
-    """Whether the file system on which the path lies, or will, is known to be on a disk of this machine, or in its
-    memory. From Linux's /proc/self/mountinfo (man 5 proc)."""
+    """Whether the path is on a file system on a disk, or in the memory, of this machine, as far as is known. From
+    Linux's /proc/self/mountinfo (man 5 proc)."""
     while not os.path.exists(path):
         path = os.path.dirname(path)
     device = os.stat(path).st_dev
@@ -511,7 +511,7 @@ def _on_reads_done(
 def _answer_reads(wanted: Sequence[tuple[str, asyncio.Future[bytes]]], found: Sequence[bytes | Exception]) -> None:
     for (_, future), answer in zip(wanted, found, strict=True):
         if future.done():
-            continue  # its caller has gone
+            continue  # its caller has ended
         if isinstance(answer, Exception):
             future.set_exception(answer)
         else:

@@ -1,7 +1,7 @@
 """The client of `shoal logstore`, a changelog store in another process (replication/stores/log_protocol.py).
 
-Connections are kept open and shared. A request is sent once: a put whose reply was lost ends as unavailable, and is not
-sent again behind the caller's back, who would take the second answer, 'exists', for somebody else's object.
+Connections are kept open and shared. A request is sent once: a put whose reply was lost ends as unavailable. It is not
+repeated implicitly, because the caller would take the second answer, 'exists', for another writer's object.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ OLD_SECONDS = 60.0  # after which a server that does not know a request may have
 
 
 class _Once:
-    """Lets a request be sent once: aiohttp repeats a PUT when a connection that was kept open has gone."""
+    """Sends a request once: aiohttp repeats a PUT when a kept connection has closed."""
 
     def __init__(self) -> None:
         self._sent = False
@@ -136,18 +136,18 @@ class LogStore:
                     await asyncio.to_thread(file.write, piece)
 
     async def _read(self, name: str, deadline: Deadline) -> AsyncIterator[bytes]:
-        """The object, piece by piece, each checked."""
+        """The object, piece by piece, each verified."""
         url = self._object(name)
         offset = 0
         while True:
             headers = {"Range": f"bytes={offset}-{offset + PIECE - 1}"}
             data, answer = await self._request("GET", url, name, headers=headers)
             if answer.get(CRC) != crc_header(crc32c(data)):
-                raise self._calls.unavailable(f"{name} was damaged on its way")
+                raise self._calls.unavailable(f"{name} was damaged in transit")
             yield data
             deadline.extend()
             offset += len(data)
-            size = answer.get("Content-Range", "").rpartition("/")[2]  # none: that was all of it
+            size = answer.get("Content-Range", "").rpartition("/")[2]  # none: this was the last one
             if not size or offset >= int(size):
                 return
 
@@ -193,8 +193,8 @@ class LogStore:
         headers: Mapping[str, str] | None = None,
         limit: int | None = None,
     ) -> tuple[bytes, Mapping[str, str]]:
-        """Sends one request; body and headers of the answer, of at most `limit` bytes if there is one. Raises what the
-        store raises."""
+        """Sends one request; returns body and headers of the answer, of at most `limit` bytes if there is one. Raises
+        the errors of the store."""
         session = self._session or self._connect()
         try:
             async with session.request(method, url, data=data, headers=headers, middlewares=(_Once(),)) as answer:
@@ -245,7 +245,7 @@ def _server_message(body: bytes) -> str:
 
 
 async def _pieces(path: str, deadline: Deadline) -> AsyncIterator[bytes]:
-    """The file in pieces; each that is taken shows that the call gets on."""
+    """The file in pieces; each sent piece counts as progress of the call."""
     with open(path, "rb") as file:
         while piece := await asyncio.to_thread(file.read, PIECE):
             deadline.extend()

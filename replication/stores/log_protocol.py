@@ -65,11 +65,11 @@ def decode_frames(names: Sequence[str], body: bytes) -> Iterator[tuple[int, byte
         index, size, crc = _FRAME.unpack_from(body, at)
         at += _FRAME.size
         if not least <= index < len(names):
-            raise ValueError("it has what was not asked for")
+            raise ValueError("it has objects that were not requested")
         if size > len(body) - at:
             raise ValueError("it ends in the middle")
         data = body[at : at + size]
         if crc32c(data, crc32c(names[index].encode())) != crc:
-            raise ValueError(f"{names[index]} was damaged on its way")
+            raise ValueError(f"{names[index]} was damaged in transit")
         yield index, data
         at, least = at + size, index + 1

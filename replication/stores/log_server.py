@@ -1,11 +1,11 @@
 """A log store's server: a FileStore over HTTP (replication/stores/log_protocol.py), for `shoal logstore`.
 
-Memory is bounded: so many requests are carried out at once, the others wait their turn without their bodies having been
-read, and past a limit of waiting ones are turned away; bodies go to the disk in pieces. A request that was begun is
-carried out although its client has gone: the client will ask what became of it.
+Memory is bounded: a limited number of requests runs at once. Others wait before their bodies are read, and beyond a
+limit of waiting requests new ones are refused. Bodies go to the disk in pieces. A request that has begun is executed
+even if its client disconnects, because the client will ask for the result.
 
-Without a secret it listens on loopback only, and answers only to names of the loopback (a web page that has its own
-name point here is not one).
+Without a secret it listens on loopback only, and answers only to names of the loopback (a web page can make its own
+name resolve to this machine).
 """
 
 from __future__ import annotations
@@ -48,10 +48,10 @@ from replication.stores.log_protocol import (
 from replication.stores.names import MAX_NAME, check_folder, check_name
 from replication.stores.tls import check_plaintext, is_loopback
 
-MAX_RUNNING = 32  # requests that are carried out at once: 32 * PIECE is the memory that bodies take
+MAX_RUNNING = 32  # requests that run at once: 32 * PIECE is the memory of their bodies
 MAX_WAITING = 1024
 BODY_SECONDS = 30.0  # within which the next piece of a body must arrive
-STOP_SECONDS = 10.0  # that requests under way have to finish in when the server stops
+STOP_SECONDS = 10.0  # for running requests to finish when the server stops
 _RANGE = re.compile(r"bytes=(\d{1,19})-(\d{1,19})")
 
 log = logging.getLogger("shoal.logstore")
@@ -71,7 +71,7 @@ class LogServer:
         self._runner: web.AppRunner | None = None
 
     async def start(self, host: str, port: int) -> int:
-        """Listens; returns the port, which the system chooses for 0. Raises SqlError 28000 where a secret is needed,
+        """Listens; returns the port, which the system chooses for 0. Raises SqlError 28000 if a secret is required,
         OSError."""
         if not self._authorization and not is_loopback(host):
             raise SqlError(
@@ -97,7 +97,7 @@ class LogServer:
         return int(self._runner.addresses[0][1])
 
     async def stop(self) -> None:
-        """No new requests; those under way finish."""
+        """Accepts no new requests; running ones finish."""
         if self._runner is not None:
             await self._runner.cleanup()
         await self._store.close()
@@ -117,7 +117,7 @@ class LogServer:
             self._waiting -= 1
 
     def _check_access(self, request: web.Request) -> web.Response | None:
-        """The refusal of a request without the right to ask, or of one beyond the limit; None for all others."""
+        """The refusal of a request without permission, or beyond the limit; None for all others."""
         if self._authorization:
             given = request.headers.get("Authorization", "").encode("utf-8", "surrogateescape")
             if not hmac.compare_digest(given, self._authorization):
@@ -177,7 +177,7 @@ class LogServer:
         return web.Response(status=201)
 
     async def _put_large(self, request: web.Request, name: str, size: int, wanted: str) -> bool:
-        """Writes the body as it comes; False when it is not what the CRC says."""
+        """Writes the body as it arrives; False if it does not match its CRC."""
         store = self._store
         incoming = await store.run(store.receive)
         try:
@@ -214,7 +214,7 @@ class LogServer:
         return web.Response(status=206, body=data, headers=headers)
 
     async def _get_all(self, request: web.Request, name: str) -> web.StreamResponse:
-        """A whole object in one answer, for people with curl: our clients ask piece by piece."""
+        """A whole object in one answer, for people with curl: our clients read it piece by piece."""
         store = self._store
         data, size = await store.run(store.read, name, 0, PIECE)
         if len(data) == size:
@@ -265,7 +265,7 @@ class LogServer:
 
 
 async def _next_piece(request: web.Request, size: int) -> bytes:
-    """The next so many bytes of the body; fewer when it ends. Raises StoreUnavailableError when they do not come."""
+    """The next bytes of the body; fewer at its end. Raises StoreUnavailableError if they do not arrive."""
     pieces: list[bytes] = []
     read: Callable[[int], Awaitable[bytes]] = partial(request.content.read)
     try:

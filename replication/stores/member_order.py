@@ -1,12 +1,12 @@
-"""Computes from an object's name which members of a quorum hold it. The result is recorded nowhere.
+"""Computes from an object's name which members of a quorum hold it. The result is not stored.
 
-Members stand in a ring. A folder's ensemble is E of them in a row; of these W in a row hold an object. Ledger after
-ledger the ensemble moves on by one, and within it object after object, so that load and space spread:
+Members form a ring. A folder's ensemble is E consecutive ones; of these W consecutive ones hold an object. The ensemble
+moves by one from ledger to ledger, and within it from object to object, to spread load and space:
 
     members a b c d, E=3, W=2            ledger 7 starts at b: ensemble b c d, objects go to bc, cd or db
 
-When members cannot be reached, the next ones in the order take their place. So an object may lie on any member: readers
-ask the members first that should have it, then all.
+If members cannot be reached, the next ones in the order replace them. So any member may hold an object: readers first
+ask the members that should have it, then all.
 """
 
 from __future__ import annotations

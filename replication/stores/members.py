@@ -1,11 +1,11 @@
-"""The members of a quorum store, as its URL has them: how one is replaced, and when it is out.
+"""The members of a quorum store in its URL: replacement and removal of a member.
 
     quorum(3,3,2):a,b,c            replaced c by d            quorum(3,3,2):a,b,d,-c
     quorum(3,3,2):a,b,c,d          drained c                  quorum(3,3,2):a,b,d,-c
-    quorum(3,3,2):a,b,d,-c         settled                    quorum(3,3,2):a,b,d
+    quorum(3,3,2):a,b,d,-c         completed                  quorum(3,3,2):a,b,d
 
-A member that leaves ('-') is read and no longer written, until the others hold what it has. A new member takes the
-place of the old one, so that as few objects as possible change hands (replication/stores/member_order.py).
+A leaving member ('-') is read and not written, until the others hold its objects. A new member takes the place of the
+old one, so that few objects have to move (replication/stores/member_order.py).
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class QuorumUrl:
         return f"quorum({self.ensemble},{self.write},{self.ack}):{','.join(members)}"
 
     def with_member_replaced(self, old: str, new: str) -> QuorumUrl:
-        """`new` in place of `old`, which leaves. Raises SqlError 22023, 55000."""
+        """`new` instead of `old`, which leaves. Raises SqlError 22023, 55000."""
         self._check_active(old)
         if new in self.active or new in self.leaving:
             raise SqlError("22023", f"{new} is a member of {self} already")
@@ -65,7 +65,7 @@ class QuorumUrl:
 
 
 def parse_quorum(url: str) -> QuorumUrl | None:
-    """None for the URL of another kind of store. Members are not looked at."""
+    """None for the URL of another kind of store. Members are not checked."""
     match = _QUORUM.fullmatch(url)
     if match is None:
         return None

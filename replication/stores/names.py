@@ -1,15 +1,15 @@
 """Names of objects: relative paths of [a-zA-Z0-9._-] parts, joined by '/'.
 
-Whoever builds a name from bad parts has a defect, so that is a ValueError and not an answer of the store. What stores
-keep for themselves (uploads that are not finished) carries a '~', which no name can have.
+A name of invalid parts is a defect of the caller, so it raises ValueError and not an error of the store. Internal files
+of stores (unfinished uploads) contain a '~', which no name has.
 """
 
 from __future__ import annotations
 
 import re
 
-MAX_NAME = 900  # bytes; S3 takes 1024, and a store's own prefix comes before it
-_PART = re.compile(r"[a-zA-Z0-9._-]{1,240}")  # bytes; a file system takes 255
+MAX_NAME = 900  # bytes; S3 allows 1024, including the store's own prefix
+_PART = re.compile(r"[a-zA-Z0-9._-]{1,240}")  # bytes; a file system allows 255
 
 
 def check_name(name: str) -> str:
@@ -34,5 +34,5 @@ def is_part(part: str) -> bool:
 
 
 def is_name(name: str) -> bool:
-    """Whether `check_name` takes it: what a listing may show."""
+    """Whether `check_name` accepts it: only such names are listed."""
     return len(name) <= MAX_NAME and all(is_part(part) for part in name.split("/"))

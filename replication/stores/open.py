@@ -1,6 +1,6 @@
 """Opens the changelog store of a URL.
 
-Credentials never stand in a URL, which is kept in ZooKeeper and shown in logs: they come from the environment.
+A URL never contains credentials, because ZooKeeper stores it and logs show it: they come from the environment.
 """
 
 from __future__ import annotations
@@ -22,15 +22,15 @@ MAX_URL = 4000
 
 
 def open_store(url: str, *, timeout: float = 10.0) -> ChangelogStore:
-    """The store at a URL; nothing is asked of it yet. `timeout` in seconds, for every call and, of large files, every
+    """The store at a URL, without any request to it. `timeout` in seconds, for every call and, of large files, every
     piece. Call it on the thread of the event loop that will use it.
 
     s3: endpoint and credentials from the environment, AWS_ENDPOINT_URL, AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY and so
     on. log, and logs with TLS (replication/stores/tls.py): the secret from SHOAL_STORE_SECRET, or from the file that
-    SHOAL_STORE_SECRET_FILE names. A member of a quorum with a '-' before its URL is being emptied: read, and no longer
+    SHOAL_STORE_SECRET_FILE names. A member of a quorum with a '-' before its URL is leaving: it is read, and not
     written.
 
-    Raises SqlError 22023 for anything else, which says what was expected.
+    Raises SqlError 22023 for anything else, with the expected form.
     """
     if len(url) > MAX_URL or not url.isprintable():
         raise SqlError("22023", "a changelog store's URL is a line of at most 4000 characters")

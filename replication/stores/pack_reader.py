@@ -1,27 +1,26 @@
 """The format of packs, and their reader. A pack is a file of a directory store that holds many small objects as
 records.
 
-    <folder>/~packs/<32 hex>.pack             records, then zeros; one writer, and never again after it has ended
+    <folder>/~packs/<32 hex>.pack             records, then zeros; one writer, which never reopens it
     <folder>/~packs/<32 hex>.pack-<offset>    empty: the record at the offset has been deleted
 
     record    magic  crc  durable  size  crc of data  length of name  name  data  zeros up to a multiple of 8
 
-**A file, or a pack?** A file of its own costs two commits of the file system's journal (its data and inode, its name).
-An append within zeros that are on the disk costs the data alone, and one sync serves all that wait.
+**Files or packs.** A separate file costs two commits of the file system's journal (its data and inode, its name). An
+append into zeros that are on disk costs the data alone, and one sync serves all waiting appends.
 
-**Reading.** A process remembers where the records of a folder lie, and up to where it has read each pack; a name that
-it does not know makes it read on from there. What is not a whole record ends the reading for now: it may be on its way,
-or be what a crash left, which nobody was told of. Every pack is opened anew for that, so that a shared file system
-shows what is new.
+**Reading.** A process caches the places of a folder's records, and the position up to which it has read each pack; an
+unknown name makes it read on. An incomplete record ends the reading for now: it may be in progress, or the rest of a
+crash, which was never acknowledged. Every pack is opened again for that, so that a shared file system shows new data.
 
-**Damage** is told from such an end by what lies behind it: every record says how far its pack was on the disk before it
-was written (`durable`). One that says more than where the reading stands proves that something acknowledged is not
-there any more. Then the reading goes on behind it, and what cannot be read is an ObjectDamagedError, never missing: by
-its name if that is whole, else every name of the folder that is not found. The crc of a record's head starts from
-the names of the pack and the place, so that nothing that a user has stored looks like a record.
+**Damage** is distinguished from such an end by later records: every record contains the size of its pack that was on
+disk before it was written (`durable`). If that is beyond the end of the reading, acknowledged data are lost. Then
+reading continues after the damage, and an unreadable object raises ObjectDamagedError, never missing: by its name if
+that is intact, otherwise for every name of the folder that is not found. The crc of a record's head starts with the
+name of the pack and the offset, so that stored data never look like a record.
 
-**Deletes** are files beside the pack, so that nobody writes into a pack but who has made it. They are rare: a put
-that is taken back. What they delete takes room until the folder goes.
+**Deletions** are files beside the pack, so that only its creator writes a pack. They are rare: a put that is undone.
+Deleted data take space until the folder is deleted.
 """
 
 from __future__ import annotations
@@ -44,13 +43,13 @@ from replication.stores.store_files import StoreFiles
 PACKS = "~packs"
 SUFFIX = ".pack"
 ALIGN = 8
-MAX_NAMES = 200_000  # that are remembered, of all folders, unless one alone has more
+MAX_NAMES = 200_000  # that are cached, of all folders, unless one alone has more
 MAX_FOLDERS = 64
-FIRST_LOOK = 16 << 10  # bytes that are read where something new may be; four times as much each time that it was more
-PIECE = 1 << 20  # the most that is read at once, but for one larger record
+FIRST_LOOK = 16 << 10  # bytes of a read for new data; four times as much each time that there was more
+PIECE = 1 << 20  # the maximum of one read, except for a larger record
 OLD = 2.0  # seconds without a write after which a pack's time stamp shows whether there has been another write
 MAX_TRIES = 10
-PAGE = 1000  # names that are taken from a folder at once while it is listed
+PAGE = 1000  # names that a listing takes from a folder at once
 
 _MAGIC = b"\xc5SP1"
 _HEAD = struct.Struct("<4sI")
@@ -66,7 +65,7 @@ class PackRecord:
     """The head of a record; offsets count from the beginning of the bytes in which it was found."""
 
     name: str
-    durable: int  # bytes of the pack that were on the disk before it was written
+    durable: int  # bytes of the pack that were on disk before it was written
     start: int  # of the data
     size: int
     crc: int
@@ -76,7 +75,7 @@ class PackRecord:
         return -(-(self.start + self.size) // ALIGN) * ALIGN
 
     def data(self, found: bytes) -> bytes | None:
-        """The data of the record, None when they are not complete."""
+        """The data of the record, None if they are incomplete."""
         data = found[self.start : self.start + self.size]
         return data if len(data) == self.size and crc32c(data) == self.crc else None
 
@@ -87,7 +86,7 @@ def pack_seed(pack: str) -> int:
 
 
 def encode_record(seed: int, at: int, durable: int, name: str, data: bytes) -> bytes:
-    """A record that lies at the offset `at` of its pack."""
+    """A record at the offset `at` of its pack."""
     text = name.encode()
     fields = _FIELDS.pack(durable, len(data), crc32c(data), len(text)) + text
     record = _HEAD.pack(_MAGIC, crc32c(fields, crc32c(_AT.pack(at), seed))) + fields + data
@@ -95,7 +94,7 @@ def encode_record(seed: int, at: int, durable: int, name: str, data: bytes) -> b
 
 
 def decode_record(found: bytes, start: int, at: int, seed: int) -> PackRecord | None:
-    """The record whose head lies at `start` of the bytes, and at `at` of its pack; None if there is no whole head."""
+    """The record whose head is at `start` of the bytes, and at `at` of its pack; None if there is no whole head."""
     if len(found) - start < _FIXED or found[start : start + 4] != _MAGIC:
         return None
     crc = _HEAD.unpack_from(found, start)[1]
@@ -107,19 +106,19 @@ def decode_record(found: bytes, start: int, at: int, seed: int) -> PackRecord | 
 
 
 class _PackDeletedError(Exception):
-    """A pack that was known is no longer there: the folder has been deleted."""
+    """A known pack no longer exists: the folder has been deleted."""
 
 
 class _Pack:
-    """A pack, and up to where it has been read."""
+    """A pack, and the position up to which it has been read."""
 
     def __init__(self, path: str, number: int) -> None:
         self.path = path
         self.number = number
         self.seed = pack_seed(os.path.basename(path))
         self.end = 0
-        self.has_lost_record = False  # a record that was acknowledged cannot be read, not even its name
-        self.last_look = (-1, -1, -1)  # size, time of change and `end` when nothing was found behind it
+        self.has_lost_record = False  # an acknowledged record cannot be read, not even its name
+        self.last_look = (-1, -1, -1)  # size, time of change and `end` when nothing was found after it
 
 
 class _Folder:
@@ -130,12 +129,12 @@ class _Folder:
         self.places: dict[str, tuple[int, ...] | int] = {}
         self._packs: dict[str, _Pack] = {}
         self._numbered: list[_Pack] = []
-        self._ordered: list[str] = []  # the names in `places`, but for those that have come since they were listed
+        self._ordered: list[str] = []  # the names in `places`, except those that came after they were listed
         self._new: list[str] = []
         self._lock = threading.Lock()
 
     def places_of(self, name: str) -> tuple[int, ...]:
-        """The places of the records of that name: more than one after a put that was tried again."""
+        """The places of the records of that name: more than one after a repeated put."""
         found = self.places.get(name, ())
         return (found,) if isinstance(found, int) else found
 
@@ -162,7 +161,7 @@ class _Folder:
             return self._ordered[start : start + count]
 
     def refresh(self, deep: bool) -> set[str]:
-        """Reads what is new; `deep`: also behind what may be damage. The names of all files of the folder. Raises
+        """Reads new records; `deep`: also after possible damage. Returns the names of all files of the folder. Raises
         _GoneError, FileNotFoundError when there are no packs."""
         with self._lock:
             files = set(os.listdir(self.directory))
@@ -192,7 +191,7 @@ class _Folder:
             os.close(fd)
 
     def _scan(self, pack: _Pack, fd: int) -> None:
-        """Takes in whole records up to where there is none."""
+        """Adds whole records up to the first incomplete one."""
         wanted = FIRST_LOOK
         while True:
             found = os.pread(fd, wanted, pack.end)
@@ -218,7 +217,7 @@ class _Folder:
         self.places[record.name] = (*known, place) if known else place
 
     def _skip_damage(self, pack: _Pack, fd: int) -> bool:
-        """Whether the bytes at the end of the reading are damaged; then moves the end of the reading behind them."""
+        """Whether the bytes at the end of the reading are damaged; then moves the end of the reading after them."""
         status = os.fstat(fd)
         state = (status.st_size, status.st_mtime_ns, pack.end)
         if state == pack.last_look or not self._proves_loss(
@@ -251,7 +250,7 @@ class _Folder:
 
 
 def _records(found: bytes, at: int, seed: int) -> Iterator[tuple[int, PackRecord]]:
-    """The whole records behind the first byte, wherever they begin; `at` is that byte's offset in the pack."""
+    """The whole records after the first byte, at any offset; `at` is that byte's offset in the pack."""
     start = found.find(_MAGIC, 1)
     while start >= 0:
         record = decode_record(found, start, at + start, seed) if (at + start) % ALIGN == 0 else None
@@ -261,7 +260,7 @@ def _records(found: bytes, at: int, seed: int) -> Iterator[tuple[int, PackRecord
 
 
 def tombstone_name(pack: str, offset: int) -> str:
-    """The file that says that a record has been deleted; `pack` is a path, or a file's name."""
+    """The file that marks a deleted record; `pack` is a path, or a file's name."""
     return f"{pack}-{offset}"
 
 
@@ -274,7 +273,7 @@ class PackReader:
         self._lock = threading.Lock()
 
     def had_packs(self, folder: str) -> bool:
-        """Whether the folder had packs when it was last looked at."""
+        """Whether the folder had packs at the last read."""
         return folder in self._folders
 
     def read(self, folder: str, name: str) -> bytes | None:
@@ -307,8 +306,8 @@ class PackReader:
         return None
 
     def list(self, folder: str, after: str = "") -> Iterator[tuple[str, int]]:
-        """The packed objects of the folder itself behind a name, in order, with their sizes in bytes: those that there
-        are now, and perhaps some that come while they are listed. Raises ObjectDamagedError if some may be missing."""
+        """The packed objects of the folder itself after a name, in order, with their sizes in bytes: the present ones,
+        and maybe some that are added during the listing. Raises ObjectDamagedError if some may be missing."""
         known, files = self._refreshed_folder(folder)
         marked = any(not file.endswith(SUFFIX) for file in files)
         while names := known.page(after, PAGE):
@@ -339,7 +338,7 @@ class PackReader:
         raise OSError(f"{folder} is deleted again and again")
 
     def delete(self, folder: str, name: str) -> None:
-        """The object is gone for every process, durably, when this returns, if there was one."""
+        """Deletes the object for every process, durably, if it exists."""
         for _ in range(MAX_TRIES):
             known = self._folder(folder)
             try:
@@ -359,8 +358,8 @@ class PackReader:
         raise OSError(f"{folder} is deleted again and again")
 
     def holds(self, folder: str, name: str) -> bool:
-        """Whether there is such an object, whole; it is on the disk then. Raises FileNotFoundError when the folder is
-        being deleted."""
+        """Whether there is such an object, whole; it is on disk then. Raises FileNotFoundError when the folder is being
+        deleted."""
         try:
             if self.read(folder, name) is None:
                 return False
@@ -381,7 +380,7 @@ class PackReader:
         self._files.sync_directory(folder)
         return True
 
-    # --- what is remembered --------------------------------------------------------------------------------------
+    # --- cache ---------------------------------------------------------------------------------------------------
 
     def _folder(self, folder: str) -> _Folder:
         known = self._folders.get(folder)
@@ -416,8 +415,8 @@ def _is_deleted(known: _Folder, place: int, files: set[str]) -> bool:
 
 
 def _read_place(known: _Folder, place: int, name: str) -> tuple[bytes | None, bool]:
-    """The data, or None; and whether all is well: a record that is deleted, or was cut off as its writer failed, is
-    none. Raises _GoneError."""
+    """The data, or None; and whether they are intact: a deleted record, or one cut off by a failure of its writer, is
+    None. Raises _GoneError."""
     path, seed, offset, size = known.location(place)
     if os.path.lexists(tombstone_name(path, offset)):
         return None, True

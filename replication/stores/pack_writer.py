@@ -37,14 +37,14 @@ from replication.stores.pack_reader import PACKS, SUFFIX, encode_record, pack_se
 from replication.stores.store_files import StoreFiles
 
 LARGEST = 256 << 10  # bytes of an object: a larger one is a file, whose cost is the data's
-FIRST_STEP = 256 << 10  # bytes that a pack has at first; then it grows by as much as it has, up to the next one
+FIRST_STEP = 256 << 10  # bytes of a new pack; then it doubles, up to the next one
 LARGEST_STEP = 1 << 20
 MAX_PACK = 64 << 20
-MAX_GROUP = 4 << 20  # bytes that are written at once
+MAX_GROUP = 4 << 20  # bytes of one write
 MAX_WAITING = 64 << 20
-MAX_OPEN = 32  # packs that are held open; those of other folders are opened again when they are needed
+MAX_OPEN = 32  # packs that are kept open; those of other folders are opened again
 MAX_KNOWN = 4096
-MAX_RECENT = 1024  # objects that a try again is known by
+MAX_RECENT = 1024  # objects by which a repeated put is recognised
 MAX_TRIES = 10
 
 
@@ -80,7 +80,7 @@ class _PendingAppend:
 
     def answer(self, error: BaseException | None) -> None:
         if self.done.done():
-            return  # the caller does not wait any more
+            return  # the caller has stopped waiting
         if error is None:
             self.done.set_result(None)
         else:
@@ -111,14 +111,14 @@ class _OpenPack:
         self._identity = (status.st_dev, status.st_ino)
         self._seed = pack_seed(os.path.basename(path))
         self._size = 0
-        self.end = 0  # everything before it is on the disk
+        self.end = 0  # everything before it is on disk
 
     @property
     def is_open(self) -> bool:
         return self._fd is not None
 
     def append(self, group: list[_PendingAppend]) -> list[int]:
-        """The offsets of the objects, which are on the disk now. Raises OSError."""
+        """The offsets of the objects, which are on disk now. Raises OSError."""
         data, offsets, end = self.encode(group)
         if end > self._size:
             self.grow(end)
@@ -127,7 +127,7 @@ class _OpenPack:
         return offsets
 
     def encode(self, group: list[_PendingAppend]) -> tuple[bytes, list[int], int]:
-        """The records, their offsets, and where the last one ends."""
+        """The records, their offsets, and the end of the last one."""
         end = self.end
         offsets, records = [], []
         for item in group:
@@ -141,13 +141,13 @@ class _OpenPack:
         return self._fd is not None and end <= self._size
 
     def write(self, data: bytes) -> int:
-        """Writes behind what is on the disk, and gives the file to be synced. Raises OSError."""
+        """Writes after the durable part, and returns the file to be synced. Raises OSError."""
         fd = self._open()
         self._files.write(fd, data, self.end)
         return fd
 
     def grow(self, end: int) -> None:
-        """Makes room for what ends there, and for more. Raises OSError."""
+        """Makes room up to this end, and for more. Raises OSError."""
         fd = self._open()
         size = end + min(max(self._size, FIRST_STEP), LARGEST_STEP)
         self._files.write(fd, bytes(size - self._size), self._size)
@@ -168,7 +168,7 @@ class _OpenPack:
         return (status.st_dev, status.st_ino) == self._identity
 
     def close(self) -> None:
-        """Lets go of the file, without what was not acknowledged and without the zeros."""
+        """Closes the file, without the part that was not acknowledged and without the zeros."""
         fd, self._fd, self._size = self._fd, None, self.end
         if fd is None:
             return
@@ -201,8 +201,8 @@ class PackWriter:
         self._recent: OrderedDict[str, tuple[str, int]] = OrderedDict()  # acknowledged: its pack and offset
 
     def append(self, name: str, data: bytes) -> asyncio.Future[None]:
-        """Done when the object is durable. Its errors: ObjectExistsError, OSError. Raises OSError if too much waits,
-        RuntimeError once closed."""
+        """Completes when the object is durable. Its errors: ObjectExistsError, OSError. Raises OSError if too much
+        waits, RuntimeError after close."""
         if self._closed:
             raise RuntimeError("closed")
         loop = asyncio.get_running_loop()
@@ -242,14 +242,14 @@ class PackWriter:
         self._thread.shutdown(wait=False)
 
     def _drop_cancelled(self) -> None:
-        """Callers that were not answered in time have gone; those behind a hanging disk would fill the memory."""
+        """Callers that were not answered in time have ended; those of a hanging disk would fill the memory."""
         self._waiting = deque(item for item in self._waiting if not item.done.cancelled())
         self._waiting_bytes = sum(len(item.data) for item in self._waiting)
 
     # --- the loop ------------------------------------------------------------------------------------------------
 
     def _start_group(self) -> None:
-        """Begins with what waits, if there is something."""
+        """Begins to write the waiting objects, if there are some."""
         group: list[_PendingAppend] = []
         size = 0
         while self._waiting and size < MAX_GROUP:
@@ -263,7 +263,7 @@ class PackWriter:
             self._thread.submit(self._write_in_thread, group)
 
     def _write_on_loop(self, group: list[_PendingAppend]) -> bool:
-        """Writes the group, if it goes into one open pack that has room, and has it synced; whether it did."""
+        """Writes the group, if it goes into one open pack with room, and begins its sync; returns whether it did."""
         folder = group[0].folder
         pack = self._packs.get(folder)
         if self._sync is None or self._has_deletions or pack is None or any(item.folder != folder for item in group):
@@ -329,7 +329,7 @@ class PackWriter:
         self._call_on_loop(self._start_group)
 
     def _abandon_pack(self, folder: str, group: list[_PendingAppend], error: BaseException) -> None:
-        """After a failed write or sync; see the module's text."""
+        """After a failed write or sync; see the module's docstring."""
         self._packs.pop(folder).close()
         for item in group:
             self._call_on_loop(item.answer, error)
@@ -351,7 +351,7 @@ class PackWriter:
                 self._call_on_loop(item.answer, ObjectExistsError(item.name))
 
     def _is_stored(self, name: str) -> bool:
-        """Whether this process has stored it, and nobody has deleted it since."""
+        """Whether this process has stored it, and it was not deleted since."""
         found = self._recent.get(name)
         if found is None:
             return False
@@ -392,7 +392,7 @@ class PackWriter:
             self._packs.popitem(last=False)[1].close()
 
     def _open(self, folder: str) -> _OpenPack:
-        """A new pack, whose name is on the disk, with room."""
+        """A new pack with room, whose name is on disk."""
         self._close_deleted()
         store = self._store
         store.make_root()

@@ -1,22 +1,22 @@
 """A changelog store made of several: quorum(E,W,A):url,url,...
 
-E members in a row are a folder's ensemble, W of them should hold an object, and a put returns when A have it durably
-(replication/stores/member_order.py says which). There are M members; those with a '-' before their URL are leaving:
-they are read and listed, but no longer written.
+E consecutive members are a folder's ensemble, W of them should hold an object, and a put returns when A have it durably
+(replication/stores/member_order.py computes which). There are M members; those with a '-' before their URL are leaving:
+they are read and listed, but not written.
 
-**Writes.** A put starts on W members; one that fails, or does not answer for a moment, is stood in for by the next one.
-So writes go on while any A members can be reached. What is still under way when A have answered goes on in the
-background; a member that does not keep up is passed over until it answers again, so that what waits for it stays small.
-A member that holds the same content counts as written. Of two writers with different contents at most one is told that
-it succeeded if 2A > M; the one that lost removes what it wrote, as far as it can be reached.
+**Writes.** A put starts on W members; if one fails, or does not answer for a moment, the next one replaces it. So
+writes continue while any A members can be reached. After A answers, the rest continues in the background. A slow member
+is not used until it answers again, so that few puts wait for it. A member that holds the same content counts as
+written. Of two writers with different contents at most one succeeds if 2A > M; the other one removes its copies, as far
+as members can be reached.
 
 **Reads** ask the members that should have the object, then the others, and do not wait for a slow one before they ask
-the next. Many small objects are asked for in one request a member. An object is missing when so many have said so that
-it cannot have been acknowledged: M - A + 1. **Listings** are the union of all members that answer, of which there must
-be as many, so that everything acknowledged is seen. Objects may be seen that were never acknowledged: what is committed
-is for ZooKeeper to say.
+the next. Many small objects are requested together from each member. An object is missing when so many members lack it
+that it cannot have been acknowledged: M - A + 1. **Listings** are the union of all members that answer, at least that
+many, so that they show every acknowledged object. They may also show objects that were never acknowledged: ZooKeeper
+decides what is committed.
 
-**Deletes** go to all. A member that cannot be reached keeps what it has; `missed_deletes` holds the names until the
+**Deletions** go to all members. One that cannot be reached keeps the object; `missed_deletes` has the names until the
 repairer has deleted it (replication/stores/repair.py).
 """
 
@@ -48,11 +48,11 @@ from replication.stores.names import check_folder, check_name
 
 MAX_MEMBERS = 100
 PATIENCE = 0.25  # seconds without an answer after which another member is asked too
-PATIENCE_MANY = 4  # times that, for many objects at once
-SHUNNED = 2.0  # seconds for which a member that failed is asked last
-MAX_BEHIND = 64  # puts that a member may have under way before it is passed over
+PATIENCE_MANY = 4  # factor for many objects at once
+SHUNNED = 2.0  # seconds for which a failed member is asked last
+MAX_BEHIND = 64  # pending puts of a member after which it is not used
 MAX_BEHIND_BYTES = 64 << 20
-MAX_MISSED = 10_000  # deletes that are remembered for each member; objects of forgotten ones only take room
+MAX_MISSED = 10_000  # deletions that are kept for each member; objects of forgotten ones only take space
 
 log = logging.getLogger("shoal.store")
 
@@ -70,12 +70,12 @@ class Member:
     store: ChangelogStore
     leaving: bool = False
     avoided_until: float = 0.0  # time of the event loop
-    pending_puts: int = 0  # puts under way
+    pending_puts: int = 0  # pending puts
     pending_put_bytes: int = 0
     missed_deletes: dict[str, None] = field(default_factory=dict)  # names, and folders with their '/', in order
 
     def is_overloaded(self) -> bool:
-        """Whether as many puts wait for it as may."""
+        """Whether it has the maximum number of pending puts."""
         return self.pending_puts >= MAX_BEHIND or self.pending_put_bytes >= MAX_BEHIND_BYTES
 
     def is_avoided(self, now: float) -> bool:
@@ -126,7 +126,7 @@ class QuorumStore:
         return [member.store for member in self.members]
 
     def order(self, name: str) -> Members:
-        """The active members in the order in which they should hold the object: the first W do."""
+        """The active members in the order of their preference for the object: the first W should hold it."""
         return member_order(name, self.active, self.ensemble, self.write)
 
     @property
@@ -135,17 +135,17 @@ class QuorumStore:
         return {member.url: list(member.missed_deletes) for member in self.members if member.missed_deletes}
 
     async def replace_members(self, urls: Sequence[str]) -> None:
-        """Goes on with other members, while calls are under way; those that stay keep their connections.
+        """Uses other members, while calls are running; members that stay keep their connections.
 
-        A member that is taken away should leave first ('-' before its URL), in every process, then be emptied
-        (`Repairer.empty`), and only then be left out: objects may lie on it and on fewer than W others. Calls that are
-        under way on a member left out may end as unavailable. Raises SqlError 22023 as the constructor does.
+        A removed member should first leave ('-' before its URL), in every process, then be emptied (`Repairer.empty`),
+        and only then be removed: it may hold objects that fewer than W others hold. Running calls on a removed member
+        may end as unavailable. Raises SqlError 22023 like the constructor.
         """
         gone = self._set_members(urls)
         await asyncio.gather(*(member.store.close() for member in gone))
 
     def _set_members(self, urls: Sequence[str]) -> Members:
-        """The members that are no longer."""
+        """Returns the members that were removed."""
         plain = [url.removeprefix(LEAVING) for url in urls]
         active = sum(not url.startswith(LEAVING) for url in urls)
         if len(set(plain)) != len(plain):
@@ -206,7 +206,8 @@ class QuorumStore:
         await self._put(name, os.fstat(source).st_size, put_one, finish=lambda: os.close(source))
 
     async def _put(self, name: str, size: int, put_one: Put, finish: Callable[[], None] | None = None) -> None:
-        """`put_one` says whether it made the object (or found the same content); `finish` is called behind the last."""
+        """`put_one` returns whether it made the object (or found the same content); `finish` is called after the last
+        one."""
         attempt = _PutAttempt(self, name, size, put_one)
         try:
             if self._calls.closed:
@@ -221,7 +222,7 @@ class QuorumStore:
         attempt.check()
 
     def start(self, work: Coroutine[None, None, bool]) -> asyncio.Task[bool]:
-        """A task that this store ends when it is closed."""
+        """A task that ends when this store is closed."""
         task = asyncio.ensure_future(work)
         self._background.add(task)
         task.add_done_callback(self._on_put_end)
@@ -237,7 +238,7 @@ class QuorumStore:
         """Asks a member last for a while."""
         now = asyncio.get_running_loop().time()
         if now >= member.avoided_until:
-            log.warning("store %s is passed over for a while: %s", member.store.url, error)
+            log.warning("store %s is not used for a while: %s", member.store.url, error)
         member.avoided_until = now + SHUNNED
 
     # --- reading -------------------------------------------------------------------------------------------------
@@ -247,7 +248,8 @@ class QuorumStore:
         return await self._ask_until_found(name, lambda member: member.store.get(name))
 
     async def get_many(self, names: Sequence[str]) -> dict[str, bytes]:
-        """Each member is asked for all that it is the first to have, then the next one for what it has not given."""
+        """Each member is asked for all objects for which it is the first, then the next one for those that are
+        missing."""
         groups: dict[tuple[int, ...], tuple[Members, list[str]]] = {}
         for name in names:
             order = self._reading_order(check_name(name))
@@ -266,7 +268,8 @@ class QuorumStore:
         return found
 
     async def _gather_objects(self, left: Members, wanted: Names, found: dict[str, bytes]) -> None:
-        """Adds what the members have to `found`; asks the next one when one does not answer, or not with all."""
+        """Adds the objects of the members to `found`; asks the next one if a member does not answer, or not
+        completely."""
         asked: dict[asyncio.Task[dict[str, bytes]], Member] = {}
         try:
             while wanted and (left or asked):
@@ -306,7 +309,7 @@ class QuorumStore:
         return sorted(order, key=lambda member: member.is_avoided(now))
 
     async def _ask_until_found(self, name: str, ask: Callable[[Member], Coroutine[None, None, T]]) -> T:
-        """The first member's answer that has the object."""
+        """The answer of the first member that has the object."""
         left = self._reading_order(name)
         asked: dict[asyncio.Task[T], Member] = {}
         missing = 0
@@ -411,7 +414,7 @@ class QuorumStore:
 
 
 class _PutAttempt:
-    """One put on its way to A members."""
+    """One put to A members."""
 
     def __init__(self, store: QuorumStore, name: str, size: int, put_one: Put) -> None:
         now = asyncio.get_running_loop().time()
@@ -433,7 +436,7 @@ class _PutAttempt:
 
     @property
     def is_lost(self) -> bool:
-        """Whether the name is somebody else's."""
+        """Whether another writer has the name."""
         return self._conflicts > 0 and (self._acked < self._store.ack or not self._majority)
 
     async def run(self) -> None:
@@ -446,7 +449,7 @@ class _PutAttempt:
                 timeout=self._store._patience if self._left else None,
                 return_when=asyncio.FIRST_COMPLETED,
             )
-            if not done:  # the members asked may be dead, so another one is started
+            if not done:  # the members asked may be dead, so another one starts
                 for member in self._running.values():
                     self._store.avoid(member, "slow")
                 self._start_next()
@@ -487,7 +490,7 @@ class _PutAttempt:
         except ObjectExistsError:
             self._conflicts += 1
             self._start_next()
-        except ObjectMissingError:  # it existed, and was deleted when its content was asked for
+        except ObjectMissingError:  # it existed, and was deleted when its content was requested
             self._errors.append(StoreUnavailableError("deleted meanwhile"))
             self._start_next()
         except StoreUnavailableError as error:
@@ -495,7 +498,7 @@ class _PutAttempt:
             self._start_next()
 
     async def finalize(self) -> None:
-        """Waits for what is still under way."""
+        """Waits for the rest."""
         if self._running:
             await asyncio.wait(self._running)
             for task in list(self._running):
@@ -503,7 +506,7 @@ class _PutAttempt:
                 self._take(task)
 
     def call_when_done(self, finish: Callable[[], None]) -> None:
-        """Calls it when nothing is under way any more."""
+        """Calls it when nothing is running any more."""
         left = {task for task in self._running if not task.done()}
 
         def done(task: asyncio.Task[bool]) -> None:
@@ -517,7 +520,7 @@ class _PutAttempt:
             finish()
 
     async def undo(self) -> None:
-        """The name is somebody else's: takes back what this put made, so that readers find the other's content."""
+        """Another writer has the name: removes the copies of this put, so that readers find the other's content."""
         await self.finalize()
         for member in self._made:
             with contextlib.suppress(StoreUnavailableError):
@@ -546,7 +549,7 @@ class _Listing:
         self.answering = 0
 
     async def begin(self, patient: bool = False) -> None:
-        """The first object of each; members that do not answer are left out, unless `patient`, without long waiting."""
+        """The first object of each; members that do not answer are left out, without a long wait unless `patient`."""
         needed = self._store.needed_to_list
         firsts = {asyncio.ensure_future(self._advance(index)): index for index in range(len(self._streams))}
         pending = set(firsts)
@@ -569,7 +572,7 @@ class _Listing:
             await asyncio.gather(*pending, return_exceptions=True)
 
     async def _advance(self, index: int, first: bool = True) -> None:
-        """The next object of one member. `answering` counts the members that have answered all along."""
+        """The next object of one member. `answering` counts the members that have answered throughout."""
         try:
             found = await anext(self._streams[index], None)
         except StoreUnavailableError as error:
@@ -583,7 +586,7 @@ class _Listing:
             heapq.heappush(self._heads, (found.name, index, found))
 
     async def next(self) -> tuple[ObjectInfo, list[Member]] | None:
-        """The next object by name, and who has it; None at the end."""
+        """The next object by name, and its holders; None at the end."""
         if not self._heads:
             return None
         name, size = self._heads[0][0], self._heads[0][2].size
@@ -606,7 +609,7 @@ class _Listing:
 
 
 def _cancel_tasks(asked: Iterable[asyncio.Task[T]]) -> None:
-    """Ends what nobody waits for any more."""
+    """Cancels tasks without a waiter."""
     for task in asked:
         task.cancel()
         task.add_done_callback(lambda task: task.cancelled() or task.exception())  # no other caller takes its error

@@ -1,16 +1,16 @@
 """A regional copy of the changelog: nodes far away from the primary store read each object from there once, not once
-each. A follower of a follower's store.
+each.
 
-    get     regional store has it, sealed and whole -> that
-            else the primary store                  -> that, and into the regional store beside the reader's work
+    get     regional store has it, sealed and whole -> returned
+            otherwise the primary store             -> returned, and stored in the regional store in the background
 
-Nothing waits for the regional store but its own answers, and nothing is lost with it: it may be emptied, damaged or
-away at any time. Readers ask for names that the head has passed only, so it never holds what is not committed. What is
-written (a leader's objects), listed, claimed or deleted is the primary store's.
+Nothing waits for the regional store except its own answers, and its loss loses nothing: it may be emptied, damaged or
+unavailable at any time. Readers request only names before the head, so it never holds uncommitted objects. Writes (a
+leader's objects), listings, claims and deletions use the primary store.
 
-A copy lies under `regional/<name>` and ends in a seal: MAGIC and the CRC32 of what is before it. One without a good
-seal counts as missing, and is replaced. Only what belongs to ledgers is copied; `sweep_regional` drops what no ledger
-of the cluster's lists has any more.
+A copy is stored under `regional/<name>` and ends in a seal: MAGIC and the CRC32 of the content. One without a valid
+seal counts as missing, and is replaced. Only objects of ledgers are copied; `sweep_regional` deletes objects of ledgers
+that are no longer listed.
 """
 
 from __future__ import annotations
@@ -39,12 +39,12 @@ FOLDER = "regional/"
 MAGIC = b"SREG"
 _SEAL = struct.Struct("<4sI")
 _OF_LEDGER = re.compile(r"([0-9a-f]{32})/ledger-(\d{10})/")
-FILLS = 16  # objects on their way into the regional store at a time; more are left to the next reader
+FILLS = 16  # objects being copied into the regional store at a time; more are left to the next reader
 CHUNK = 1 << 20
 
 
 class RegionalStore:
-    """`primary`, with reads of ledgers' objects by way of `regional`. `close` closes both; `stop` is for an owner that
+    """`primary`, with reads of ledgers' objects through `regional`. `close` closes both; `stop` is for an owner that
     shares them with others."""
 
     def __init__(self, primary: ChangelogStore, regional: ChangelogStore) -> None:
@@ -78,7 +78,7 @@ class RegionalStore:
         await self._primary.delete_folder(prefix)
 
     async def stop(self) -> None:
-        """Ends what is on its way into the regional store."""
+        """Ends running copies into the regional store."""
         for task in self._fills:
             task.cancel()
         if self._fills:
@@ -185,7 +185,7 @@ def _add_seal(path: str) -> None:
 
 
 def _remove_seal(path: str) -> bool:
-    """Whether the file has a good seal, which is taken off."""
+    """Removes the seal of the file; returns whether it was valid."""
     size = os.path.getsize(path) - _SEAL.size
     if size < 0:
         return False
@@ -200,8 +200,8 @@ def _remove_seal(path: str) -> bool:
 
 
 async def sweep_regional(regional: ChangelogStore, oldest: Mapping[str, int]) -> int:
-    """Deletes copies of ledgers that have been dropped; how many ledgers. `oldest`: by the tablespaces that there are
-    (32 hexadecimal digits), the number of the oldest ledger that is kept. Raises StoreUnavailableError."""
+    """Deletes copies of dropped ledgers; returns the number of ledgers. `oldest`: by the existing tablespaces (32
+    hexadecimal digits), the number of the oldest kept ledger. Raises StoreUnavailableError."""
     gone: list[str] = []
     after = ""
     while True:
@@ -213,7 +213,7 @@ async def sweep_regional(regional: ChangelogStore, oldest: Mapping[str, int]) ->
             after = found.name
             continue
         folder = FOLDER + parsed[0]
-        after = folder[:-1] + "0"  # behind everything in the folder: '0' comes after '/'
+        after = folder[:-1] + "0"  # after everything in the folder: '0' comes after '/'
         if int(parsed[2]) < oldest.get(parsed[1], 1 << 62):
             gone.append(folder)
     for folder in gone:

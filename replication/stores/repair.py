@@ -1,13 +1,13 @@
-"""Mends a quorum store: what fewer than W members hold is copied, what they kept is deleted, a member is emptied.
+"""Repairs a quorum store: copies objects that fewer than W members hold, completes deletions, empties a member.
 
     summary = await Repairer(store).repair(["<ts>/ledger-0000000007/"], ["cluster"])
     await store.replace_members(["log://a:1", "log://b:1", "log://d:1", "-log://c:1"])     # in every process first
     summary = await Repairer(store).empty("log://c:1")         # then, when nothing failed:
     await store.replace_members(["log://a:1", "log://b:1", "log://d:1"])
 
-Which folders must exist is for the caller to say, who knows the ledgers; a folder may have objects that were never
-acknowledged, which are copied too. Writers need not stop: an object that a put writes at the same time is the same.
-A store knows nothing of what is in an object, so `verify` may be given, which looks at a copy before it is passed on.
+The caller, who knows the ledgers, names the folders; a folder may have objects that were never acknowledged, which are
+copied too. Writers need not stop: an object that a put writes at the same time is the same. A store does not know the
+content of an object, so `verify` may check a copy before it is stored.
 """
 
 from __future__ import annotations
@@ -34,9 +34,9 @@ class RepairSummary:
 
     checked: int = 0  # objects
     copied: int = 0  # copies made
-    failed: int = 0  # objects that fewer than W members hold still, or of which members hold different contents
+    failed: int = 0  # objects that fewer than W members hold, or of which members hold different contents
     bytes: int = 0  # of the copies made
-    deleted: int = 0  # objects and folders that a member had kept when it could not be reached
+    deleted: int = 0  # objects and folders that a member had kept while it could not be reached
     problems: list[str] = field(default_factory=list)  # the first few failures, a line each
 
 
@@ -46,7 +46,7 @@ Verify = Callable[[str, str], bool]
 
 
 class Repairer:
-    """Mends one quorum store, at a bounded rate. Calls `progress` after every object."""
+    """Repairs one quorum store, at a bounded rate. Calls `progress` after every object."""
 
     def __init__(
         self,
@@ -65,8 +65,8 @@ class Repairer:
         self._copies = 0
 
     async def repair(self, folders: Iterable[str], names: Iterable[str] = ()) -> RepairSummary:
-        """Sees to it that W members hold every object of the folders (ending in '/'; '' is everything), and of these
-        names. Raises StoreUnavailableError when too few members answer to know what there is."""
+        """Makes W members hold every object of the folders (ending in '/'; '' is everything), and of these names.
+        Raises StoreUnavailableError if too few members answer."""
         self._summary = RepairSummary()
         await self._delete_missed()
         with tempfile.TemporaryDirectory(prefix="shoal-repair-") as scratch:
@@ -86,8 +86,8 @@ class Repairer:
         return self._summary
 
     async def empty(self, url: str) -> RepairSummary:
-        """Sees to it that the store can do without a member that is leaving: whatever it holds, or held when it is
-        dead, W others hold. When nothing failed it may be left out. Raises ValueError when it is not leaving."""
+        """Copies all objects of a leaving member, or those that it held if it is dead, until W others hold them. If
+        nothing failed, the member may be removed. Raises ValueError if it is not leaving."""
         if not any(member.leaving and member.url == url for member in self._store.members):
             raise ValueError(f"{url} is not a leaving member of {self._store.url}")
         return await self.repair([""])
@@ -150,7 +150,7 @@ class Repairer:
                 made.append(member)
                 have += 1
             except ObjectExistsError:
-                why = f"{member.store.url} holds another content"
+                why = f"{member.store.url} has different content"
                 with contextlib.suppress(ObjectMissingError, StoreUnavailableError):
                     have += await has_content_of(member.store, info.name, path)
             except StoreUnavailableError as error:
@@ -163,7 +163,7 @@ class Repairer:
             await self._take_back_if_deleted(source, info.name, made)
 
     async def _fetch(self, info: ObjectInfo, holders: list[Member], path: str) -> Member | None:
-        """A whole copy in a local file, and who gave it; None when there is none, or it has been deleted meanwhile."""
+        """A whole copy in a local file, and its source; None if there is none, or it has been deleted meanwhile."""
         why = ""
         for member in holders:
             try:
@@ -180,7 +180,7 @@ class Repairer:
         return None
 
     async def _take_back_if_deleted(self, source: Member, name: str, made: list[Member]) -> None:
-        """A folder that is deleted while it is mended must not come back."""
+        """A folder that is deleted during its repair must not come back."""
         with contextlib.suppress(StoreUnavailableError):
             folder = name[: name.rfind("/") + 1]
             async for info in source.store.list(folder, name[:-1]):
@@ -192,7 +192,7 @@ class Repairer:
                 await member.store.delete(name)
 
     async def _delete_missed(self) -> None:
-        """Deletes what members kept when they could not be reached."""
+        """Deletes the objects that members kept while they could not be reached."""
         for member in self._store.members:
             for name in list(member.missed_deletes):
                 try:

@@ -1,16 +1,16 @@
-"""A changelog store in a bucket of Amazon S3, or of what speaks like it (MinIO, Ceph, R2), through obstore.
+"""A changelog store in a bucket of Amazon S3, or of a compatible service (MinIO, Ceph, R2), through obstore.
 
     <prefix><name>                    an object
-    <prefix><name>=<random>           a large file on its way (a name has no '=')
+    <prefix><name>=<random>           a large file during its upload (a name has no '=')
 
-A put is one PUT with `If-None-Match: *`: of two writers one wins. A multipart upload of obstore knows no such
-condition, so a large file goes to a name of its own first, and is then copied by the service to its name, on the
-condition that there is none. A crash leaves the piece in the same folder, where no listing shows it, and goes with it.
+A put is one PUT with `If-None-Match: *`: of two writers one wins. A multipart upload of obstore has no such condition,
+so a large file first goes to a temporary name, and the service then copies it to its name, on the condition that there
+is none. After a crash the temporary object is in the same folder, invisible in listings, and is deleted with it.
 
 Endpoint and credentials come from the environment, as obstore reads it: AWS_ENDPOINT_URL, AWS_ACCESS_KEY_ID,
-AWS_SECRET_ACCESS_KEY, AWS_REGION, AWS_PROFILE's web identity, the machine's role. AWS_COPY_IF_NOT_EXISTS says how the
-service copies on a condition where it is not S3's own way. What the service says is not passed on word for word, as it
-may repeat an access key: errors carry its status and its code.
+AWS_SECRET_ACCESS_KEY, AWS_REGION, AWS_PROFILE's web identity, the machine's role. AWS_COPY_IF_NOT_EXISTS selects the
+conditional copy of services that differ from S3. Messages of the service are not passed on, because they may repeat an
+access key: errors have its status and its code.
 """
 
 from __future__ import annotations
@@ -43,9 +43,9 @@ if TYPE_CHECKING:
 PIECE = 8 << 20  # bytes; of a part of an upload, and of a request for a piece of a file
 PARTS_AT_ONCE = 4
 LARGE = 16 << 20  # bytes from which on a file is uploaded in parts
-MAX_COPY = 5 << 30  # bytes that the service copies at once
-COPY_RATE = 20 << 20  # bytes a second that a copy within the service surely makes
-PAGE = 1000  # objects that a listing reads, and a bulk delete takes, at a time
+MAX_COPY = 5 << 30  # bytes of one copy by the service
+COPY_RATE = 20 << 20  # bytes a second that a copy by the service certainly reaches
+PAGE = 1000  # objects of one page of a listing, and of one bulk deletion
 _STATUS = re.compile(r"status code: (\d{3})")
 _CODE = re.compile(r"<Code>(\w{1,60})</Code>")
 _FULL = {"QuotaExceeded", "XMinioStorageFull", "XMinioAdminBucketQuotaExceeded", "InsufficientCapacity", "507"}
@@ -138,7 +138,7 @@ class S3Store:
                 if size <= PIECE:
                     file.write(bytes(await self._ask(name, found.bytes_async())))
                     return
-                del found  # not read: pieces are asked for one by one, so that each has its time
+                del found  # not read: pieces are requested one by one, so that each has its deadline
                 for start in range(0, size, PIECE):
                     end = min(start + PIECE, size)
                     piece = obstore.get_range_async(self._bucket, source, start=start, end=end)
@@ -193,13 +193,13 @@ class S3Store:
         try:
             await self._ask("", obstore.delete_async(self._bucket, paths))
         except ObjectMissingError:
-            return  # gone already, as far as the service tells at all
+            return  # already deleted, if the service tells at all
 
     async def close(self) -> None:
         self._calls.close()
 
     async def _drop(self, path: str) -> None:
-        """Removes an upload that has done its work, or failed; what stays goes with its folder."""
+        """Removes a finished or failed upload; if that fails, it is deleted with its folder."""
         try:
             async with asyncio.timeout(self._calls.timeout):
                 await obstore.delete_async(self._bucket, path)
@@ -230,7 +230,7 @@ class S3Store:
 
 
 async def _pieces(path: str, deadline: Deadline) -> AsyncIterator[bytes]:
-    """The file in pieces; each that is taken shows that the upload gets on."""
+    """The file in pieces; each sent piece counts as progress of the upload."""
     with open(path, "rb") as file:
         while piece := await asyncio.to_thread(file.read, PIECE):
             deadline.extend()

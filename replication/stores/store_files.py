@@ -15,9 +15,9 @@ class StoreFiles(Files):
         return os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
 
     def link(self, old: str, new: str) -> None:
-        """A second name. Raises FileExistsError."""
+        """Makes a second name. Raises FileExistsError."""
         os.link(old, new)
 
     def reopen(self, path: str) -> int:
-        """A file that is there, for writing. Raises FileNotFoundError."""
+        """An existing file, for writing. Raises FileNotFoundError."""
         return os.open(path, os.O_WRONLY | os.O_CLOEXEC)

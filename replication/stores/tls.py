@@ -1,11 +1,11 @@
 """TLS between nodes and log stores (`logs://`): contexts from files, TLS 1.2 or later.
 
-    servers    a certificate and its key; with `client_ca`, only clients with a certificate of that authority get in
-    clients    SHOAL_STORE_TLS_CA: whom servers' certificates must come from (default: whom the system trusts);
-               SHOAL_STORE_TLS_CERT, _KEY: the client's own, where servers ask for one
+    servers    a certificate and its key; with `client_ca`, only clients with a certificate of that authority
+    clients    SHOAL_STORE_TLS_CA: the authority of servers' certificates (default: the system's);
+               SHOAL_STORE_TLS_CERT, _KEY: the client's own, for servers that require one
 
-A server's certificate must be for the host, or the address, that stands in the URL. Beyond this machine `log://`, which
-has no TLS, is for who says so: SHOAL_STORE_PLAINTEXT=allow.
+A server's certificate must be for the host, or the address, in the URL. Beyond this machine `log://`, which has no TLS,
+requires SHOAL_STORE_PLAINTEXT=allow.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ PLAINTEXT = "SHOAL_STORE_PLAINTEXT"
 
 
 def server_context(cert: str, key: str, client_ca: str = "") -> ssl.SSLContext:
-    """`cert`: a PEM file with the certificate and those between it and its root; `key` '' if it is in there too.
-    Raises SqlError 58P01 for files that cannot be used."""
+    """`cert`: a PEM file with the certificate and those between it and its root; `key` '' if it is in there too. Raises
+    SqlError 58P01 for unusable files."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.minimum_version = ssl.TLSVersion.TLSv1_2
     try:
@@ -36,8 +36,7 @@ def server_context(cert: str, key: str, client_ca: str = "") -> ssl.SSLContext:
 
 
 def renew_certificate(contexts: Iterable[ssl.SSLContext | None], cert: str, key: str) -> None:
-    """Puts a certificate into contexts that are in use, for whoever connects from now on. Raises SqlError 58P01, and
-    leaves all as they are."""
+    """Puts a certificate into contexts in use, for new connections. Raises SqlError 58P01 without a change."""
     server_context(cert, key)
     for context in contexts:
         if context is not None:
@@ -45,7 +44,7 @@ def renew_certificate(contexts: Iterable[ssl.SSLContext | None], cert: str, key:
 
 
 def client_context(environment: Mapping[str, str]) -> ssl.SSLContext:
-    """Raises SqlError 58P01 for files that cannot be used."""
+    """Raises SqlError 58P01 for unusable files."""
     ca = environment.get("SHOAL_STORE_TLS_CA", "")
     cert, key = environment.get("SHOAL_STORE_TLS_CERT", ""), environment.get("SHOAL_STORE_TLS_KEY", "")
     try:
@@ -68,7 +67,8 @@ def is_loopback(host: str) -> bool:
 
 
 def check_plaintext(what: str, instead: str, environment: Mapping[str, str]) -> None:
-    """Raises SqlError 28000 where requests to a log store, with its secret, are not to go unencrypted."""
+    """Raises SqlError 28000 if requests to a log store, with its secret, would be sent unencrypted without
+    permission."""
     if environment.get(PLAINTEXT) != "allow":
         raise SqlError(
             "28000",
@@ -78,7 +78,7 @@ def check_plaintext(what: str, instead: str, environment: Mapping[str, str]) -> 
 
 
 def _no_password() -> str:
-    """Answers OpenSSL in place of its question on the terminal."""
+    """Answers OpenSSL instead of its prompt on the terminal."""
     raise ValueError("the key is encrypted")
 
 

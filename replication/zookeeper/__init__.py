@@ -1,10 +1,10 @@
 """ZooKeeper as the coordination service of `replication/interface.py`, through kazoo.
 
 address.py     zk:// URLs, credentials and TLS from the environment
-connection.py  the connection, whose socket is lent to the loop
-bridge.py      what else kazoo asks for: threads, sockets, the way of results
-session.py     requests, watches, states, how long the session is alive for sure
-cluster.py     opening a chroot; which cluster it holds
+connection.py  the connection, whose socket the loop uses
+bridge.py      other services for kazoo: threads, sockets, results
+session.py     requests, watches, states, the certain lifetime of the session
+cluster.py     opens a chroot, and checks its cluster
 """
 
 from replication.zookeeper.address import Address, parse_address

@@ -34,8 +34,8 @@ _SHAPE = "write it as zk://HOST:PORT,HOST:PORT/NAME"
 
 @dataclass(frozen=True, slots=True)
 class Address:
-    """A parsed URL with what the environment adds. `chroot` starts with '/', `auth` is 'user:password' or ''; `sasl`:
-    it is checked by the servers, else it is a digest of which they know nothing but what ACLs say."""
+    """A parsed URL with the settings of the environment. `chroot` starts with '/', `auth` is 'user:password' or '';
+    `sasl`: the servers check it; otherwise it is a digest that only ACLs know."""
 
     hosts: tuple[str, ...]  # HOST:PORT, IPv6 hosts in brackets
     chroot: str
@@ -56,7 +56,7 @@ class Address:
         return all(_is_loopback(host.rpartition(":")[0]) for host in self.hosts)
 
     def tls_context(self) -> ssl.SSLContext | None:
-        """None where TLS is not asked for. Raises SqlError 08001 for files that cannot be read."""
+        """None without TLS. Raises SqlError 08001 for unreadable files."""
         if not self.tls_ca:
             return None
         try:
@@ -69,11 +69,11 @@ class Address:
 
 
 def parse_address(url: str, environment: Mapping[str, str]) -> Address:
-    """Raises SqlError 08001 with what to write instead, or which variable to set."""
+    """Raises SqlError 08001 with the expected form, or the variable to set."""
     scheme, separator, rest = url.partition("://")
     if scheme != "zk" or not separator:
         _wrong(url, "it does not start with zk://")
-    # A password must not appear in a message, so whatever is wrong with the URL is shown without it.
+    # A password must not appear in a message, so errors show the URL without it.
     userinfo, _, rest = rest.rpartition("@")
     shown = f"zk://{rest}"
     netloc, separator, name = rest.partition("/")

@@ -1,13 +1,13 @@
 """A kazoo handler that connects kazoo's thread with the event loop.
 
-kazoo runs a thread for the connection, and two more that call back. Here the socket of a connection that stands is the
-loop's (connection.py), and results, watches and changes of state go through one inbox, in the order in which the server
-sent them: ZooKeeper's order (a watch comes before the read that shows the change) survives, wherever they come from.
-kazoo asks its *handler* for everything that concerns threads and sockets, so this is a handler.
+kazoo runs a thread for the connection, and two more for callbacks. Here the loop has the socket of an established
+connection (connection.py), and results, watches and changes of state go through one queue, in the order in which the
+server sent them: so ZooKeeper's order is kept (a watch comes before the read that shows the change). kazoo uses its
+*handler* for everything that concerns threads and sockets, so this is a handler.
 
-It also guards the session. kazoo opens a new one by itself when the old one has expired, and requests that were made
-for the old one would go on in it. So the handler refuses every connection once the session is over: there is no
-socket through which a zombie could write.
+It also protects the session. kazoo opens a new one by itself when the old one has expired, and requests of the old one
+would continue in it. So the handler refuses every connection after the end of the session: an expired session has no
+socket to write to.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ from replication.zookeeper.connection import Doorbell, LoopConnection
 _kazoo_log = logging.getLogger("shoal.zookeeper.kazoo")
 _kazoo_log.setLevel(logging.CRITICAL)
 
-RECONNECT_DELAY = 0.05  # seconds after all servers have been tried in vain; grows to MAX_RECONNECT_DELAY
+RECONNECT_DELAY = 0.05  # seconds after a round of all servers without success; grows to MAX_RECONNECT_DELAY
 MAX_RECONNECT_DELAY = 0.5
 
 ConnectedCallback = Callable[[float, float], None]
@@ -65,7 +65,7 @@ class Result:
         self._finish()
 
     def get(self, block: bool = True, timeout: float | None = None) -> Any:
-        """kazoo's own callbacks take the result apart with this; there always is one then."""
+        """kazoo's own callbacks get the result by this; it exists at that time."""
         if self.exception is not None:
             raise self.exception
         return self.value
@@ -102,15 +102,15 @@ class LoopHandler(SequentialThreadingHandler):  # type: ignore[misc]
         self.doorbell = Doorbell()
         self.lend: Callable[[float | None], list[Any]]  # the connection's own, which sets it
         self.connecting = False
-        self.over = False  # no connection is made any more
+        self.over = False  # no further connection is made
         self.tried: dict[tuple[str, int], OSError | None] = {}
         """What came of the last attempt to connect to each host and port; None: it takes connections."""
-        self.refused = ""  # why the servers do not let us in
+        self.refused = ""  # why the servers refuse us
 
     # --- towards the loop ----------------------------------------------------------------------------------------
 
     def call_on_loop(self, callback: Callable[..., None], *arguments: Any) -> None:
-        """Calls on the loop's thread, after everything that was handed over before."""
+        """Calls on the loop's thread, after all earlier calls."""
         self._inbox.append((callback, arguments))
         if not self._awake:
             self._awake = True
@@ -119,8 +119,7 @@ class LoopHandler(SequentialThreadingHandler):  # type: ignore[misc]
 
     @contextlib.contextmanager
     def batch_calls(self) -> Iterator[None]:
-        """A context on the loop's thread: calls that are handed over within it run at its end, without waking the loop
-        again."""
+        """A context on the loop's thread: calls made within it run at its end, without waking the loop again."""
         self._awake = True
         try:
             yield
@@ -135,7 +134,7 @@ class LoopHandler(SequentialThreadingHandler):  # type: ignore[misc]
             callback, arguments = inbox.popleft()
             callback(*arguments)
 
-    # --- what kazoo asks for -------------------------------------------------------------------------------------
+    # --- kazoo's handler interface -------------------------------------------------------------------------------
 
     def start(self) -> None:
         """No threads for callbacks."""
@@ -160,10 +159,10 @@ class LoopHandler(SequentialThreadingHandler):  # type: ignore[misc]
     ) -> tuple[list[Any], list[Any], list[Any]]:
         """As select.select, by poll: without a file descriptor of its own for every call, unlike kazoo's.
 
-        kazoo waits for the answer to a new connection for as long as the session may last. A server that is just
-        starting may never give it (an exception there leaves the connection open), so less time is given here.
+        kazoo waits for the answer to a new connection for up to the session timeout. A server that is just starting may
+        never answer (an exception there leaves the connection open), so less time is given here.
 
-        Waiting for both, the server and requests, is what kazoo does with a connection that stands.
+        kazoo waits for both, the server and requests, on an established connection.
         """
         if self.doorbell in read:
             return self.lend(timeout), [], []
@@ -211,7 +210,7 @@ class LoopHandler(SequentialThreadingHandler):  # type: ignore[misc]
         return connection
 
     def drop(self) -> None:
-        """Breaks the connection; kazoo goes on to the next server. From any thread."""
+        """Breaks the connection; kazoo tries the next server. From any thread."""
         if self._socket is not None:
             with contextlib.suppress(OSError):
                 self._socket.shutdown(socket.SHUT_RDWR)

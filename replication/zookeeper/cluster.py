@@ -1,9 +1,9 @@
-"""Opening a cluster's chroot: its layout's version, and whether it is the cluster that the caller belongs to.
+"""Opens a cluster's chroot: checks the version of its layout, and that it belongs to the caller's cluster.
 
-A chroot that is missing is made, with `format` in it. That must not happen to a node whose data belong to a cluster:
-if ZooKeeper has lost its data, or has been given to another cluster, epochs and heads would begin anew while the old
-entries are still there. So a caller who knows its cluster says so, and then nothing is made, and a chroot without the
-cluster, or with another one, is an error that says what to do.
+A missing chroot is created, with `format` in it. That must not happen to a node whose data belong to a cluster: if
+ZooKeeper has lost its data, or belongs to another cluster, epochs and heads would begin again while the old entries
+still exist. So a caller that knows its cluster passes its id. Then nothing is created, and a chroot without that
+cluster is an error with instructions.
 """
 
 from __future__ import annotations
@@ -38,13 +38,12 @@ async def open_coordination(
 ) -> ZooKeeperCoordination:
     """Opens a session of the running loop below the chroot of `zk://HOST:PORT,HOST:PORT/NAME`.
 
-    `session_timeout`: seconds, asked for (the servers may agree on another); `timeout`: seconds that opening, and
-    requests while there is no connection, may take. `known_cluster`: the id of the cluster that the caller belongs
-    to, '' if it joins for the first time; then the chroot is made where it is missing, unless `create` is false: who
-    only looks makes nothing. `environment`: os.environ.
+    `session_timeout`: seconds (the servers may choose another value); `timeout`: seconds for opening, and for requests
+    while there is no connection. `known_cluster`: the id of the caller's cluster, '' for the first time; then a missing
+    chroot is created, unless `create` is false, for callers that only read. `environment`: os.environ.
 
-    Raises SqlError: 08001 for a wrong URL, credentials or an ensemble that does not answer, 28000 if ZooKeeper
-    refuses access, 55000 for a newer format, or if it does not hold the known cluster.
+    Raises SqlError: 08001 for a wrong URL, credentials or an ensemble that does not answer, 28000 if ZooKeeper refuses
+    access, 55000 for a newer format, or if it does not hold the known cluster.
     """
     address = parse_address(url, os.environ if environment is None else environment)
     session = ZooKeeperCoordination(address, session_timeout, timeout)
@@ -68,11 +67,10 @@ async def open_coordination(
 
 
 async def join_cluster(coordination: Coordination, url: str, known: str = "", new: str = "") -> str:
-    """The id of the cluster that the chroot holds (32 hexadecimal digits).
+    """The id of the chroot's cluster (32 hexadecimal digits).
 
-    `known` is the cluster that the caller belongs to: the chroot must hold it, and nothing is made. Without it the
-    first one to come names the cluster (`new`, or an id that is made up) and everybody else gets that name.
-    Raises SqlError 55000; `url` is for its message.
+    `known` is the caller's cluster: the chroot must hold it, and nothing is created. Without it the first caller names
+    the cluster (`new`, or a random id) and all others get that name. Raises SqlError 55000; `url` is for its message.
     """
     await coordination.sync()
     found = await coordination.get("cluster")

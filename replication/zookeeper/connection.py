@@ -57,12 +57,12 @@ class LoopConnection(ConnectionHandler):  # type: ignore[misc]
         self._loop_handler: LoopHandler = client.handler
         self._loop_handler.lend = self.lend
         self._loop_handler.doorbell.ring = self._drain
-        self._using = threading.Lock()  # the socket: one of TLS is not for two threads at a time
+        self._using = threading.Lock()  # the socket: TLS cannot be used by two threads at a time
         self._lent = False  # the loop has the socket; changed on the loop's thread
-        self._handed_out = False  # kazoo's thread has handed it out, and has not got it back; changed there
+        self._handed_out = False  # kazoo's thread has lent it and not got it back; changed there
         self._returned = threading.Event()
-        self._failure: BaseException | None = None  # with which the loop gave it back
-        self._farewell = False  # the server has answered to the end of the session
+        self._failure: BaseException | None = None  # the error with which the loop returned it
+        self._farewell = False  # the server has answered the end of the session
         self._received = bytearray()
         self._unsent = bytearray()
         self._frame: bytes | None = None  # the answer that is being read
@@ -70,10 +70,10 @@ class LoopConnection(ConnectionHandler):  # type: ignore[misc]
     # --- kazoo's thread ------------------------------------------------------------------------------------------
 
     def lend(self, timeout: float | None) -> list[Any]:
-        """In place of waiting for the socket: waits for the connection's end, or for the time to ping.
+        """Instead of waiting for the socket: waits for the connection's end, or for the time to ping.
 
-        As kazoo's select it gives [] when the time is over, and the socket when the end of the session is to be read.
-        Raises what has ended the connection.
+        Like kazoo's select it returns [] after the time, and the socket when the end of the session must be read.
+        Raises the error that has ended the connection.
         """
         if not self._handed_out:
             self._handed_out, self._failure, self._farewell = True, None, False
@@ -89,7 +89,7 @@ class LoopConnection(ConnectionHandler):  # type: ignore[misc]
         return [self._socket] if self._farewell else []
 
     def _has_lost_ping(self) -> bool:
-        """Whether the connection is given back because no ping was answered; asked when it is time for another."""
+        """Whether the connection is returned because no ping was answered; checked when another is due."""
         if not self.ping_outstanding.is_set():
             return False
         if self._loop_handler.select([self._socket], [], [], 0)[0]:
@@ -120,7 +120,7 @@ class LoopConnection(ConnectionHandler):  # type: ignore[misc]
         return header, frame, offset
 
     def _write(self, msg: bytes, timeout: float) -> None:
-        """Writes what the socket takes, and the rest when the socket takes more. An error ends the connection."""
+        """Writes as much as the socket takes, and the rest later. An error ends the connection."""
         if not self._handed_out:  # while it connects
             super()._write(msg, timeout)
             return
@@ -146,7 +146,7 @@ class LoopConnection(ConnectionHandler):  # type: ignore[misc]
         return sent
 
     def _drain(self) -> None:
-        """Sends what kazoo has queued; before the loop has the socket it stays in the queue."""
+        """Sends kazoo's queue; before the loop has the socket it stays in the queue."""
         if threading.get_ident() != self._loop_handler.thread:
             with contextlib.suppress(ConnectionDropped):
                 self._on_loop(self._drain)
@@ -175,7 +175,7 @@ class LoopConnection(ConnectionHandler):  # type: ignore[misc]
         self._returned.set()
 
     def _on_broken(self, socket: Any, error: OSError) -> None:
-        if self._socket is socket:  # else it was given back before, and another one has come
+        if self._socket is socket:  # otherwise it was returned before, and another one has come
             self._return_socket(error)
 
     def _look(self, looked: threading.Event) -> None:

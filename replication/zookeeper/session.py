@@ -1,29 +1,28 @@
 """A ZooKeeper session as `replication.interface.Coordination`.
 
-**What happens to a request.** While connected it is handed to kazoo at once, in the order in which it was made; several
-are on their way at a time. While suspended it waits here, not in kazoo, so that it can be given up with certainty that
-it was never sent. When the connection breaks, what was handed over may have been carried out: writes end with
-OutcomeUnknownError and are never sent again (a second NodeExists or BadVersion would say nothing about the first);
-reads change nothing and are sent again.
+**Requests.** While connected a request goes to kazoo at once, in the order of the calls; several run at a time. While
+suspended it waits here, not in kazoo, so that it certainly was not sent if it is abandoned. When the connection breaks,
+sent requests may have been executed: writes end with OutcomeUnknownError and are never repeated (a second NodeExists or
+BadVersion would not tell about the first); reads change nothing and are repeated.
 
-**An unknown outcome is not over.** The request may still lie in a buffer of the server and be carried out after this
-session has connected again, so what is read back tells that a write was done, but not that it never will be. Whoever
-must know supersedes it: a write that checks the same version, after which the lost one can only fail.
+**An unknown outcome may still change.** The request may be in a buffer of the server and be executed after this session
+has connected again. So a read can prove that a write was executed, but not that it never will be. A caller that must
+know writes again with a check of the same version, after which the lost one can only fail.
 
-**How long the session is alive for sure.** A server that is cut off from the others still answers reads, so only
-answers in which the leader had a part count: to writes, and to `sync`. Between them a `sync` is sent every sixth of
-the session timeout. A follower hands on to the leader whom it has heard of only every half tick (ZooKeeper's tickTime,
-at most half of a session timeout unless somebody configures it so): a quarter of the timeout is taken off for that.
+**Certain lifetime of the session.** A server that is cut off from the others still answers reads, so only answers in
+which the leader took part count: to writes, and to `sync`. Between them a `sync` is sent every sixth of the session
+timeout. A follower reports its clients to the leader only every half tick (ZooKeeper's tickTime, at most half of a
+session timeout by default): a quarter of the timeout is subtracted for that.
 
-**A server that does not answer.** kazoo finds out by a ping that it sends only if there was nothing else to send, so a
-busy client of a server that hangs would wait for ever. Here the connection is dropped when a request has waited for
+**A server that does not answer.** kazoo detects it by a ping that it sends only if there was nothing else to send, so a
+busy client of a hanging server would wait without end. Here the connection is dropped when a request has waited for
 half of the session timeout, which leaves time to find another server before the session is over.
 
-**Servers that have lost data** take up no session that has seen more than they know: it stays suspended, as it would
-if they were away. Opening another session tells (`cluster.py`).
+**Servers that have lost data** refuse a session that has seen newer data: it stays suspended, as if they were
+unreachable. Opening another session shows the loss (`cluster.py`).
 
-**Watches.** One-shot, and handed over in the stream of replies. All of them fire when the connection breaks, and are
-not set again: what was watched has to be read again anyway. A watch may fire when nothing has changed.
+**Watches.** One-shot, and delivered in the order of replies. All of them fire when the connection breaks, and are not
+set again: their paths must be read again anyway. A watch may fire without a change.
 """
 
 from __future__ import annotations
@@ -83,10 +82,10 @@ MAX_REQUEST_BYTES = 1_000_000
 
 KEEPALIVES_PER_TIMEOUT = 6
 HANDED_ON_LATE = 0.25  # of the session timeout: see above
-MAX_CONNECT = 1.5  # seconds that a server is given to take a connection, and to take up the session
+MAX_CONNECT = 1.5  # seconds for a server to accept a connection, and to resume the session
 COMPLAIN_EVERY = 10.0  # seconds, while there is no connection
-FAREWELL = 1.0  # seconds that a server is given to end a session
-PATIENCE = 0.5  # of the session timeout: how long an answer may take
+FAREWELL = 1.0  # seconds for a server to end a session
+PATIENCE = 0.5  # of the session timeout: maximal time of an answer
 
 # Answers that leave the outcome open. All other answers of a server are final.
 _UNKNOWN = (
@@ -105,7 +104,7 @@ _CONFLICTS: tuple[tuple[type[ZookeeperError], Literal["version", "exists", "miss
 )
 
 
-ACCEPTS = "takes connections, and no session"
+ACCEPTS = "accepts connections but opens no session"
 
 
 def _reason(tried: Mapping[tuple[str, int], OSError | None], host: str) -> str:
@@ -125,7 +124,7 @@ def _reason(tried: Mapping[tuple[str, int], OSError | None], host: str) -> str:
 
 
 def check_size(operations: Sequence[Operation]) -> None:
-    """Raises SqlError 54000 for a request that ZooKeeper would not take."""
+    """Raises SqlError 54000 for a request that is too large for ZooKeeper."""
     size = 0
     for operation in operations:
         size += 100 + len(operation.path)  # headers, an ACL
@@ -137,7 +136,7 @@ def check_size(operations: Sequence[Operation]) -> None:
 
 @dataclass(slots=True, eq=False)
 class _Request:
-    """`kind`: 'probe' is a read that is not worth sending again."""
+    """`kind`: 'probe' is a read that is not repeated."""
 
     send: Callable[[], Result]
     kind: Literal["read", "write", "probe"]
@@ -148,7 +147,7 @@ class _Request:
 
 
 class _OnLoop:
-    """A watch as kazoo holds it: the same callback on the same node is one watch, as in ZooKeeper."""
+    """A watch as kazoo keeps it: the same callback on the same node is one watch, as in ZooKeeper."""
 
     __slots__ = ("_callback", "_session")
 
@@ -180,7 +179,7 @@ class ZooKeeperCoordination:
         self._callbacks: list[Callable[[SessionState], None]] = []
         self._in_flight: dict[_Request, None] = {}  # oldest first
         self._waiting: deque[_Request] = deque()
-        self._proven = float("-inf")  # when the last request that the leader has answered was sent
+        self._proven = float("-inf")  # time of sending the last request that the leader has answered
         self._made: set[str] = {""}  # nodes that exist unless another client has deleted them
         self._ticking: asyncio.TimerHandle | None = None
         self._giving_up: asyncio.TimerHandle | None = None
@@ -192,7 +191,7 @@ class ZooKeeperCoordination:
         self._stopping: asyncio.Future[None] | None = None
 
     async def start(self) -> None:
-        """Connects. Raises SqlError 08001 if no server of the ensemble takes the session within `timeout`."""
+        """Connects. Raises SqlError 08001 if no server of the ensemble accepts the session within `timeout`."""
         self._client.start_async()
         try:
             async with asyncio.timeout(self._timeout):
@@ -221,8 +220,8 @@ class ZooKeeperCoordination:
         self._callbacks.append(callback)
 
     async def close(self) -> None:
-        """Ends the session: ephemeral nodes go at once (those of a session that is suspended when it runs out). No
-        watch fires and no change of state is told any more; `state` is 'lost'."""
+        """Ends the session: ephemeral nodes are deleted at once (those of a suspended session when it expires). No
+        watch fires and no change of state is reported any more; `state` is 'lost'."""
         self.closed = True
         self._callbacks.clear()
         if self._state != "lost":
@@ -325,8 +324,8 @@ class ZooKeeperCoordination:
         return self._versions(operations, results)
 
     def _versions(self, operations: Sequence[Operation], results: list[Any]) -> list[int]:
-        """kazoo raises nothing for a multi that failed: every operation's own result is to be looked at. The one that
-        failed has its error, those before it 'rolled back', those behind it 'runtime inconsistency'."""
+        """kazoo raises nothing for a failed multi: every operation has its own result. The failed one has its error,
+        those before it 'rolled back', those after it 'runtime inconsistency'."""
         for index, result in enumerate(results):
             if isinstance(result, Exception) and not isinstance(result, (RolledBackError, RuntimeInconsistency)):
                 self._raise_refusal(result, operations[index].path, index)
@@ -357,7 +356,7 @@ class ZooKeeperCoordination:
         return self._request(send, "write", by_leader=True)
 
     async def make_chroot(self) -> None:
-        """The chroot and the nodes above it, where they are missing."""
+        """Creates the chroot and the nodes above it, if they are missing."""
         for path in (*_parents(self.address.chroot[1:])[1:], self.address.chroot[1:]):
             try:
                 await self._request(functools.partial(self._client.create_async, "/" + path), "write", by_leader=True)
@@ -367,7 +366,7 @@ class ZooKeeperCoordination:
                 self._raise_refusal(error, "")
 
     async def open_to_the_world(self) -> bool:
-        """Whether somebody without credentials may change what is below the chroot."""
+        """Whether a client without credentials may change nodes below the chroot."""
         try:
             acls, _ = await self._request(functools.partial(self._client.get_acls_async, self.address.chroot))
         except ZookeeperError as error:
@@ -403,7 +402,7 @@ class ZooKeeperCoordination:
             raise ValueError(f"{path}: {type(error).__name__}") from None
         raise CoordinationUnavailableError(f"ZooKeeper refuses a request: {type(error).__name__}") from None
 
-    # --- requests on their way -----------------------------------------------------------------------------------
+    # --- running requests ----------------------------------------------------------------------------------------
 
     def _request(
         self,
@@ -478,9 +477,9 @@ class ZooKeeperCoordination:
         if self._giving_up is not None:
             self._giving_up.cancel()
         self._session_timeout = session_timeout
-        # A session is opened, and taken up again, by the leader.
+        # The leader opens and resumes sessions.
         self._proven = max(self._proven, begun)
-        for request in self._in_flight:  # handed over while the connection was breaking: sent through this one
+        for request in self._in_flight:  # sent while the connection was breaking: sent through this one
             request.sent = begun
         if not self._opened.done():
             self._opened.set_result(None)
@@ -501,7 +500,7 @@ class ZooKeeperCoordination:
             self._giving_up = self._loop.call_later(self._timeout, self._fail_stranded_requests)
 
     def _connection_problem(self) -> str:
-        """Why there is no connection, host by host."""
+        """The reason why there is no connection, host by host."""
         tried, hosts = self._handler.tried, self.address.hosts
         reasons = [_reason(tried, host) for host in hosts]
         if self._handler.refused:
@@ -547,7 +546,7 @@ class ZooKeeperCoordination:
             callback("lost")
 
     def _stop_client(self, politely: bool) -> None:
-        """Stops kazoo's client on a thread of its own, because kazoo waits for its thread to end. `politely` asks the
+        """Stops kazoo's client in a separate thread, because kazoo waits for its thread to end. `politely` asks the
         server to end the session."""
         drop = threading.Timer(FAREWELL if politely else 0.0, self._handler.drop)
         drop.start()
@@ -558,7 +557,7 @@ class ZooKeeperCoordination:
             drop.cancel()
 
     def _keep_alive(self) -> None:
-        """Several times a session timeout: keeps `alive_until` ahead, and notices a server that does not answer."""
+        """Several times a session timeout: renews `alive_until`, and detects a server that does not answer."""
         period = self._session_timeout / KEEPALIVES_PER_TIMEOUT
         self._ticking = self._loop.call_later(period, self._keep_alive)
         now = time.monotonic()

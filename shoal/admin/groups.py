@@ -1,4 +1,4 @@
-"""The groups of routes of the administration port. Whoever adds one puts its function here."""
+"""The groups of routes of the administration port; add the function of a new group here."""
 
 from __future__ import annotations
 

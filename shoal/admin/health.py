@@ -1,11 +1,10 @@
-"""/healthz: the process lives (200, always). /readyz: it serves (200), or why not (503).
+"""/healthz: the process is alive (200, always). /readyz: it serves clients (200), or the reason why not (503).
 
     curl -s http://127.0.0.1:8080/readyz
     {"ready":true,"why":""}
 
-A node of a cluster is not ready while nobody leads pg_default, or while it cannot reach ZooKeeper: it would answer
-reads with `read_consistency` other than 'strong', and nothing else. Restarting it would not help, so that is no matter
-of /healthz.
+A node of a cluster is not ready while pg_default has no leader, or while it cannot reach ZooKeeper: it would only
+answer reads with `read_consistency` other than 'strong'. A restart would not help, so /healthz does not depend on it.
 """
 
 from __future__ import annotations
@@ -31,7 +30,7 @@ def routes(admin: Admin) -> Iterable[web.RouteDef]:
 
 
 def find_problem(node: Node) -> str:
-    """The problem that keeps a node from serving its clients; '' for none."""
+    """The problem that keeps a node from serving clients; '' for none."""
     view = node.cluster_view
     if view is None:
         return ""

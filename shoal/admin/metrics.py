@@ -1,10 +1,10 @@
-"""/metrics, in Prometheus' text format: what the node counts, made when it is asked.
+"""/metrics, in Prometheus' text format: the node's counters, collected at each request.
 
-Nothing here is kept: numbers are read off the objects that have them (engine/statistics, catalog/durations.py, the
-tablespaces, the cluster's view), so a scrape is all that metrics cost beside the counting itself. docs/monitoring.md
-says what each means. Times are in seconds, sizes in bytes.
+Nothing is stored here: numbers come from the objects that have them (engine/statistics, catalog/durations.py, the
+tablespaces, the cluster's view), so a scrape is the only cost beside the counting itself. docs/monitoring.md describes
+the metrics. Times are in seconds, sizes in bytes.
 
-Histograms are counted in powers of two of a nanosecond; shown are every fourth of them, from 4 us to 69 s.
+Histograms are counted in powers of two of a nanosecond; every fourth bucket is shown, from 4 us to 69 s.
 """
 
 from __future__ import annotations
@@ -33,12 +33,12 @@ _MICROSECONDS = 1_000_000
 _PAGE = os.sysconf("SC_PAGE_SIZE")
 
 DURATIONS = {
-    "shoal_commit_seconds": "From the end of a transaction until it is durable; one of every group of commits",
-    "shoal_lock_wait_seconds": "Waits for locks of rows, tables and advisory locks, however they ended",
-    "shoal_flush_seconds": "Writing a full memtable into the tables' file",
-    "shoal_changelog_sync_seconds": "Syncing a group of commits to the changelog of a node alone",
-    "shoal_changelog_put_seconds": "Storing an object of the cluster's changelog",
-    "shoal_changelog_multi_seconds": "Committing groups in ZooKeeper",
+    "shoal_commit_seconds": "Time from the end of a transaction until it is durable; one commit of every group",
+    "shoal_lock_wait_seconds": "Waits for row, table and advisory locks, with any outcome",
+    "shoal_flush_seconds": "Time to write a full memtable into the tables' file",
+    "shoal_changelog_sync_seconds": "Time to sync a group of commits to the changelog of a single node",
+    "shoal_changelog_put_seconds": "Time to store an object of the cluster's changelog",
+    "shoal_changelog_multi_seconds": "Time to commit a group in ZooKeeper",
     "shoal_zookeeper_seconds": "Requests to ZooKeeper, by kind",
     "shoal_store_seconds": "Calls of changelog stores, by store and outcome",
 }
@@ -128,11 +128,11 @@ def _node(parts: AdminParts, view: ClusterView) -> Iterator[Metric]:
         "shoal_info", "The node and its version", ("node", "version"), [((view.node or THIS_NODE, RELEASE), 1)]
     )
     yield _gauge("shoal_ready", "Whether the node answers clients, as /readyz says", (), [((), not find_problem(node))])
-    yield _gauge("shoal_plan_cache_plans", "Plans in the caches", (), [((), node.cached_plans)])
+    yield _gauge("shoal_plan_cache_plans", "Cached plans", (), [((), node.cached_plans)])
     held = (("row", node.row_locks), ("table", node.table_locks), ("advisory", node.advisory_locks))
-    yield _gauge("shoal_locks", "Locks that are held", ("kind",), [((kind,), space.held) for kind, space in held])
+    yield _gauge("shoal_locks", "Held locks", ("kind",), [((kind,), space.held) for kind, space in held])
     yield _gauge("shoal_listeners", "Sessions that listen for notifications", (), [((), node.listeners.listeners)])
-    yield _counter("shoal_notifications", "Notifications that have come by", (), [((), node.listeners.told)])
+    yield _counter("shoal_notifications", "Notifications received", (), [((), node.listeners.told)])
 
 
 def _statements(node: Node) -> Iterator[Metric]:
@@ -140,13 +140,13 @@ def _statements(node: Node) -> Iterator[Metric]:
     rows = [(key, buckets) for key, buckets in sorted(node.statements.histograms.items()) if any(buckets)]
     yield _histogram("shoal_statement_seconds", "Statements, by kind and path", ("command", "path"), rows)
     planned = node.activity.planned
-    yield _counter("shoal_statements_planned", "Statements that no plan cache had", (), [((), planned)])
+    yield _counter("shoal_statements_planned", "Statements that were not in a plan cache", (), [((), planned)])
     classes: dict[str, int] = {}
     for sqlstate, count in node.activity.errors.items():
         classes[sqlstate[:2]] = classes.get(sqlstate[:2], 0) + count
     yield _counter(
         "shoal_statement_errors",
-        "Errors that clients were told, by the class of their SQLSTATE",
+        "Errors sent to clients, by the class of their SQLSTATE",
         ("class",),
         [((kind,), count) for kind, count in sorted(classes.items())],
     )
@@ -169,11 +169,11 @@ def _sessions(parts: AdminParts) -> Iterator[Metric]:
         transaction = session.transaction
         waiting += transaction is not None and transaction.waiting is not None
     rows = [((state,), count) for state, count in states.items()]
-    yield _gauge("shoal_sessions", "Sessions, by what they do", ("state",), rows)
+    yield _gauge("shoal_sessions", "Sessions, by state", ("state",), rows)
     yield _gauge("shoal_sessions_waiting", "Sessions that wait for a lock", (), [((), waiting)])
     yield _gauge("shoal_connections", "Connections of clients and other nodes", (), [((), parts.server.connections)])
     most = parts.server.max_connections
-    yield _gauge("shoal_connections_limit", "How many there may be", (), [((), most)])
+    yield _gauge("shoal_connections_limit", "Maximum number of connections", (), [((), most)])
 
 
 def _databases(node: Node) -> Iterator[Metric]:
@@ -189,8 +189,8 @@ def _databases(node: Node) -> Iterator[Metric]:
         opened.append(((name,), activity.sessions))
         deadlocks.append(((name,), activity.deadlocks))
     yield _counter("shoal_transactions", "Transactions that ended", ("database", "outcome"), transactions)
-    yield _counter("shoal_rows", "Rows that statements wrote, or gave", ("database", "operation"), rows)
-    yield _counter("shoal_sessions_opened", "Sessions that were opened", ("database",), opened)
+    yield _counter("shoal_rows", "Rows that statements wrote or returned", ("database", "operation"), rows)
+    yield _counter("shoal_sessions_opened", "Opened sessions", ("database",), opened)
     yield _counter("shoal_deadlocks", "Deadlocks", ("database",), deadlocks)
 
 
@@ -211,7 +211,7 @@ def _tablespaces(node: Node, view: ClusterView) -> Iterator[Metric]:
     label = ("tablespace",)
     yield _gauge(
         "shoal_tablespace_lsn",
-        "How far a tablespace is on this node; each commit is one",
+        "LSN that a tablespace has reached on this node; each commit is one LSN",
         ("tablespace", "stage"),
         [
             ((name, stage), getattr(space, f"{stage}_lsn"))
@@ -221,12 +221,12 @@ def _tablespaces(node: Node, view: ClusterView) -> Iterator[Metric]:
     )
     led = {space.tablespace: space.leader == view.node for space in view.tablespaces()}
     leads = [((name,), led.get(space.tablespace_id, False)) for name, space in spaces.items()]
-    yield _gauge("shoal_tablespace_leads", "Whether this node leads it", label, leads)
+    yield _gauge("shoal_tablespace_leads", "Whether this node leads the tablespace", label, leads)
     for metric, text, attribute in (
-        ("shoal_memtable_bytes", "What memtables hold and is not flushed", "memory_bytes"),
+        ("shoal_memtable_bytes", "Bytes in memtables that are not flushed", "memory_bytes"),
         ("shoal_memtables_frozen", "Full memtables and bulk runs that wait for the flush", "frozen"),
-        ("shoal_changelog_pending_bytes", "What is sequenced and not durable", "pending_bytes"),
-        ("shoal_tables_kept_bytes", "Free pages of the tables' file that somebody still reads", "reader_bytes"),
+        ("shoal_changelog_pending_bytes", "Bytes that are sequenced but not durable", "pending_bytes"),
+        ("shoal_tables_kept_bytes", "Free pages of the tables' file whose old content is still read", "reader_bytes"),
     ):
         yield _gauge(metric, text, label, [((name,), getattr(space, attribute)) for name, space in spaces.items()])
     sizes = {name: space.file_bytes for name, space in spaces.items()}
@@ -238,12 +238,12 @@ def _tablespaces(node: Node, view: ClusterView) -> Iterator[Metric]:
     )
     yield _gauge(
         "shoal_tables_used_bytes",
-        "Its pages that were ever used",
+        "Pages of the tables' file that were ever used",
         label,
         [((name,), size[1]) for name, size in sizes.items()],
     )
     kept = [((name,), size) for name, space in spaces.items() if (size := space.changelog_bytes) is not None]
-    yield _gauge("shoal_changelog_bytes", "The changelog's files on a node alone", label, kept)
+    yield _gauge("shoal_changelog_bytes", "Files of the changelog on a single node", label, kept)
 
 
 def _columns(node: Node) -> Iterator[Metric]:
@@ -252,18 +252,22 @@ def _columns(node: Node) -> Iterator[Metric]:
     for name, text, value in (
         (
             "shoal_columns_lag_lsn",
-            "Commits that the columns have not been told of; queries wait for them",
+            "Commits that the analytic worker has not received; queries wait for them",
             status.behind,
         ),
-        ("shoal_columns_lag_seconds", "How long ago the oldest of these was made", late),
-        ("shoal_columns_tables", "Tables that the analytic worker has", status.tables),
-        ("shoal_columns_queries", "Queries that it runs", status.queries),
-        ("shoal_columns_unapplied_bytes", "Changes that it was sent and has not applied", status.unapplied),
-        ("shoal_columns_worker_memory_bytes", "Its resident memory; 0 while it does not run", _memory(status.pid)),
-        ("shoal_columns_memory_bytes", "What of it columns took at the last load or save", report.memory_bytes),
-        ("shoal_columns_file_bytes", "The file of the columns", report.file_bytes),
-        ("shoal_columns_saved_tables", "Tables in it, as of the last save", report.saved_tables),
-        ("shoal_columns_spill_bytes", "What queries have put into the spill directory", report.spill_bytes),
+        ("shoal_columns_lag_seconds", "Age of the oldest of these commits", late),
+        ("shoal_columns_tables", "Tables in the analytic worker", status.tables),
+        ("shoal_columns_queries", "Queries that the analytic worker runs", status.queries),
+        ("shoal_columns_unapplied_bytes", "Changes sent to the analytic worker and not applied", status.unapplied),
+        ("shoal_columns_worker_memory_bytes", "Resident memory of the analytic worker; 0: none", _memory(status.pid)),
+        (
+            "shoal_columns_memory_bytes",
+            "Memory of the columns in the analytic worker at the last load or save",
+            report.memory_bytes,
+        ),
+        ("shoal_columns_file_bytes", "Size of the file of the columns", report.file_bytes),
+        ("shoal_columns_saved_tables", "Tables in the file of the columns at the last save", report.saved_tables),
+        ("shoal_columns_spill_bytes", "Bytes of queries in the spill directory", report.spill_bytes),
     ):
         yield _gauge(name, text, (), [((), value)])
     kinds = (("build", report.builds, report.build_seconds), ("catch_up", report.catch_ups, report.catch_up_seconds))
@@ -293,7 +297,7 @@ def _memory(pid: int) -> int:
 
 
 def _cluster(node: Node, view: ClusterView) -> Iterator[Metric]:
-    yield _gauge("shoal_nodes", "Nodes that live, as this one knows", (), [((), sum(n.alive for n in view.nodes()))])
+    yield _gauge("shoal_nodes", "Live nodes, by this node's knowledge", (), [((), sum(n.alive for n in view.nodes()))])
     known = {space.tablespace: space for space in view.tablespaces()}
     own = {space.tablespace_id: space for space in spaces_of(node).values()} if node.catalogs else {}
     replicas = [
@@ -304,7 +308,7 @@ def _cluster(node: Node, view: ClusterView) -> Iterator[Metric]:
         heads[replica.tablespace] = max(heads[replica.tablespace], replica.applied)
     yield _gauge(
         "shoal_replica_lag_lsn",
-        "Commits that a replica has not applied, as it last told",
+        "Commits that a replica has not applied, by its last report",
         ("tablespace", "replica", "role"),
         [
             ((known[item.tablespace].name, item.node, item.role), heads[item.tablespace] - item.applied)
@@ -316,10 +320,10 @@ def _cluster(node: Node, view: ClusterView) -> Iterator[Metric]:
     for replica in replicas:
         live[replica.tablespace] = live.get(replica.tablespace, 0) + 1
     for name, text, value in (
-        ("shoal_tablespace_epoch", "Terms of leaders so far", lambda s: s.epoch),
-        ("shoal_tablespace_led", "Whether some node leads it", lambda s: bool(s.leader)),
+        ("shoal_tablespace_epoch", "Number of terms of leaders", lambda s: s.epoch),
+        ("shoal_tablespace_led", "Whether a node leads the tablespace", lambda s: bool(s.leader)),
         ("shoal_tablespace_replicas", "Replicas that live", lambda s: live.get(s.tablespace, 0)),
-        ("shoal_tablespace_replicas_expected", "Replicas that there should be", lambda s: s.expected_replicas),
+        ("shoal_tablespace_replicas_expected", "Expected replicas", lambda s: s.expected_replicas),
     ):
         yield _gauge(name, text, label, [((space.name,), value(space)) for space in known.values()])
     yield from _retention_metrics(view, known, node.clock())
@@ -328,7 +332,7 @@ def _cluster(node: Node, view: ClusterView) -> Iterator[Metric]:
         yield _gauge("shoal_zookeeper_connected", "Whether ZooKeeper can be reached", (), [((), connected)])
         leads = node.replica.leads
         lag = 0.0 if leads else staleness
-        yield _gauge("shoal_replica_lag_seconds", "How old this node's replicas may be at most", (), [((), lag)])
+        yield _gauge("shoal_replica_lag_seconds", "Maximum age of this node's replicas", (), [((), lag)])
 
 
 def _retention_metrics(view: ClusterView, known: dict[bytes, TablespaceView], now: int) -> Iterator[Metric]:
@@ -350,6 +354,6 @@ def _retention_metrics(view: ClusterView, known: dict[bytes, TablespaceView], no
     sizes = [((name,), size) for name, (_, size) in ledgers.items()]
     yield _gauge("shoal_ledger_bytes", "Bytes in these", label, sizes)
     ages = [((name,), (now - created) / _MICROSECONDS) for name, (created, _) in newest.items()]
-    yield _gauge("shoal_checkpoint_age_seconds", "Since the newest checkpoint was written", label, ages)
+    yield _gauge("shoal_checkpoint_age_seconds", "Time since the newest checkpoint was written", label, ages)
     lsns = [((name,), lsn) for name, (_, lsn) in newest.items()]
     yield _gauge("shoal_checkpoint_lsn", "The LSN of the newest checkpoint", label, lsns)

@@ -1,12 +1,11 @@
 """The administration port's server: an aiohttp application whose routes come from groups (groups.py).
 
-It listens before the node is there, so that /healthz and /readyz answer while the node starts; what asks for `parts`
-until then gets 503 with one line.
+It listens before the node exists, so that /healthz and /readyz answer while the node starts; handlers that need `parts`
+return 503 with one line until then.
 
-In the clear it is for this machine alone (loopback, and its own names in the requests). Beyond this machine it speaks
-TLS, with the SQL port's certificate, to addresses from which the SQL port's host rules let somebody in; what they may
-see there is not asked of /metrics and the health checks, and the console asks for passwords. Pages of other origins
-that a browser shows may not ask.
+Without TLS it is for this machine alone (loopback, and its own names in the requests). Beyond this machine it uses TLS,
+with the SQL port's certificate, and accepts addresses from which the SQL port's host rules allow a connection. /metrics
+and the health checks need no password; the console asks for one. Web pages of other origins are refused.
 """
 
 from __future__ import annotations
@@ -47,7 +46,7 @@ class AdminParts:
 
 
 class Admin:
-    """Made before the node; `set_serving` and `set_stopping` tell it the state of the node."""
+    """Made before the node; `set_serving` and `set_stopping` report the state of the node."""
 
     def __init__(
         self,
@@ -57,7 +56,7 @@ class Admin:
         rules: Sequence[Rule] = LOCAL,
         tls: ssl.SSLContext | None = None,
     ) -> None:
-        """`rules` are the SQL port's; without `tls` the address must be one of loopback."""
+        """`rules` are the SQL port's; without `tls` the address must be loopback."""
         self.address = (host, port)
         self.rules = rules
         self.tls = tls
@@ -72,14 +71,14 @@ class Admin:
 
     @property
     def parts(self) -> AdminParts:
-        """Raises web.HTTPServiceUnavailable until the node is there."""
+        """Raises web.HTTPServiceUnavailable until the node exists."""
         if self._parts is None:
             raise web.HTTPServiceUnavailable(text=self.why + "\n")
         return self._parts
 
     @property
     def url_address(self) -> str:
-        """HOST:PORT as in a URL; with https:// before it where it is TLS."""
+        """HOST:PORT as in a URL; with https:// before it for TLS."""
         host, port = self.address
         scheme = "" if self.tls is None else HTTPS
         return f"{scheme}[{host}]:{port}" if ":" in host else f"{scheme}{host}:{port}"
@@ -89,7 +88,7 @@ class Admin:
         return self.url_address if self.tls is not None else f"http://{self.url_address}"
 
     async def start(self) -> None:
-        """Listens, on a new port when asked for port 0. Raises ConfigError."""
+        """Listens, on a free port for port 0. Raises ConfigError."""
         host, port = self.address
         if not is_loopback(host):
             if self.tls is None:
@@ -109,12 +108,12 @@ class Admin:
         self.address = (host, self._runner.addresses[0][1])
 
     def set_serving(self, config: Config, node: Node, server: Server, member: ClusterMember | None) -> None:
-        """Clients are let in."""
+        """Clients are accepted."""
         self._parts = AdminParts(config, node, server, member)
         self.why = ""
 
     def set_stopping(self) -> None:
-        """No new clients are let in."""
+        """No new clients are accepted."""
         self.why = "the node is shutting down"
 
     async def close(self) -> None:
@@ -122,8 +121,8 @@ class Admin:
 
     @web.middleware
     async def _guard(self, request: web.Request, handler: Handler) -> web.StreamResponse:
-        """Of web pages, only those that this port itself has shown. In the clear, only this machine by its own names:
-        with TLS nobody else's name leads here, for the certificate is not for it."""
+        """Accepts only web pages of this port itself. Without TLS, only this machine by its own names: with TLS no
+        other name leads here, because the certificate is not for it."""
         origin = request.headers.get("Origin")
         if origin is not None and origin != f"{request.scheme}://{request.host}":
             raise web.HTTPForbidden(text="requests from other pages are refused\n")
@@ -131,7 +130,7 @@ class Admin:
             if not asks_this_machine(request):
                 raise web.HTTPForbidden(text="requests for another host are refused\n")
         elif not is_loopback(request.remote or "") and not may_come(self.rules, True, request.remote or ""):
-            raise web.HTTPForbidden(text=f"no host rule lets anybody in from {request.remote}\n")
+            raise web.HTTPForbidden(text=f"no host rule allows connections from {request.remote}\n")
         return await handler(request)
 
 

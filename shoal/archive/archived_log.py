@@ -1,7 +1,7 @@
-"""Pieces of an archived changelog: entries as they lay in a segment or a ledger, one after the other.
+"""Pieces of an archived changelog: the entries of a segment or a ledger, one after the other.
 
-Reading trusts nothing: checksum, tablespace, LSNs without a gap, and the chain of hashes from entry to entry, over
-pieces too.
+Reading verifies everything: checksum, tablespace, LSNs without a gap, and the chain of hashes from entry to entry, also
+across pieces.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ class ArchivedEntry:
 
 
 def entries_of(data: bytes, name: str, first: int, last: int, tablespace: bytes) -> Iterator[ArchivedEntry]:
-    """The entries of a piece, each verified before it is given out. Raises XX001."""
+    """The entries of a piece, each verified before it is returned. Raises XX001."""
     view = memoryview(data)
     offset, known = 0, b""
     for lsn in range(first, last + 1):

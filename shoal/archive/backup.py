@@ -1,12 +1,12 @@
-"""Writes backups of a running node into a store of objects, and copies databases out of backups.
+"""Writes backups of a running node into a store of objects, and restores databases from backups.
 
-    1. what the log has behind the last backup is held
-    2. a checkpoint of every tablespace, which shares files with the newest one that is there
-    3. the log, up to the moment at which all checkpoints are done, behind what is archived, or behind the checkpoints
-    4. the record of the backup: from here on there is one
+    1. the log after the last backup is held
+    2. a checkpoint of every tablespace, which shares files with the newest existing one
+    3. the log after the archived part, or after the checkpoints, up to the end of all checkpoints
+    4. the record of the backup, which makes it exist
 
-So a backup is never older than its end. One that is broken off leaves no record; what it has archived of the log is
-gone on from, and what it has written of a checkpoint is taken over by the next one (engine/checkpoint/write.py).
+So a backup is never older than its end. An interrupted one leaves no record; the next one continues its archived log
+and reuses its checkpoint files (engine/checkpoint/write.py).
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ TIMEOUT = 60.0  # seconds for a call of the store
 
 @dataclass(slots=True)
 class BackupStatus:
-    """The progress of the backup under way, for shoal_backup_progress()."""
+    """The progress of the running backup, for shoal_backup_progress()."""
 
     step: str = "looking"  # looking, checkpoint, changelog
     tablespace: str = ""
@@ -79,7 +79,7 @@ class BackupStatus:
 
 @dataclass(slots=True)
 class _BackupTablespace:
-    """A tablespace on its way into the store."""
+    """A tablespace that is being written into the store."""
 
     name: str
     space: Tablespace
@@ -101,8 +101,8 @@ class _BackupTablespace:
 
 
 class NodeBackups:
-    """The backups that a node makes, one at a time, and those out of which it copies databases. `source` gives the
-    changelog of a tablespace, by id; `scratch` and `restores` are local directories that are made when they are
+    """The backups that a node makes, one at a time, and those from which it restores databases. `source` returns the
+    changelog of a tablespace, by id; `scratch` and `restores` are local directories that are created when they are
     needed."""
 
     def __init__(self, node: Node, source: Callable[[bytes], LogSource], scratch: str, restores: str) -> None:
@@ -113,13 +113,13 @@ class NodeBackups:
         self._status: BackupStatus | None = None
 
     def progress(self) -> str | None:
-        """The progress of the backup under way, as JSON; None without one."""
+        """The progress of the running backup, as JSON; None without one."""
         return None if self._status is None else self._status.text()
 
     async def write(self, url: str) -> int:
-        """Makes a backup; pg_default's LSN up to which everything can be restored from it.
+        """Makes a backup; returns pg_default's LSN up to which everything can be restored from it.
 
-        Raises 22023 for what is no place for it, 55006 while another one is made, 55000 for a store with backups of
+        Raises 22023 for an unusable destination, 55006 while another one is made, 55000 for a store with backups of
         another database, 58030 when the store cannot be written, 53100 when it is full.
         """
         if self._status is not None:
@@ -141,12 +141,12 @@ class NodeBackups:
     # --- databases out of a backup -------------------------------------------------------------------------------
 
     async def fill(self, url: str, lsn: int | None, time: int | None, name: str, report: RestoreProgress) -> list[str]:
-        """Directories with the tablespaces that are in the backups at a URL, pg_default first, as of an LSN or a time
-        (microseconds since 2000-01-01 UTC), or with neither of the newest backup. They stay until `let_go` of the same
-        name, so that a call that was broken off is gone on from.
+        """Directories with the tablespaces in the backups at a URL, pg_default first, as of an LSN or a time
+        (microseconds since 2000-01-01 UTC), or without either of the newest backup. They stay until `let_go` of the
+        same name, so that an interrupted call can continue.
 
-        Raises 22023 for what is no backup or does not reach the moment, XX001 for damage, 58030 when the store cannot
-        be read or the directory not be written.
+        Raises 22023 if there is no backup or none reaches the moment, XX001 for damage, 58030 when the store cannot be
+        read or the directory not be written.
         """
         directory = self._place_of(name)
         try:
@@ -163,11 +163,11 @@ class NodeBackups:
             raise SqlError("58030", f"the backup could not be restored: {error}") from error
 
     def let_go(self, name: str) -> None:
-        """Removes what `fill` has made for a name."""
+        """Removes the directories of `fill` for a name."""
         shutil.rmtree(self._place_of(name), ignore_errors=True)
 
     def get_filled(self) -> list[str]:
-        """The names for which there is something."""
+        """The names for which there are directories."""
         with suppress(FileNotFoundError):
             return [unquote(folder) for folder in os.listdir(self._restores)]
         return []
@@ -227,7 +227,7 @@ class _Backup:
         )
 
     async def _claim_store(self, found: BackupContents, first: _BackupTablespace) -> None:
-        """Says whose backups these are, or finds that they are another's."""
+        """Records the owner of these backups, or finds that they belong to another database."""
         if found.owner is None:
             owner = BackupOwner(FORMAT, first.identity, self._node.clock())
             await self._store.put(OWNER, encode(owner))
@@ -235,7 +235,7 @@ class _Backup:
             raise SqlError(
                 "55000",
                 f"{self._store.url} holds the backups of another database",
-                hint="Choose another place. A restored database is another one than the one that was backed up.",
+                hint="Choose another place. A restored database is not the database that was backed up.",
             )
         if first.end > first.space.durable_lsn:
             raise SqlError("55000", f"{self._store.url} holds LSN {first.end}, this database {first.space.durable_lsn}")
@@ -305,7 +305,7 @@ class _Backup:
         return TablespaceRecord(item.name, item.identity, lsn, after, upto, mark.commit_time, mark.hash)
 
     async def _last_hash(self, item: _BackupTablespace) -> bytes:
-        """The hash of the last entry that the store has, or has the state at; b"" for not known."""
+        """The hash of the last entry in the store, or of the state in the store; b"" if unknown."""
         if item.newest is not None and item.newest.lsn == item.end:
             return bytes.fromhex(item.newest.entry_hash)
         last = max(item.pieces, key=lambda piece: piece.last)

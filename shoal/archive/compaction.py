@@ -1,15 +1,15 @@
-"""Compacts a store of backups: it becomes smaller, and quicker to read.
+"""Compacts a store of backups, so that it is smaller and quicker to read.
 
     retired     backups beyond the newest `keep`, with the checkpoint files, changelog and bulk loads that no other one
-                needs: first the record, so that nobody finds a backup that has lost something
-    merged      pieces of the changelog that follow each other, small as frequent backups leave them, into pieces
-                of about TARGET_BYTES: the new one is durable before the old ones go; readers prefer the longest one
+                needs: first the record, so that no backup is incomplete
+    merged      consecutive small pieces of the changelog, as frequent backups leave them, into pieces of about
+                TARGET_BYTES: the new one is durable before the old ones are deleted; readers prefer the longest one
 
 Checkpoint files are not rewritten, because every checkpoint keeps its ranges between a quarter and twice their usual
-size (engine/checkpoint/ranges.py). Neither step touches a backup that is under way: it refers to the newest one's
-files, and adds pieces behind the last. Compaction can be interrupted at any time and run again.
+size (engine/checkpoint/ranges.py). Neither step affects a running backup: it refers to the newest one's files, and adds
+pieces after the last. Compaction can be interrupted at any time and run again.
 
-`merge_group` is a task of its own: it verifies everything that it reads, and runs in any process, on Spark too.
+`merge_group` is a separate task: it verifies everything that it reads, and runs in any process, also on Spark.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ TIMEOUT = 60.0  # seconds for a call of the store
 
 @dataclass(frozen=True, slots=True)
 class MergeGroup:
-    """Pieces that follow each other and become one."""
+    """Consecutive pieces that become one."""
 
     tablespace: str
     pieces: tuple[PieceName, ...]
@@ -56,7 +56,7 @@ class MergeGroup:
 
 @dataclass(slots=True)
 class CompactionSummary:
-    """What a compaction has done."""
+    """The results of a compaction."""
 
     retired: int = 0  # backups
     deleted: int = 0  # objects, without the merged pieces
@@ -71,8 +71,7 @@ class CompactionSummary:
 
 
 async def retire(found: BackupContents, keep: int, result: CompactionSummary) -> tuple[BackupRecord, ...]:
-    """Deletes all but the newest `keep` backups, and returns those that stay. Raises XX001, and what the store
-    raises."""
+    """Deletes all but the newest `keep` backups, and returns those that stay. Raises XX001, and errors of the store."""
     stay, gone = found.records[-keep:], found.records[:-keep]
     if not gone:
         return stay
@@ -103,7 +102,7 @@ async def _delete(
 async def _unneeded_objects(
     space: ArchivedTablespace, stay: Sequence[BackupRecord], gone: Sequence[BackupRecord], sizes: dict[str, int]
 ) -> list[str]:
-    """The objects of a tablespace that only the deleted backups need, in the order in which to delete them."""
+    """The objects of a tablespace that only the deleted backups need, in the order of their deletion."""
     prefix = f"{space.tablespace}/"
     kept = [item for record in stay for item in record.spaces if item.tablespace == space.tablespace]
     if not kept:  # it was dropped before the oldest backup that stays
@@ -138,7 +137,7 @@ async def _unneeded_log(space: ArchivedTablespace, floor: int) -> list[str]:
 async def plan_merges(
     store: ChangelogStore, tablespaces: Iterable[str], target: int = TARGET_BYTES
 ) -> list[MergeGroup]:
-    """The groups of pieces that are to be merged."""
+    """The groups of pieces to be merged."""
     groups = []
     for tablespace in tablespaces:
         sizes = await _sizes(store, tablespace)
@@ -148,7 +147,7 @@ async def plan_merges(
 
 
 async def delete_nested(store: ChangelogStore, tablespaces: Iterable[str], result: CompactionSummary) -> None:
-    """Deletes pieces that lie within another one, which an interrupted merge has left."""
+    """Deletes pieces within another one, which an interrupted merge has left."""
     for tablespace in tablespaces:
         sizes = await _sizes(store, tablespace)
         longest = _without_nested(sizes)
@@ -169,7 +168,7 @@ async def _sizes(store: ChangelogStore, tablespace: str) -> dict[PieceName, int]
 
 
 def _without_nested(names: Iterable[PieceName]) -> list[PieceName]:
-    """The pieces that lie in no other one, in order."""
+    """The pieces that are within no other one, in order."""
     found: list[PieceName] = []
     for name in sorted(names, key=lambda item: (item.first, -item.last)):
         if not found or name.last > found[-1].last:
@@ -192,8 +191,8 @@ def _groups(tablespace: str, names: Sequence[PieceName], sizes: dict[PieceName, 
 
 
 def merge_group(url: str, group: MergeGroup) -> int:
-    """Makes one piece of a group, durable; the originals stay. The number of entries. Raises XX001, and what the store
-    raises."""
+    """Makes one piece of a group, durable; the originals stay. Returns the number of entries. Raises XX001, and errors
+    of the store."""
 
     async def run() -> int:
         store = open_store(url, timeout=TIMEOUT)
@@ -223,7 +222,7 @@ async def merge_in_store(store: ChangelogStore, group: MergeGroup) -> int:
     with suppress(ObjectExistsError):  # of a run that was broken off
         await store.put(name, whole)
     if await store.get(name) != whole:
-        raise damaged_backup_error(f'"{name}" is not what it is made of')
+        raise damaged_backup_error(f'"{name}" differs from the files that it was merged from')
     return count
 
 

@@ -1,4 +1,4 @@
-"""Reads what a store of backups holds, and verifies it."""
+"""Reads the content of a store of backups, and verifies it."""
 
 from __future__ import annotations
 
@@ -42,12 +42,13 @@ class BackupContents:
 
 
 async def read_contents(store: ChangelogStore) -> BackupContents:
-    """Raises 22023 for a store that holds something else, XX001 for damage."""
+    """Raises 22023 for a store with other content, XX001 for damage."""
     try:
         owner = decode(BackupOwner, await store.get(OWNER), OWNER)
     except ObjectMissingError:
         async for info in store.list(""):
-            raise SqlError("22023", f'{store.url} holds no backup, but "{info.name}": choose another place') from None
+            message = f'{store.url} holds no backup, but contains "{info.name}": choose another place'
+            raise SqlError("22023", message) from None
         return BackupContents(store, None, ())
     records = [decode(BackupRecord, await store.get(info.name), info.name) async for info in store.list(RECORDS)]
     return BackupContents(store, owner, tuple(sorted(records, key=lambda record: record.created)))
@@ -80,7 +81,7 @@ class ArchivedTablespace:
         self, pieces: Sequence[PieceName], after: int, upto: int, previous: str = ""
     ) -> AsyncIterator[ArchivedEntry]:
         """The entries above `after` up to `upto`, verified; `previous`: the hash of the entry at `after`, hexadecimal,
-        '' for not known. Raises XX001 for damage, and where the archive has a gap."""
+        '' if unknown. Raises XX001 for damage, and for a gap in the archive."""
         known = bytes.fromhex(previous)
         lsn = after
         while lsn < upto:
@@ -135,7 +136,7 @@ def _last(piece: PieceName) -> int:
 
 @dataclass(slots=True)
 class Verification:
-    """The result of a verification: how much it has read, and the findings."""
+    """The result of a verification: the amounts read, and the findings."""
 
     findings: list[str]
     checkpoints: int = 0
@@ -150,7 +151,7 @@ VerificationProgress = Callable[[str, int, int], None]
 
 async def verify_all(found: BackupContents, scratch: str, progress: VerificationProgress) -> Verification:
     """Reads every backup of a store whole. `scratch`: a local directory that does not exist. Errors of the store pass
-    through; what is missing or damaged is a finding."""
+    through; missing or damaged objects are findings."""
     result = Verification([])
     os.makedirs(scratch, 0o700)
     try:
@@ -225,5 +226,5 @@ async def _verify_bulk(archived: ArchivedTablespace, run: RunReference, path: st
 
 
 def stored_bytes(manifest: Manifest) -> int:
-    """About how many bytes a checkpoint's rows take in LMDB."""
+    """The approximate bytes of a checkpoint's rows in LMDB."""
     return sum(item.stored_bytes for table in manifest.tables for item in table.files)

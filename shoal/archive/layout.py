@@ -30,7 +30,7 @@ _PIECE = re.compile(r"([0-9a-f]{32})/log/([0-9]{20})-([0-9]{20})\Z")
 
 @dataclass(frozen=True, slots=True)
 class BackupOwner:
-    """Backups of one history only are in a store: that of the database whose pg_default this is."""
+    """All backups in a store belong to one history: that of the database with this pg_default."""
 
     format: int
     tablespace: str  # id, 32 hexadecimal digits

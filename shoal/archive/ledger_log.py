@@ -1,7 +1,7 @@
 """Reads the changelog of a cluster's node for backups: the objects of its ledgers in the cluster's store.
 
-Only the leader of a tablespace knows where its log ends. Ledgers are dropped by their own rules (docs/cluster.md), that
-a backup cannot hold up: what it needs is young, and where it is gone all the same the backup says so.
+Only the leader of a tablespace knows the end of its log. Ledgers are dropped by their own rules (docs/cluster.md),
+which a backup cannot delay: it needs young ledgers, and if one has been dropped the backup reports it.
 """
 
 from __future__ import annotations
@@ -48,13 +48,13 @@ class LedgerLog:
         if leader is None:
             raise SqlError(
                 "55000",
-                "backups are made by the node that leads every tablespace, which this one does not",
+                "this node does not lead every tablespace, so it cannot make a backup",
                 hint="shoal_tablespaces shows the leaders; `shoal lead` makes another node lead.",
             )
         return leader
 
     def entry_mark(self, lsn: int) -> EntryMark:
-        """Hash and commit time of the last durable entry. Raises 55000 on a node that does not lead any more."""
+        """Hash and commit time of the last durable entry. Raises 55000 on a node that is no longer the leader."""
         head = self._require_leader().head
         if head.lsn != lsn:
             raise SqlError("55000", "this node has just lost its leadership: the backup is not written")
@@ -64,7 +64,7 @@ class LedgerLog:
         return self._require_leader().list.listed.first_lsn
 
     def hold(self, holder: str, after: int | None) -> None:
-        """Ledgers go by their own rules."""
+        """Does nothing: ledgers are dropped by their own rules."""
 
     async def _head(self) -> Head:
         """The end of the log, as it is known here."""
@@ -91,7 +91,7 @@ class LedgerLog:
         await self._store_at(url).get_file(bulk_name(self._tablespace, ledger, name), path)
 
     async def entry_runs(self, after: int, upto: int) -> AsyncIterator[EntryRun]:
-        """Raises 55000 for what has been dropped meanwhile, XX001 for damage."""
+        """Raises 55000 for dropped ledgers, XX001 for damage."""
         parts: list[bytes] = []
         entries: list[VerifiedEntry] = []
         previous = b""
@@ -111,7 +111,7 @@ class LedgerLog:
             yield _piece(entries, previous, parts)
 
     async def _objects(self, after: int, upto: int) -> AsyncIterator[tuple[LocatedObject, bytes, list[VerifiedEntry]]]:
-        """The objects with these entries, and of each the entries that are among them."""
+        """The objects with these entries, each with its entries among them."""
         objects = ObjectMap(self._tablespace, self._store_at)
         position = Position(after, None)
         at_end = False

@@ -1,4 +1,4 @@
-"""Reads the changelog of a running node, for backups and for the past: its own segments.
+"""Reads the changelog of a running node, for backups and for its history: its own segments.
 
 In a cluster the changelog is in the cluster's store already (shoal/archive/ledger_log.py).
 """
@@ -30,10 +30,10 @@ class LogSource(Protocol):
         """Hash and commit time of the entry at a durable LSN."""
 
     def oldest(self) -> int | None:
-        """The first LSN from which on all can be read; None while there is none."""
+        """The first LSN from which on everything can be read; None if there is none."""
 
     def hold(self, holder: str, after: int | None) -> None:
-        """Keeps what is above an LSN, until the same holder says None."""
+        """Keeps entries above an LSN, until the same holder passes None."""
 
     def entry_runs(self, after: int, upto: int) -> AsyncIterator[EntryRun]:
         """The entries above `after` up to a durable one, about PIECE_BYTES at a time. Raises XX001."""
@@ -78,8 +78,8 @@ class SegmentLog:
                 )
 
     async def lsn_at(self, time: int, upto: int) -> int | None:
-        """The last LSN before the first commit that was later than a time, of those up to a durable one; None if that
-        is older than the log."""
+        """The last LSN, up to a durable one, before the first commit that was later than a time; None if that is older
+        than the log."""
         return await asyncio.to_thread(self._lsn_at, time, upto)
 
     def _lsn_at(self, time: int, upto: int) -> int | None:

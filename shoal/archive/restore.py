@@ -1,17 +1,17 @@
 """Restores a data directory as of an LSN or a time from a store of backups.
 
-    DIR.restoring/restoring.json    what it is to become: the same command goes on where it was broken off
-    DIR.restoring/...               the checkpoint below, then the log behind it
-    DIR                             the same folder, when everything is in it and durable
+    DIR.restoring/restoring.json    the target: after an interruption the same command continues
+    DIR.restoring/...               the checkpoint before the target, then the log after it
+    DIR                             the same folder, when it is complete and durable
 
-`fill` makes a directory that is only read, and thrown away, by whoever copies a database out of it.
+`fill` makes a directory that is only read, and then deleted, to restore a database from it.
 
-Everything is verified on the way. A restored database is one of its own: pg_default gets a new id, so that neither
-the cluster nor the backups of the old one take it for theirs.
+Everything is verified. A restored database is a new one: pg_default gets a new id, so that neither the cluster nor the
+backups of the old one recognise it.
 
-Several tablespaces are restored to one moment: pg_default to the LSN, each other one to what was committed by then, and
-a transaction that has parts in several is in all of them or in none. Which there were at that moment, the catalog says,
-when pg_default is there: those that came later are left out, and one that the backups do not have as of then ends it.
+Several tablespaces are restored to one moment: pg_default to the LSN, each other one to the commits up to then, and a
+transaction over several is in all of them or in none. The catalog in pg_default has the tablespaces of that moment:
+later ones are left out, and a missing one is an error.
 """
 
 from __future__ import annotations
@@ -48,8 +48,8 @@ FIRST = "pg_default"
 
 @dataclass(frozen=True, slots=True)
 class RestoreTarget:
-    """The target of a restore: an LSN of pg_default, or a time (microseconds since 2000-01-01 UTC), or with neither the
-    end of the newest backup."""
+    """The target of a restore: an LSN of pg_default, or a time (microseconds since 2000-01-01 UTC), or without either
+    the end of the newest backup."""
 
     lsn: int | None = None
     time: int | None = None
@@ -57,7 +57,7 @@ class RestoreTarget:
 
 @dataclass(slots=True)
 class TablespacePlan:
-    """The plan to restore a tablespace: a checkpoint, and the log behind it up to `lsn`."""
+    """The plan to restore a tablespace: a checkpoint, and the log after it up to `lsn`."""
 
     archived: ArchivedTablespace
     name: str
@@ -82,8 +82,8 @@ RestoreProgress = Callable[[str, int, int], None]
 
 
 async def plan_restore(found: BackupContents, target: RestoreTarget) -> list[TablespacePlan]:
-    """The plans of all tablespaces, pg_default first. Raises 22023 for a target that cannot be reached, with those that
-    can, and XX001 for damage."""
+    """The plans of all tablespaces, pg_default first. Raises 22023 for a target that cannot be reached, with the
+    possible ones, and XX001 for damage."""
     record = _find_record(found, target)
     first = await _plan_first(found, record.spaces[0], target)
     if target.lsn is None and target.time is None:
@@ -102,7 +102,7 @@ async def _plan_end(found: BackupContents, space: TablespaceRecord) -> Tablespac
 
 
 async def _plan_other(found: BackupContents, space: TablespaceRecord, time: int) -> TablespacePlan:
-    """A tablespace beside pg_default as of a time, at which it may not have been there yet."""
+    """A tablespace other than pg_default as of a time, at which it may not have existed yet."""
     known = await _read_archive(found, space.tablespace)
     try:
         return await _plan_space(found, space, time, known)
@@ -115,7 +115,7 @@ async def _plan_other(found: BackupContents, space: TablespaceRecord, time: int)
 
 
 async def _plan_dropped_before(found: BackupContents, record: BackupRecord, time: int) -> list[TablespacePlan]:
-    """The tablespaces that the backup before this one has, and this one no more."""
+    """The tablespaces of the backup before this one that this one no longer has."""
     place = found.records.index(record)
     if not place:
         return []
@@ -133,7 +133,7 @@ def _plan_dropped(item: TablespacePlan) -> TablespacePlan:
 
 
 def _find_record(found: BackupContents, target: RestoreTarget) -> BackupRecord:
-    """The oldest backup that reaches as far, or the newest one."""
+    """The oldest backup that reaches the target, or the newest one."""
     if not found.records:
         raise SqlError("22023", f"{found.store.url} holds no complete backup")
     if target.lsn is not None:
@@ -215,7 +215,7 @@ been set back meanwhile."""
 
 
 def _check_reached(found: BackupContents, made: TablespacePlan, time: int) -> None:
-    """Raises 22023 for a time that is later than the newest backup was made."""
+    """Raises 22023 for a time that is later than the newest backup."""
     if time > found.records[-1].created:
         raise SqlError(
             "22023", "the newest backup is older than that", hint=f"It reaches LSN {made.lsn}: leave out the time."
@@ -223,7 +223,7 @@ def _check_reached(found: BackupContents, made: TablespacePlan, time: int) -> No
 
 
 def _align_ends(spaces: Sequence[TablespacePlan]) -> None:
-    """Moves the ends of the tablespaces beside pg_default so that no transaction over several is torn."""
+    """Moves the ends of the other tablespaces so that every transaction over several is complete or absent."""
     joints = [{tablespace.hex(): lsn for tablespace, lsn in parts} for item in spaces[1:] for _, parts in item.joints]
     ends = whole({item.tablespace: item.lsn for item in spaces}, spaces[0].tablespace, joints)
     for item in spaces:
@@ -249,10 +249,11 @@ def describe_reachable(checkpoints: Iterable[Manifest], pieces: Sequence[PieceNa
 
 
 async def restore_directory(spaces: Sequence[TablespacePlan], directory: str, progress: RestoreProgress) -> None:
-    """Makes `directory`, which must not exist or be empty, what was planned. Broken off, the same call goes on.
+    """Restores the plans into `directory`, which must not exist or be empty. After an interruption, the same call
+    continues.
 
-    Raises 55000 for a directory with something in it, or with a restore of something else that was broken off, XX001
-    for damage; errors of the store pass through.
+    Raises 55000 for a directory with content, or with an interrupted restore of another target, XX001 for damage;
+    errors of the store pass through.
     """
     directory = os.path.abspath(directory)
     if os.path.lexists(directory) and not (os.path.isdir(directory) and not os.listdir(directory)):
@@ -273,7 +274,7 @@ async def restore_directory(spaces: Sequence[TablespacePlan], directory: str, pr
 
 
 def _prepare_folder(work: str, ends: Mapping[str, int]) -> None:
-    """The folder of the restore, with what it is to become. Raises 55000 for one that is to become something else."""
+    """The folder of the restore, with its target. Raises 55000 for one with another target."""
     path = os.path.join(work, PLAN)
     wanted = orjson.dumps(ends, option=orjson.OPT_SORT_KEYS)
     if os.path.exists(path):
@@ -289,9 +290,9 @@ def _prepare_folder(work: str, ends: Mapping[str, int]) -> None:
 
 
 async def fill(spaces: Sequence[TablespacePlan], directory: str, progress: RestoreProgress) -> list[str]:
-    """Makes a directory what was planned, under the tablespaces' own ids; where each is, pg_default first. Broken off,
-    the same call goes on; what is there of another plan goes. Raises XX001 for damage; errors of the store pass
-    through."""
+    """Restores the plans into a directory, under the tablespaces' own ids; returns the place of each, pg_default first.
+    After an interruption, the same call continues; data of another plan are deleted. Raises XX001 for damage; errors of
+    the store pass through."""
     path = os.path.join(directory, PLAN)
     wanted = orjson.dumps({item.tablespace: item.lsn for item in spaces}, option=orjson.OPT_SORT_KEYS)
     found = Path(path).read_bytes() if os.path.exists(path) else None
@@ -306,7 +307,7 @@ async def fill(spaces: Sequence[TablespacePlan], directory: str, progress: Resto
 async def _restore_tablespaces(
     spaces: Sequence[TablespacePlan], directory: str, progress: RestoreProgress
 ) -> list[TablespacePlan]:
-    """Fills the directories of those that there were at the moment; which. Raises 22023 for one that is lacking."""
+    """Fills the directories of the tablespaces of the moment, and returns them. Raises 22023 if one is missing."""
     first, *others = spaces
     await _restore_tablespace(first, directory, progress)
     names = await asyncio.to_thread(_tablespaces, directory)
@@ -363,7 +364,7 @@ async def _restore_tablespace(item: TablespacePlan, path: str, progress: Restore
 
 
 def _assign_new_id(path: str, lsn: int) -> None:
-    """Gives a tablespace a new id, and keeps nothing but its rows."""
+    """Gives a tablespace a new id, and keeps only its rows."""
     tables = Checkpoint(os.path.join(path, "rows"))
     try:
         if tables.flushed_lsn != lsn:

@@ -1,4 +1,4 @@
-"""Adapters between packages: the engine for the replicated log, the log for the engine, the leader for the relay."""
+"""Adapters between packages: the engine for the replicated log, the log for the engine, the leader for the proxy."""
 
 from __future__ import annotations
 
@@ -45,13 +45,13 @@ def unknown_outcome_error() -> SqlError:
     return SqlError(
         "08007",
         "the outcome of the commit is unknown: the changelog did not answer in time",
-        hint="Connect again and look whether the transaction's changes are there.",
+        hint="Connect again and check whether the transaction's changes exist.",
         severity="FATAL",
     )
 
 
 class FollowerLog(UnwritableLog):
-    """The changelog of a tablespace that follows: entries come from the leader, and `submit` raises 40001."""
+    """The changelog of a follower's tablespace: entries come from the leader, and `submit` raises 40001."""
 
     def __init__(self, bulk: BulkFiles) -> None:
         super().__init__(not_committed_error)
@@ -89,7 +89,7 @@ class EngineReplica:
         return self.store.durable_lsn
 
     def check_existence(self) -> None:
-        """pg_default is always there."""
+        """pg_default always exists."""
 
     def admit(self, entry: LogEntry) -> Awaitable[None] | None:
         return self._spaces.apply_order.admit(self.store.tablespace_id, entry)
@@ -131,7 +131,7 @@ class NodeReplica:
     """engine.replica.Replica over the logs of a node's tablespaces."""
 
     def __init__(self, engine: EngineReplica, log: ReplicatedLog, spaces: ClusterTablespaces, timeout: float) -> None:
-        """`timeout`: seconds that a read may wait for the head, and for what is behind it."""
+        """`timeout`: seconds that a read may wait for the head, and for the entries up to it."""
         self._engine = engine
         self._log = log
         self._spaces = spaces
@@ -243,7 +243,7 @@ class LeaderLocator:
         self._node = node
 
     async def leader(self, tablespace: str, not_this: LeaderAddress | None = None) -> LeaderAddress:
-        """Raises 57P03 when nobody leads for LEADER_PATIENCE seconds."""
+        """Raises 57P03 after LEADER_PATIENCE seconds without a leader."""
         began = time.monotonic()
         deadline = began + LEADER_PATIENCE
         while True:

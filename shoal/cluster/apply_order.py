@@ -60,7 +60,7 @@ class ApplyOrder:
         return self._awaited_lsns.get(tablespace, 0)
 
     def leave(self, tablespace: bytes) -> None:
-        """The tablespace has been dropped, or is no longer on this node: the others do not wait for it any more."""
+        """The tablespace was dropped, or is no longer on this node: the others do not wait for it any more."""
         self._replicas.pop(tablespace, None)
         self._expected.pop(tablespace, None)
         self._awaited_lsns.pop(tablespace, None)
@@ -68,7 +68,8 @@ class ApplyOrder:
         self.apply_waiting()
 
     def admit(self, tablespace: bytes, entry: LogEntry) -> Awaitable[None] | None:
-        """None if the entry may be applied now, else a future to await first. The entry may have been applied then."""
+        """None if the entry may be applied now, otherwise a future to await first. The entry may have been applied
+        then."""
         if entry.lsn <= self._replica(tablespace).applied_lsn or (
             not entry.parts and (tablespace == self._first or self._has_schema(entry))
         ):
@@ -83,7 +84,7 @@ class ApplyOrder:
         return None if future.done() else future
 
     def apply_waiting(self) -> None:
-        """Applies the waiting entries that need to wait no longer."""
+        """Applies the waiting entries whose conditions are met."""
         while True:
             for tablespace, (entry, _) in self._waiting.items():
                 if self._can_apply(tablespace, entry):
@@ -100,7 +101,7 @@ class ApplyOrder:
         return self._replicas.get(tablespace) or self._expected[tablespace]
 
     def _open_parts(self, entry: LogEntry) -> list[tuple[bytes, int]]:
-        """The parts of the entry's transaction that are still to be applied on this node."""
+        """The parts of the entry's transaction that are not yet applied on this node."""
         return [
             (tablespace, lsn)
             for tablespace, lsn in entry.parts

@@ -36,8 +36,8 @@ LOOK_FOR_LEADING = 1.0  # the same while another node leads
 
 
 class CheckpointKeeper(BackgroundTask):
-    """`store` and `coordination` give the store and the session of the moment; `mark` what the log knows of the entry
-    at an LSN; `leads` whether this node is to write them; `described` what the catalog says of now, of another
+    """`store` and `coordination` return the present store and session; `mark` the log's data on the entry at an LSN;
+    `leads` whether this node must write checkpoints; `described` the catalog's present description of another
     tablespace than pg_default. `scratch` is a local directory with room for two files."""
 
     def __init__(
@@ -80,12 +80,12 @@ class CheckpointKeeper(BackgroundTask):
             await asyncio.sleep(min(self._interval, LOOK if self._leads() else LOOK_FOR_LEADING))
 
     async def write(self) -> int:
-        """Writes a checkpoint of now, lists it, and removes what it replaces. Returns its LSN.
+        """Writes a checkpoint, lists it, and removes those that it replaces. Returns its LSN.
 
-        Raises 55000 when this node does not lead, and what the store and the coordination raise.
+        Raises 55000 when this node does not lead, and errors of the store and the coordination.
         """
         if not self._leads():
-            raise SqlError("55000", "checkpoints are written by the leader of the tablespace, which this node is not")
+            raise SqlError("55000", "this node is not the leader of the tablespace, so it cannot write a checkpoint")
         async with self._writing:
             listed = await self._read_list()
             known = [manifest for item in listed if (manifest := await self._manifest(item.lsn)) is not None]
@@ -116,7 +116,7 @@ class CheckpointKeeper(BackgroundTask):
             return manifest.lsn
 
     async def _is_elsewhere(self, lsn: int) -> bool:
-        """Whether the store of now lacks the newest checkpoint: the tablespace has moved to it since."""
+        """Whether the present store lacks the newest checkpoint, because the tablespace has moved to it since."""
         url = self._store().url
         if url != self._checked_store and await self._manifest(lsn) is not None:
             self._checked_store = url
@@ -132,7 +132,7 @@ class CheckpointKeeper(BackgroundTask):
         return None
 
     async def _add_to_list(self, entry: Checkpoint) -> tuple[Checkpoint, ...]:
-        """The list with the new entry and without those that are too many."""
+        """The list with the new entry and without surplus ones."""
         path = paths(self._tablespace.tablespace_id).checkpoints
         while True:
             found = await self._coordination().get(path)

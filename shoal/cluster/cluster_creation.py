@@ -1,12 +1,11 @@
 """Makes a data directory the first node's of a new cluster.
 
     flush_local_changelogs   flushes the local changelogs of every tablespace into its LMDB, and removes them,
-                             pg_default's last: while that one is there, all of this is repeated
-    create_cluster           creates the znodes of all its tablespaces in one multi. The state at each head is what the
-                             directory holds, and the logs begin behind it, so other nodes start from checkpoints
+                             pg_default's last: while that one exists, all of this is repeated
+    create_cluster           creates the znodes of all its tablespaces in one multi. The state at each head is that of
+                             the directory, and the logs begin after it, so other nodes start from checkpoints
 
-A cluster has all of its tablespaces from its first moment on, because nodes take a tablespace without znodes for
-dropped.
+A cluster has all of its tablespaces from the beginning, because nodes treat a tablespace without znodes as dropped.
 """
 
 from __future__ import annotations
@@ -44,8 +43,8 @@ StoreUrl = Callable[[str], Awaitable[str]]
 
 
 async def flush_local_changelogs(data: Path, fatal: Callable[[BaseException], None]) -> None:
-    """Does nothing for a directory that has been a cluster node's already. Raises ConfigError for one with tablespaces
-    that its catalog does not know, and what opening them raises."""
+    """Does nothing for a directory that is already a cluster node's. Raises ConfigError for one with tablespaces that
+    its catalog does not know, and errors of opening them."""
     if not (data / CHANGELOG).exists():
         return
     loop = asyncio.get_running_loop()
@@ -78,7 +77,7 @@ async def _flush(space: Tablespace) -> None:
 
 
 def _tablespace_items(rows: Iterator[tuple[bytes, bytes]]) -> Sequence[CatalogItem]:
-    """The tablespaces beside pg_default among rows of their system table."""
+    """The other tablespaces among the rows of their system table."""
     items = [system_rows.decode(key, value) for key, value in rows]
     return [item for item in items if isinstance(item, CatalogItem) and item.identity]
 
@@ -86,7 +85,7 @@ def _tablespace_items(rows: Iterator[tuple[bytes, bytes]]) -> Sequence[CatalogIt
 async def create_cluster(
     coordination: Coordination, data: Path, node: str, url: str, store_url: StoreUrl
 ) -> JoinedTablespace:
-    """Makes the cluster's tablespaces, of what the directory holds. `url`: of the changelog store.
+    """Makes the cluster's tablespaces from the directory. `url`: of the changelog store.
 
     Raises ConflictError when another node was first, ConfigError for a directory that lacks a tablespace.
     """

@@ -1,7 +1,7 @@
 """The cluster as this node sees it: for the system views, checks, and checkpoints on request.
 
 ObservedCluster       replication.observer as engine.cluster_view.ClusterView
-connect_cluster_view  gives a node its view of the cluster, and the two things that it does on request
+connect_cluster_view  gives a node its view of the cluster, and the two operations on request
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ log = logging.getLogger("shoal.cluster")
 
 
 class ObservedCluster:
-    """`node` is this node's name, '' for who is none."""
+    """`node` is this node's name, '' if it is not a node."""
 
     def __init__(self, observer: Observer, node: str) -> None:
         self._observer = observer
@@ -113,7 +113,7 @@ class ObservedCluster:
 
 
 def _expected_replicas(spec: Spec) -> int:
-    """The number of replicas that there should be: one on every node for a tablespace that every node holds."""
+    """The expected number of replicas: one on every node for a tablespace that every node holds."""
     everywhere = spec.everywhere or spec.name == DEFAULT
     return len(spec.replicas) if everywhere else spec.expected_replicas
 
@@ -126,7 +126,7 @@ def connect_cluster_view(
     write: Callable[[], Awaitable[int]],
     clock: Clock,
 ) -> None:
-    """`coordination` gives the session of the moment, `write` writes a checkpoint."""
+    """`coordination` returns the present session, `write` writes a checkpoint."""
 
     def report_check(check: bytes, tablespace: bytes, found: Digest | SqlError) -> None:
         node.background(_write_check_report(coordination, tablespace, check, name, found, clock.wall()))

@@ -1,13 +1,13 @@
-"""The controller: one node of the cluster moves replicas and leaders to where they should be.
+"""The controller: one node of the cluster moves replicas and leaders to their planned places.
 
     Controller    on every node: the one that has created the ephemeral znode `controller` asks replication/placement.py
-                  for the next change every few seconds, and makes it
-    HandOvers     on every node: carries out the requests to give a leadership away (`moves/<tablespace>`)
+                  for the next change every few seconds, and executes it
+    HandOvers     on every node: executes the requests to give a leadership away (`moves/<tablespace>`)
 
-A change of replicas is a compare-and-set of the tablespace's spec as it was when the change was planned, and a move
-names the epoch that it ends. So a controller that has been cut off does no harm beside its successor, and neither does
-an old request. A new controller does not know how long nodes have been away and which leaders were moved lately, so all
-periods begin anew with it.
+A change of replicas is a compare-and-set of the tablespace's spec as of the plan, and a move names the epoch that it
+ends. So a controller that has been cut off does no harm beside its successor, and neither does an old request. A new
+controller does not know how long nodes have been away and which leaders were moved lately, so all periods begin again
+with it.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ class ControllerSettings:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class RequestedMove:
-    """A move that was asked for: when, by the clock, and in which epoch."""
+    """A requested move: its time, by the clock, and its epoch."""
 
     at: float
     move: MoveLeader
@@ -72,7 +72,7 @@ class RequestedMove:
 
 
 class Controller:
-    """`coordination` gives the session of the moment."""
+    """`coordination` returns the present session."""
 
     def __init__(
         self,
@@ -125,7 +125,7 @@ class Controller:
                     await self._wake.wait()
 
     async def hold_office(self) -> bool:
-        """Whether this node is the controller; it becomes it if nobody is. Raises CoordinationUnavailableError."""
+        """Whether this node is the controller; it becomes it if there is none. Raises CoordinationUnavailableError."""
         coordination = self._coordination()
         found = await coordination.get(CONTROLLER, self._wake.set)
         if found is not None:
@@ -136,7 +136,7 @@ class Controller:
             self._token, self._held_in = token, coordination
             self._away.clear()
             self._requested_moves.clear()
-            log.info("%s places replicas and leaders from now on", self._node)
+            log.info("%s is the controller now", self._node)
             return True
         return False
 
@@ -212,13 +212,13 @@ class Controller:
         else:
             replicas = tuple(node for node in seen.spec.replicas if node != change.node)
             gone = "is not needed" if change.node in self._observer.nodes else "has gone"
-            log.info("%s gives up its replica on %s, which %s", seen.name, change.node, gone)
+            log.info("the replica of %s on %s is removed: the node %s", seen.name, change.node, gone)
         await coordination.set(path, encode(dataclasses.replace(seen.spec, replicas=replicas)), found.version)
         return True
 
     async def _move(self, coordination: Coordination, seen: ObservedTablespace, change: MoveLeader) -> bool:
         move = Move(change.leader, change.to, seen.epoch.epoch)
-        log.info("%s is to be led by %s in place of %s: %s", seen.name, change.to, change.leader, change.why)
+        log.info("moving the leader of %s to %s from %s: %s", seen.name, change.to, change.leader, change.why)
         with contextlib.suppress(ConflictError):
             await coordination.create(move_path(change.tablespace), encode_move(move))
             self._requested_moves[change.tablespace, change.leader] = RequestedMove(
@@ -295,7 +295,7 @@ class HandOvers(BackgroundTask):
             except (CoordinationUnavailableError, ConflictError):
                 await asyncio.sleep(self._retry_pause)
             except SqlError as error:
-                log.warning("a request to move a leader is passed over: %s", error.message)
+                log.warning("ignored a request to move a leader: %s", error.message)
                 await asyncio.sleep(self._retry_pause)
 
     async def _hand_over(self, name: str) -> None:

@@ -1,5 +1,5 @@
-"""Ends the sessions that a node has forwarded to this one when that node's session with ZooKeeper is over. The node may
-be stopped or cut off, and its clients' transactions would keep their locks until it comes back."""
+"""Ends the sessions that another node has forwarded to this one when the other node's ZooKeeper session has ended. The
+other node may be stopped or cut off, and its clients' transactions would keep their locks until it returns."""
 
 from __future__ import annotations
 
@@ -12,18 +12,18 @@ from wire.forwarded_sessions import ForwardedSessions
 
 log = logging.getLogger("shoal.cluster")
 
-MARGIN = 1.0  # seconds in which a node whose session was over registers again, as after a short interruption
+MARGIN = 1.0  # seconds in which a node may register again after its session has ended
 LOOK = 0.5
 
 
 class ForwardingWatch(BackgroundTask):
-    """Watches the nodes that forward sessions here. `registered` returns the registered nodes, None while they are not
-    known."""
+    """Watches the nodes that forward sessions to this node. `registered` returns the registered nodes, or None while
+    they are unknown."""
 
     def __init__(self, carriers: ForwardedSessions, registered: Callable[[], Collection[str] | None]) -> None:
         self._carriers = carriers
         self._registered = registered
-        self._gone: dict[str, float] = {}  # node -> loop time since which it is not registered
+        self._gone: dict[str, float] = {}  # node -> loop time at which its registration was found missing
 
     async def _run(self) -> None:
         while True:
@@ -40,4 +40,4 @@ class ForwardingWatch(BackgroundTask):
         for node, since in self._gone.items():
             if now - since >= MARGIN:
                 count = self._carriers.end(node)
-                log.warning('node "%s" has left the cluster: %d sessions that it carried here were ended', node, count)
+                log.warning('node "%s" has left the cluster: %d sessions that it had forwarded were ended', node, count)

@@ -63,13 +63,13 @@ class Leaderships:
     # --- what it leads -------------------------------------------------------------------------------------------
 
     def lead(self) -> None:
-        """This node leads pg_default from now on."""
+        """Called when this node starts to lead pg_default."""
         self.at_home = True
         self.guard_storage()
         self._spaces.wake_reconciler()
 
     def follow(self) -> None:
-        """This node does not lead pg_default any more."""
+        """Called when this node stops leading pg_default."""
         self.at_home = False
         self.guard_storage()
 
@@ -84,15 +84,16 @@ class Leaderships:
         return frozenset(bytes.fromhex(item.identity) for item in items if isinstance(item, CatalogItem)) | {HOME}
 
     def leads(self, identity: bytes, now: float) -> bool:
-        """Whether this node leads a tablespace beside pg_default. `now`: clock time."""
+        """Whether this node leads a tablespace other than pg_default. `now`: clock time."""
         replica = self._spaces.replica(identity)
         return replica is not None and replica.leading and now < replica.log.may_serve_until
 
     def refresh_serving_time(self, now: float, home_until: float) -> None:
-        """Computes until when this node serves all tablespaces. `home_until`: the time for pg_default, which it leads.
+        """Computes the time until which this node serves all tablespaces. `home_until`: that time for pg_default, which
+        it leads.
 
-        The result is valid for a while: no other node can lead before a time that was computed once, unless this node
-        gives a leadership away; then `guard_storage` has it computed anew.
+        The result stays valid until this node gives a leadership away, because no other node can lead before a time
+        that was computed once. `guard_storage` then computes it again.
         """
         replicas = self._spaces.attached_replicas()
         apart = self._spaces.node.held.lacking or not all(replica.leading for replica in replicas)
@@ -101,7 +102,7 @@ class Leaderships:
         self.looks_again_at = now + LOOKED
 
     def led_together(self, identities: Iterable[bytes]) -> bool:
-        """Whether one node leads all of them, as far as is known."""
+        """Whether one node leads all of these tablespaces, as far as this node knows."""
         leaders = set(map(self._spaces.context.leader_of, identities))
         return len(leaders) == 1 and "" not in leaders
 
@@ -132,7 +133,8 @@ class Leaderships:
     # --- taking one over -----------------------------------------------------------------------------------------
 
     async def has_schema(self, leader: Leader) -> bool:
-        """Waits until this node has applied what is committed in pg_default by now. False: the term is over before."""
+        """Waits until this node has applied the entries that are committed in pg_default now. False: the term ended
+        before."""
         while leader.leading:
             with contextlib.suppress(CoordinationUnavailableError):
                 await self._spaces.context.catch_up()
@@ -160,7 +162,7 @@ class Leaderships:
         except TimeoutError:
             raise SqlError(
                 "57P03",
-                "the leadership of a tablespace could not be brought here in time",
+                "the leadership of a tablespace could not move to this node in time",
                 hint="shoal_tablespaces shows who leads it. Retry in a moment.",
             ) from None
 
@@ -173,11 +175,11 @@ class Leaderships:
         return found
 
     async def _take_leadership(self, identity: bytes) -> None:
-        """Requests the leadership until this node has it, leads pg_default no more, or the tablespace is dropped."""
+        """Requests the leadership until this node has it, no longer leads pg_default, or the tablespace is dropped."""
         spaces = self._spaces
         while self.at_home and spaces.item(identity) is not None:
             replica = spaces.replica(identity)
-            if replica is None:  # its bootstrap is under way, because the home holds all tablespaces
+            if replica is None:  # its bootstrap is running, because the home holds all tablespaces
                 await asyncio.sleep(LOOK_PAUSE)
                 continue
             replica.store.tied = max(replica.store.tied, spaces.node.clock())
@@ -204,14 +206,14 @@ class Leaderships:
             log.info("%s is asked to hand tablespace %s over to %s", epoch.leader, identity.hex(), node)
             return
         other = await coordination.get(path)
-        if other is not None and other.data != move:  # placement wants it elsewhere, or did
+        if other is not None and other.data != move:  # placement wants another leader, or wanted one
             await coordination.delete(path, other.version)
 
 
 def led_elsewhere_error() -> SqlError:
-    """The error of a transaction that uses a tablespace which this node does not lead."""
+    """The error of a transaction that uses a tablespace whose leader is another node."""
     return SqlError(
         "40001",
         "a tablespace that the transaction needs is led by another node",
-        hint="Nothing was committed. Retry it in a moment: it will find what it needs led by one node.",
+        hint="Nothing was committed. Retry it in a moment: one node will then lead all tablespaces that it needs.",
     )

@@ -1,13 +1,14 @@
-"""A node of a cluster from start to stop.
+"""A node of a cluster, from start to stop.
 
-    start   identity -> session with ZooKeeper -> the store is the cluster's -> nodes/<node> -> the directory is a
-            replica -> the log is followed; when it has brought a catalog, clients are let in
-    runs    the log elects, leads and is deposed by itself and tells the engine (adapter.py); when the session is over
-            another one is opened; checkpoints are written while this node leads
-    stop    leadership is handed over, what runs finishes, the memtable is flushed
+    start   1. reads the identity, and opens a session with ZooKeeper
+            2. checks that the store is the cluster's, and registers as nodes/<node>
+            3. makes the directory a replica and follows the log; clients may connect once a catalog is applied
+    runs    The log handles elections and terms, and informs the engine (adapter.py). When the ZooKeeper session ends,
+            another one is opened. The leader writes checkpoints.
+    stop    The leadership is handed over, running work ends, and the memtable is flushed.
 
-An error that must never happen ends the process (status 70), which then restarts as a replica from its durable state. A
-replica whose log has been dropped restarts itself from a checkpoint.
+An internal error that must never happen ends the process (status 70), which then restarts as a replica from its durable
+state. A replica whose part of the log has been dropped restarts from a checkpoint.
 """
 
 from __future__ import annotations
@@ -91,20 +92,20 @@ log = logging.getLogger("shoal.cluster")
 T = TypeVar("T")
 
 SESSION_PAUSE = 0.5  # seconds
-START_ATTEMPTS = 3  # a session may end while a node starts: it was frozen, or ZooKeeper was away for a moment
-LEASE_MARGINS = 12  # in a session timeout: a leader that is cut off stops answering strong reads so long before its end
+START_ATTEMPTS = 3  # a session may end while a node starts, as in a short interruption
+LEASE_MARGINS = 12  # in session timeouts: a leader that is cut off stops strong reads this long before
 
 
 class ClusterMember:
-    """Made by `start`. `node` is ready for a Server when it returns."""
+    """Created by `start`. When `start` returns, `node` is ready for a Server."""
 
     def __init__(self, config: Config, fatal: Callable[[BaseException], None], admin: str = "") -> None:
-        """`admin`: HOST:PORT of the node's administration port, for others to know."""
+        """`admin`: HOST:PORT of the node's administration port, published for other nodes."""
         self.config = config
         self._admin = admin
         self.fatal = fatal
         self.name = ""
-        self._cluster = ""  # its id, once it is known
+        self._cluster = ""  # the tablespace's id, once it is known
         self.node: EngineNode
         self.locator: LeaderLocator
         self.secret = b""
@@ -126,12 +127,12 @@ class ClusterMember:
         self._running: asyncio.Task[None]
         self._undo = contextlib.AsyncExitStack()
         self._usage = (time.monotonic(), time.thread_time())
-        self._pasts: dict[bytes, tuple[object, ClusterPast]] = {}  # by tablespace, and the log that it is of
+        self._pasts: dict[bytes, tuple[object, ClusterPast]] = {}  # tablespace -> log and its past
 
     # --- starting ------------------------------------------------------------------------------------------------
 
     async def start(self) -> None:
-        """Raises ConfigError and SqlError with one clear line for whatever keeps this node from joining."""
+        """Raises ConfigError and SqlError, with one clear line, for everything that keeps this node from joining."""
         for left in reversed(range(START_ATTEMPTS)):
             try:
                 await self._start()
@@ -200,7 +201,7 @@ class ClusterMember:
         )
 
     async def _open_store(self) -> None:
-        """Opens the cluster's changelog store: the one that it has already, or the one that is given."""
+        """Opens the cluster's changelog store: the recorded one, or for a new cluster the given one."""
         found = await find_tablespace(self._sessions.current, DEFAULT_TABLESPACE)
         if found is not None and self.config.store:
             await self._check_store(found[1])
@@ -217,8 +218,8 @@ class ClusterMember:
             self._region = await self._open_region(url)
 
     async def _check_store(self, spec: Spec) -> None:
-        """Raises ConfigError when --store is not the cluster's. One that it has left is, and a quorum some members of
-        which have been replaced since the command line was written."""
+        """Raises ConfigError when --store is not a store of the cluster. A store that the cluster has left is accepted,
+        and so is a quorum store whose members have been replaced since the command line was written."""
         kept = spec.store
         store = open_store(self.config.store)
         given = store.url
@@ -226,15 +227,15 @@ class ClusterMember:
         if given == kept:
             return
         if given in spec.former_stores:
-            log.warning("--store names the store that the cluster has left; it is in %s", kept)
+            log.warning("--store names a former store of the cluster; its store is %s", kept)
             return
         ours, theirs = parse_quorum(given), parse_quorum(kept)
         if ours is None or theirs is None or not set(ours.active) & {*theirs.active, *theirs.leaving}:
             raise ConfigError(f"the cluster keeps its changelog in {kept}, not in {given}")
-        log.warning("--store names other members than the cluster has, which are used: %s", kept)
+        log.warning("--store names other members than the cluster; using the cluster's: %s", kept)
 
     def _store_at(self, url: str) -> ChangelogStore:
-        """replication.log.settings.StoreOf."""
+        """A replication.log.settings.StoreOf."""
         if not url or url == self._stores[""].url:
             return self._stores[""]
         store = self._stores.get(url)
@@ -244,14 +245,15 @@ class ClusterMember:
         return store
 
     async def _open_region(self, kept: str) -> Region:
-        """The regional store that this node reads by way of: the cluster's too, and another than the changelog's."""
+        """Opens the regional store through which this node reads. It belongs to the cluster, and is not the changelog's
+        store."""
         store = open_store(self.config.read_from, timeout=self.config.commit_timeout)
         self._undo.push_async_callback(store.close)
         quorum = parse_quorum(kept)
         if store.url == kept or (quorum is not None and store.url in (*quorum.active, *quorum.leaving)):
             raise ConfigError(f"--read-from {store.url} is the changelog store itself")
         await claim(store, self._cluster)
-        log.info("the log is followed by way of %s", store.url)
+        log.info("following the log through %s", store.url)
         return Region(store)
 
     def _read_store_at(self, url: str) -> ChangelogStore:
@@ -260,7 +262,7 @@ class ClusterMember:
         return store if self._region is None else self._region.wrap_store(store)
 
     async def _claim(self, url: str, create: bool) -> None:
-        """shoal.cluster.tablespaces.StoreClaim."""
+        """A shoal.cluster.tablespaces.StoreClaim."""
         store = self._store_at(url)
         if store is not self._stores[""]:
             await claim(store, self._cluster, create=create)
@@ -270,12 +272,12 @@ class ClusterMember:
         await claim(self._store_at(url), self._cluster, create=False)
 
     def _current_store(self) -> ChangelogStore:
-        """The store to which the tablespace's changelog is written now: its members may have been replaced since the
+        """The store to which the tablespace's changelog is written now. Its members may have been replaced since the
         start."""
         return self._store_at(self._log.spec.store if self._log.spec is not None else "")
 
     async def _join(self) -> JoinedTablespace:
-        """Makes the directory a replica of pg_default; founds the cluster's tablespaces where there are none."""
+        """Makes the directory a replica of pg_default. In a new cluster it creates the tablespaces."""
         coordination = self._sessions.current
         while True:
             joined = await join_default_tablespace(coordination, self._store_at, self._data, self.name)
@@ -287,18 +289,18 @@ class ClusterMember:
                 )
 
     async def _check_foreign_data(self) -> None:
-        """Raises ConfigError for a directory with data that are not the cluster's, before anything in it is changed."""
+        """Raises ConfigError for a directory with another cluster's data, before anything in it is changed."""
         known = await find_tablespace(self._sessions.current, DEFAULT_TABLESPACE)
         if known is not None and (self._data / "rows").exists():
             own_position(self._data, known[0])
 
     async def _claimed_url(self, url: str) -> str:
-        """shoal.cluster.cluster_creation.StoreUrl."""
+        """A shoal.cluster.cluster_creation.StoreUrl."""
         await self._claim(url, create=True)
         return self._store_at(url).url
 
     async def _rejoin_if_log_dropped(self, joined: JoinedTablespace) -> JoinedTablespace:
-        """A replica whose place in the log has been dropped begins anew, with a checkpoint."""
+        """Starts again from a checkpoint if the replica's part of the log has been dropped."""
         if joined.is_new_cluster:
             return joined
         coordination = self._sessions.current
@@ -316,7 +318,7 @@ class ClusterMember:
         loop = asyncio.get_running_loop()
 
         def thread(work: Callable[[], None]) -> None:
-            with contextlib.suppress(RuntimeError):  # the loop is closed: the process is ending
+            with contextlib.suppress(RuntimeError):  # the event loop is closed, because the process is ending
                 loop.call_soon_threadsafe(work)
 
         store = self._store = Tablespace.open(
@@ -420,7 +422,7 @@ class ClusterMember:
         return made
 
     async def _follow(self, joined: JoinedTablespace) -> None:
-        """Follows and is elected; returns when there is a catalog."""
+        """Follows the log and takes part in elections. Returns when there is a catalog."""
         self._directory = Observer(self._open_session)
         await self._directory.start()
         self._undo.push_async_callback(self._directory.close)
@@ -466,8 +468,8 @@ class ClusterMember:
         await self._undo.enter_async_context(self._worker.started_if_wanted())
 
     def _start_cluster_tasks(self, tablespace: bytes) -> None:
-        """Starts the tasks of the cluster: becomes the controller if no other node is, hands leaderships over on
-        request, and repairs the store while it leads."""
+        """Starts the tasks of the cluster: the controller if no other node runs it, hand-overs on request, and repairs
+        of the store while this node leads."""
         controller = Controller(
             self.name,
             self._directory,
@@ -504,8 +506,8 @@ class ClusterMember:
         return None if replica is None else replica.log
 
     async def _catch_up(self) -> None:
-        """Returns when everything that was committed before is here, and there is a catalog. Raises what the log ends
-        with."""
+        """Returns when this node has applied all entries that were committed before the call, and has a catalog. Raises
+        the error with which the log ends."""
         head = await _retry_in_new_session(self._log.read_head)
         ready = asyncio.ensure_future(self._wait_until_applied(head.lsn))
         await asyncio.wait((ready, self._running), return_when=asyncio.FIRST_COMPLETED)
@@ -515,7 +517,7 @@ class ClusterMember:
         try:
             await ready
         except LogGoneError:
-            await self._running  # which starts anew
+            await self._running  # which restarts the node
             raise
 
     async def _wait_until_applied(self, lsn: int) -> None:
@@ -530,7 +532,7 @@ class ClusterMember:
         self._spaces.use_session(coordination)
 
     async def _run_log(self) -> None:
-        """Runs the log, which ends by itself only with errors that need a restart."""
+        """Runs the log, which ends on its own only with errors that need a restart."""
         try:
             await self._log.run()
         except LogGoneError as error:
@@ -542,18 +544,18 @@ class ClusterMember:
             raise
 
     async def _write_checkpoints(self) -> int:
-        """Writes a checkpoint of every tablespace; returns the LSN of pg_default's."""
+        """Writes a checkpoint of every tablespace, and returns the LSN of pg_default's."""
         lsn = await self._checkpoints.write()
         await self._spaces.write_checkpoints()
         return lsn
 
     def _restart_process(self) -> None:
-        """Executes this program anew in this process; sockets and files close by themselves."""
+        """Executes this program again in this process. Sockets and files are closed on exec."""
         logging.shutdown()
         os.execv(sys.executable, [sys.executable, "-m", "shoal", *sys.argv[1:]])
 
     def _far_past(self) -> FarPast:
-        """The past that is in the store."""
+        """The past that the store keeps."""
         return FarPast(self.node, self._cluster_past, str(self._data / "past"))
 
     def _cluster_past(self, tablespace: bytes) -> ClusterPast:
@@ -561,7 +563,7 @@ class ClusterMember:
         replica = self._spaces.replicas.get(tablespace)
         log, space = (self._log, self._store) if replica is None else (replica.log, replica.store)
         known = self._pasts.get(tablespace)
-        if known is None or known[0] is not log:  # it has been away meanwhile
+        if known is None or known[0] is not log:  # the node was absent meanwhile
             made = ClusterPast(
                 tablespace,
                 self._log_source(tablespace),
@@ -614,11 +616,11 @@ class ClusterMember:
         return cluster
 
     async def set_address(self, host: str, port: int) -> None:
-        """Clients are let in at this address."""
+        """Called when clients can connect at this address."""
         await self._registration.set_address(host, port)
 
     async def stop(self) -> None:
-        """Hands the leadership over, flushes, and leaves the cluster; the server has ended its sessions."""
+        """Hands the leadership over, flushes, and leaves the cluster. The server has already ended its sessions."""
         if self._engine.leading:
             self.node.settle()
         await self._spaces.stop()
@@ -627,7 +629,7 @@ class ClusterMember:
 
 
 async def _retry_in_new_session(ask: Callable[[], Awaitable[T]]) -> T:
-    """Awaits a request to ZooKeeper, and repeats it in a new session if the session ends meanwhile."""
+    """Sends a request to ZooKeeper, and repeats it in a new session if the session ends meanwhile."""
     while True:
         try:
             return await ask()

@@ -1,8 +1,8 @@
-"""The identity of this node: its cluster and its name, on disk and in ZooKeeper.
+"""The identity of this node (its cluster and its name), on disk and in ZooKeeper.
 
-The data directory's `cluster.json` says which cluster it belongs to, and as which node; it is written before the first
-byte of the cluster's data. `nodes/<node>` is ephemeral and holds the address: it is there as long as the session lives,
-so a second node of the same name waits until the first one's session must be over, and then gives up with one line.
+The data directory's `cluster.json` names the cluster and the node. It is written before the cluster's data. The
+ephemeral znode `nodes/<node>` holds the node's address, and exists while the node's session lives. So a second node of
+the same name waits until the first one's session must have ended, and then fails with one line.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ MARKER = "cluster.json"
 NODE_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,62}")
 SECRET = "secret"
 LOAD_INTERVAL = 2.0  # seconds
-MAX_NEWER_SESSIONS = 3  # sessions that ZooKeeper opens while it does not accept the older one
+MAX_NEWER_SESSIONS = 3  # number of sessions that ZooKeeper opens while it does not accept the older one
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +56,7 @@ def read_identity(data: Path) -> Identity | None:
 
 
 def write_identity(data: Path, identity: Identity) -> None:
-    """Durable when it returns."""
+    """The file is durable when this returns."""
     path, fresh = data / MARKER, data / (MARKER + ".new")
     with open(fresh, "wb") as file:
         file.write(orjson.dumps(identity))
@@ -77,8 +77,8 @@ def check_node_name(node: str) -> None:
 
 
 async def cluster_secret(coordination: Coordination) -> bytes:
-    """The secret by which the nodes of the cluster authenticate each other; the first node creates it. It lies in
-    ZooKeeper, under the chroot's ACL."""
+    """The secret with which the nodes of the cluster authenticate each other. The first node creates it, in ZooKeeper
+    under the ACL of the chroot."""
     found = await coordination.get(SECRET)
     if found is None:
         with contextlib.suppress(ConflictError):
@@ -89,7 +89,7 @@ async def cluster_secret(coordination: Coordination) -> bytes:
 
 
 class Registration:
-    """`nodes/<node>`, kept up to date: the node's address, load and connections."""
+    """The znode `nodes/<node>`: the node's address, load and number of connections."""
 
     def __init__(self, node: Node, measure: Callable[[], tuple[float, int]]) -> None:
         """`measure` gives the load (0..1) and the number of connections."""
@@ -99,7 +99,7 @@ class Registration:
         self._coordination: Coordination | None = None
 
     async def register(self, coordination: Coordination) -> None:
-        """Makes the znode under this session. Raises ConfigError when another node of that name is alive."""
+        """Creates the znode in this session. Raises ConfigError when another node of that name is alive."""
         deadline = asyncio.get_running_loop().time() + 2 * coordination.session_timeout + 1
         path = node_path(self.node.node)
         while True:
@@ -128,13 +128,13 @@ class Registration:
             self._task = run_in_background(self._report())
 
     def _is_own(self, found: Node) -> bool:
-        """Whether a session of this process that is over has left it. ZooKeeper may be late with its end, when the
-        whole machine stood still."""
+        """Whether an ended session of this process left the znode. ZooKeeper may end a session late when the whole
+        machine stood still."""
         ours = self.node
         return (found.started, found.host, found.port) == (ours.started, ours.host, ours.port) and ours.started > 0
 
     async def set_address(self, host: str, port: int) -> None:
-        """The address is known now, or has changed."""
+        """Called when the address becomes known or changes."""
         self.node = dataclasses.replace(self.node, host=host, port=port)
         await self._write()
 
@@ -161,12 +161,13 @@ SessionCallback = Callable[[Coordination], Awaitable[None]]
 
 
 class CoordinationSessions:
-    """Keeps a session with ZooKeeper open: when one is over, it opens another, without limit, and calls `opened`.
-    Raises nothing once the first one stands.
+    """Keeps a session with ZooKeeper open: when one ends, it opens another, without limit, and calls `opened`. Raises
+    nothing after the first session is open.
 
-    A ZooKeeper that has lost data never accepts a session that has seen them; the session then stays suspended
-    (replication/zookeeper/session.py). So while it is suspended, another session is opened now and then, which shows
-    whether the cluster is still there. If that one stands and the first is still not accepted, ZooKeeper has lost data.
+    A ZooKeeper that has lost data never accepts a session that has seen them, so the session stays suspended
+    (replication/zookeeper/session.py). Therefore another session is opened now and then while the session is suspended,
+    to learn whether the cluster still exists. If the new one opens and the old one is still not accepted, ZooKeeper has
+    lost data.
     """
 
     def __init__(self, open_session: Callable[[], Awaitable[Coordination]], retry_pause: float = 0.5) -> None:
@@ -185,7 +186,7 @@ class CoordinationSessions:
         return self.current
 
     def on_opened(self, opened: SessionCallback) -> None:
-        """`opened` is awaited with every new session after the first."""
+        """Registers a coroutine function that is called with every new session after the first."""
         self._opened.append(opened)
 
     def _use(self, session: Coordination) -> None:
@@ -198,14 +199,14 @@ class CoordinationSessions:
     async def _reopen(self) -> None:
         while True:
             await self._lost.wait()
-            log.warning("the session with ZooKeeper is over; opening another one")
+            log.warning("the session with ZooKeeper is over; opening a new one")
             try:
                 self._use(await self._open())
                 for opened in self._opened:
                     await opened(self.current)
-                log.info("a new session with ZooKeeper stands")
+                log.info("a new session with ZooKeeper is open")
             except SqlError as error:
-                if error.sqlstate == "55000":  # it no longer holds this cluster: nothing here may go on
+                if error.sqlstate == "55000":  # ZooKeeper no longer holds this cluster, so this node must not continue
                     self.fatal(error)
                     return
                 log.warning("%s", error.message)
@@ -220,7 +221,7 @@ class CoordinationSessions:
                 return
 
     async def _check_data_loss(self) -> None:
-        """Ends the node when ZooKeeper no longer has what its session has seen."""
+        """Ends the node when ZooKeeper has lost data that its session has seen."""
         doubted, stood = self.current, 0
         while True:
             await asyncio.sleep(2 * self.current.session_timeout)
@@ -237,7 +238,7 @@ class CoordinationSessions:
             except CoordinationUnavailableError:
                 continue
             if stood >= MAX_NEWER_SESSIONS and doubted.state == "suspended":
-                self.fatal(SqlError("55000", "ZooKeeper takes no session up that it gave before: it has lost data"))
+                self.fatal(SqlError("55000", "ZooKeeper does not know its earlier sessions: it has lost data"))
                 return
 
     async def close(self) -> None:

@@ -1,4 +1,4 @@
-"""The past of a tablespace of a cluster, for who reads it on a node: checkpoints and ledgers of the store."""
+"""The past of a cluster's tablespace, read from checkpoints and ledgers in the store."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from shoal.archive.ledger_log import LedgerLog
 
 
 class ClusterPast:
-    """engine.past.far.Source over a cluster's store. `log` reads the ledgers, `store` gives the store of now, `durable`
-    the LSN that this node has applied."""
+    """An engine.past.far.Source over a cluster's store. `log` reads the ledgers, `store` returns the present store, and
+    `durable` the LSN that this node has applied."""
 
     def __init__(
         self,
@@ -40,7 +40,7 @@ class ClusterPast:
         return tablespace_folder(self._tablespace).rstrip("/")
 
     async def checkpoints(self) -> Sequence[Manifest]:
-        """The listed checkpoints in the current store, from which the log continues."""
+        """The checkpoints that are listed in the present store, and from which the log continues."""
         found = await self._coordination().get(paths(self._tablespace).checkpoints)
         listed = sorted(item.lsn for item in decode_checkpoints(found.data)) if found is not None else []
         for lsn in listed:
@@ -56,7 +56,7 @@ class ClusterPast:
         return decode_ledgers(found.data).first_lsn if found is not None else None
 
     def hold(self, holder: str, after: int | None) -> None:
-        """Ledgers go by their own rules."""
+        """Does nothing, because ledgers are kept by rules of their own."""
 
     def entries(self, after: int, upto: int) -> AsyncIterator[LogEntry]:
         return self._log.entries(after, upto)
@@ -65,7 +65,7 @@ class ClusterPast:
         await self._log.fetch_bulk(name, path)
 
     async def lsn_at(self, time: int) -> int | None:
-        """The last LSN before the first commit that was later than a time; None if that is not kept."""
+        """The last LSN before the first commit later than a time, or None if that entry is not kept."""
         below = [item for item in await self.checkpoints() if item.commit_time <= time]
         if below:
             lsn = below[-1].lsn

@@ -1,5 +1,5 @@
-"""A node's part in a regional copy of the changelog (replication/stores/regional.py): what it reads by way of it, and
-that what the log has dropped goes from it too."""
+"""A node's regional copy of the changelog (replication/stores/regional.py): reads go through it, and objects that the
+log has dropped are removed from it."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from replication.stores.regional import RegionalStore, sweep_regional
 
 log = logging.getLogger("shoal.cluster")
 
-SWEEP = 600.0  # seconds between two sweeps; every node of the region sweeps
+SWEEP = 600.0  # seconds between two sweeps for removed objects; every node of the region does it
 
 
 class Region:
-    """`store`: the regional one, which the owner closes."""
+    """`store`: the regional store, which the caller closes."""
 
     def __init__(self, store: ChangelogStore, pause: float = SWEEP) -> None:
         self._store = store
@@ -26,7 +26,7 @@ class Region:
         self._task: asyncio.Task[None] | None = None
 
     def wrap_store(self, primary: ChangelogStore) -> RegionalStore:
-        """A store as it is read by way of the region."""
+        """A store whose objects are read through the region."""
         found = self._over.get(primary)
         if found is None:
             found = self._over[primary] = RegionalStore(primary, self._store)
@@ -51,7 +51,7 @@ class Region:
             try:
                 gone = await sweep_regional(self._store, oldest)
             except StoreUnavailableError as error:
-                log.info("the regional store is not swept for now: %s", error)
+                log.info("cannot clean the regional store now: %s", error)
             else:
                 if gone:
-                    log.info("%d dropped ledgers went from the regional store", gone)
+                    log.info("%d dropped ledgers were removed from the regional store", gone)

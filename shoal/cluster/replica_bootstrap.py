@@ -1,12 +1,11 @@
 """Makes a data directory a replica of a tablespace.
 
-    the cluster has it, the directory does not      the newest checkpoint is restored, or, while the log still goes back
-                                                    to its beginning, the log alone
-    the cluster has it, the directory too           it goes on behind what is in its LMDB
-    the cluster does not                            this node creates it, with what the directory holds
-                                                    (cluster_creation.py)
+  only the cluster has the tablespace    The newest checkpoint is restored. If the log still goes back to its beginning,
+                                         the log alone is applied.
+  the cluster and the directory have it  The replica continues after the entries in its LMDB.
+  only the directory has it, or neither  This node creates it from the directory's content (cluster_creation.py).
 
-A restore that was broken off is wiped and begun anew. A directory that belongs to another tablespace is refused.
+A restore that was interrupted is wiped and starts again. A directory of another tablespace is refused.
 """
 
 from __future__ import annotations
@@ -46,7 +45,7 @@ from shoal.config import ConfigError
 log = logging.getLogger("shoal.cluster")
 
 DEFAULT_TABLESPACE = "pg_default"
-FIRST_CHECKPOINT = 30.0  # seconds that a node waits for one to start from
+FIRST_CHECKPOINT = 30.0  # seconds that a node waits for a checkpoint to start from
 LOOK_PAUSE = 0.5
 
 
@@ -57,7 +56,7 @@ class JoinedTablespace:
     tablespace: bytes
     spec: Spec
     position: Position
-    is_new_cluster: bool  # by this node, now
+    is_new_cluster: bool  # the LSN that this node has applied
 
 
 async def find_tablespace(coordination: Coordination, name: str) -> tuple[bytes, Spec] | None:
@@ -74,9 +73,9 @@ async def find_tablespace(coordination: Coordination, name: str) -> tuple[bytes,
 async def join_default_tablespace(
     coordination: Coordination, store_at: StoreOf, data: Path, node: str
 ) -> JoinedTablespace | None:
-    """Makes `data` a replica of pg_default, which every node holds; None if there is none yet.
+    """Makes `data` a replica of pg_default, which every node holds. None if the cluster has none yet.
 
-    Raises ConfigError for a directory that belongs elsewhere, and what the store and the coordination raise.
+    Raises ConfigError for a directory that belongs to another cluster, and errors of the store and of the coordination.
     """
     await coordination.sync()
     found = await find_tablespace(coordination, DEFAULT_TABLESPACE)
@@ -92,8 +91,8 @@ async def join_default_tablespace(
 async def join_tablespace(
     coordination: Coordination, store_at: StoreOf, tablespace: bytes, data: Path
 ) -> Position | None:
-    """Makes `data` a replica of a tablespace beside pg_default; None if it has just been dropped. Raises as
-    `join_default_tablespace`."""
+    """Makes `data` a replica of another tablespace than pg_default. None if the tablespace has just been dropped.
+    Raises as `join_default_tablespace`."""
     found = await coordination.get(paths(tablespace).ledgers)
     if found is None:
         return None
@@ -110,8 +109,8 @@ async def join_tablespace(
 
 
 async def restore(coordination: Coordination, store_at: StoreOf, tablespace: bytes, data: Path) -> Position:
-    """Fills a directory without rows, or with an unfinished restore, from the newest checkpoint, unless the log goes
-    back to its beginning."""
+    """Restores the newest checkpoint into a directory that has no rows or an unfinished restore. Does nothing if the
+    log goes back to its beginning."""
     if half_restored(str(data)):
         log.warning("an earlier restore into %s was interrupted; it starts again", data)
     known = paths(tablespace)
@@ -133,8 +132,8 @@ async def restore(coordination: Coordination, store_at: StoreOf, tablespace: byt
 
 
 async def _starting_points(coordination: Coordination, tablespace: bytes) -> tuple[Checkpoint, ...]:
-    """The checkpoints; () where the log goes back to the beginning. Waits for the first one of a tablespace that was
-    brought along by the cluster's founder."""
+    """The checkpoints, or () if the log goes back to the beginning. Waits for the first checkpoint of a tablespace that
+    the cluster's founder had before the cluster."""
     known = paths(tablespace)
     loop = asyncio.get_running_loop()
     deadline = loop.time() + FIRST_CHECKPOINT
@@ -162,7 +161,7 @@ async def _starting_points(coordination: Coordination, tablespace: bytes) -> tup
 async def _find_checkpoint(
     stores: Sequence[ChangelogStore], root: str, checkpoint: Checkpoint
 ) -> tuple[ChangelogStore, Manifest]:
-    """The first of the stores that has the checkpoint, and its manifest. Raises ObjectMissingError."""
+    """The first of the stores that has the checkpoint, and the manifest. Raises ObjectMissingError."""
     for store in stores[:-1]:
         with contextlib.suppress(ObjectMissingError):
             return store, await read_manifest(store, root, checkpoint.lsn)
@@ -171,7 +170,7 @@ async def _find_checkpoint(
 
 @contextlib.contextmanager
 def own_tables(data: Path) -> Iterator[Tables]:
-    """The LMDB of a tablespace's directory, which nobody has open."""
+    """Opens the LMDB of a tablespace's directory, which must not be open elsewhere."""
     tables = Tables(str(data / "rows"))
     try:
         yield tables
@@ -180,18 +179,19 @@ def own_tables(data: Path) -> Iterator[Tables]:
 
 
 def own_position(data: Path, tablespace: bytes) -> Position:
-    """The position up to which the directory's LMDB has entries. Raises ConfigError for another tablespace's."""
+    """The position up to which the directory's LMDB has entries. Raises ConfigError if it belongs to another
+    tablespace."""
     with own_tables(data) as tables:
         if tables.tablespace != tablespace:
             raise ConfigError(
                 f"{data} holds data of its own, which the cluster does not have: start this node with an empty "
-                "directory, or found a new cluster with it (another name behind zk://.../)"
+                "directory, or found a new cluster with it (with another name after zk://.../)"
             )
         return Position(tables.flushed_lsn, None)
 
 
 async def add_holder(coordination: Coordination, tablespace: bytes, node: str) -> None:
-    """Adds the node to those that hold the tablespace."""
+    """Adds the node to the nodes that hold the tablespace."""
     path = paths(tablespace).spec
     while True:
         found = await coordination.get(path)

@@ -1,14 +1,15 @@
-"""The tablespaces that a node holds, where not every node holds every one.
+"""The tablespaces that a node holds, in a cluster where some tablespaces are on some of the nodes only.
 
-    the spec (ZooKeeper) names the nodes that hold a tablespace; placement changes it, the node follows:
-    the spec names this node     bootstrap: the newest checkpoint and the log behind it, while everything else goes on.
-                                 The replica is visible when it has caught up with the others here
-                                 (`show_if_caught_up`)
-    the spec no longer does      removal: nothing reads the replica from now on; its log ends, and its directory is
-                                 removed when its last snapshot is closed
-    a CREATE's row               names the nodes, or all nodes: they open the tablespace before it has a spec
+A tablespace's spec in ZooKeeper names the nodes that hold it. Placement changes the spec, and the nodes follow it:
 
-Statements about tablespaces that are not on this node are forwarded to the leader (wire/leader_forwarding.py). A node
+    the spec names this node   The node bootstraps a replica from the newest checkpoint and the later log, while
+                               everything else continues. The replica becomes visible when it has caught up with the
+                               other replicas on this node (`show_if_caught_up`).
+    it no longer does          New statements do not read the replica. Its log ends, and its directory is removed when
+                               its last snapshot is closed.
+    there is no spec yet       The row of CREATE TABLESPACE names the nodes, or means all. They open the tablespace.
+
+Statements on tablespaces that this node does not hold are forwarded to the leader (wire/leader_forwarding.py). A node
 that leads pg_default gets the tablespaces that it lacks.
 """
 
@@ -45,12 +46,12 @@ IN_USE_PAUSE = 0.1
 
 
 def requested_nodes(options: Mapping[str, str]) -> tuple[str, ...]:
-    """The nodes of the option `replicas`; () where it is not given."""
+    """The nodes of the option `replicas`, or () if it is not given."""
     return tuple(dict.fromkeys(name.strip() for name in options.get("replicas", "").split(",") if name.strip()))
 
 
 def with_replicas(spec: Spec, item: CatalogItem) -> Spec:
-    """The spec with what the catalog says of who holds the tablespace."""
+    """The spec with the catalog's options about the nodes that hold the tablespace."""
     options = dict(item.options)
     asked, expected = requested_nodes(options), options.get("expected_replicas")
     return dataclasses.replace(
@@ -62,13 +63,13 @@ def with_replicas(spec: Spec, item: CatalogItem) -> Spec:
 
 
 class ReplicaHoldings:
-    """The replicas that one node holds; on the engine's thread."""
+    """The replicas that one node holds. Used on the engine's thread."""
 
     def __init__(self, spaces: ClusterTablespaces) -> None:
         self.specs: Mapping[bytes, Spec] = {}
         """Of all tablespaces, as they were seen last."""
         self._spaces = spaces
-        self._rows: set[bytes] = set()  # tablespaces whose rows the catalog has, or has had
+        self._rows: set[bytes] = set()  # tablespaces whose rows the catalog has or had
         self._bootstraps: dict[bytes, asyncio.Task[None]] = {}
         self._removals: dict[bytes, tuple[TablespaceReplica, asyncio.Task[None]]] = {}
 
@@ -77,12 +78,12 @@ class ReplicaHoldings:
         return self._spaces.context.node
 
     def is_held_here(self, spec: Spec) -> bool:
-        """Whether this node is to hold the tablespace."""
+        """Whether this node must hold the tablespace."""
         return spec.everywhere or self._node in spec.replicas
 
     def is_new(self, item: CatalogItem) -> bool:
-        """Whether this node takes a tablespace whose row it sees for the first time, from its first entry on. One that
-        has a spec already may have had others, so it is brought."""
+        """Whether this node holds a tablespace from its first entry, when it sees the catalog row for the first time. A
+        tablespace that has a spec may already have entries, so it needs a bootstrap."""
         identity = bytes.fromhex(item.identity)
         seen = identity in self._rows
         self._rows.add(identity)
@@ -91,7 +92,7 @@ class ReplicaHoldings:
         return self.is_held_here(with_replicas(Spec(item.name, requested_nodes(dict(item.options))), item))
 
     def refresh_specs(self) -> bool:
-        """Whether the specs have changed."""
+        """Reads the specs, and returns whether they have changed."""
         specs = self._spaces.context.specs()
         if specs is None or specs == self.specs:
             return False
@@ -99,7 +100,7 @@ class ReplicaHoldings:
         return True
 
     async def follow(self) -> None:
-        """Starts to bootstrap missing replicas, and to remove those that are no longer to be here. Raises
+        """Starts to bootstrap missing replicas, and to remove replicas that this node must no longer hold. Raises
         CoordinationUnavailableError, ConflictError."""
         spaces = self._spaces
         self.refresh_specs()
@@ -112,7 +113,7 @@ class ReplicaHoldings:
             if identity == spaces.context.default_tablespace:
                 continue
             if not self.is_held_here(spec):
-                if at_home():  # the home holds all tablespaces, and placement would assign it in a while
+                if at_home():  # the home holds all tablespaces, and placement would assign this one soon
                     await add_holder(spaces.context.coordination(), identity, self._node)
                 elif replica is not None and await self._is_excluded(identity) and not at_home():
                     await replica.log.step_down()
@@ -123,16 +124,16 @@ class ReplicaHoldings:
                 await add_holder(spaces.context.coordination(), identity, self._node)
         for replica in spaces.bootstrapping_replicas():
             if replica.identity not in self.specs and spaces.item(replica.identity) is None:
-                self.start_removal(replica)  # dropped before it was here
+                self.start_removal(replica)  # dropped before the bootstrap was complete
 
     async def _is_excluded(self, identity: bytes) -> bool:
-        """Reads the spec once more, because what it leads to is a removal."""
+        """Whether the spec excludes this node. Reads the spec again, because the caller removes the replica."""
         coordination = self._spaces.context.coordination()
         await coordination.sync()
         found = await coordination.get(paths(identity).spec)
         return found is not None and not self.is_held_here(decode_spec(found.data))
 
-    # --- coming --------------------------------------------------------------------------------------------------
+    # --- bootstrap -----------------------------------------------------------------------------------------------
 
     def _start_bootstrap(self, identity: bytes) -> None:
         if (
@@ -144,7 +145,7 @@ class ReplicaHoldings:
             task.add_done_callback(lambda _: self._bootstraps.pop(identity, None))
 
     async def _bootstrap(self, identity: bytes) -> None:
-        """Retries until the replica is open, or the tablespace is no longer to be here."""
+        """Retries until the replica is open, or this node must no longer hold the tablespace."""
         spaces = self._spaces
         while self.is_held_here(self.specs.get(identity, Spec("", ()))) and spaces.item(identity) is not None:
             try:
@@ -160,7 +161,7 @@ class ReplicaHoldings:
                 ConfigError,
                 SqlError,
             ) as error:
-                log.warning("tablespace %s does not come to this node for now: %s", identity.hex(), error)
+                log.warning("cannot copy tablespace %s to this node now: %s", identity.hex(), error)
                 await asyncio.sleep(RETRY_PAUSE)
 
     async def _open_replica(self, identity: bytes) -> TablespaceReplica | None:
@@ -171,12 +172,12 @@ class ReplicaHoldings:
         position = await join_tablespace(place.coordination(), place.store_at, identity, directory)
         if position is None or spaces.replica(identity) is not None:
             return spaces.replica(identity)
-        log.info("tablespace %s comes to this node, from LSN %d on", identity.hex(), position.lsn)
+        log.info("copying tablespace %s to this node, from LSN %d", identity.hex(), position.lsn)
         return spaces.add_replica(identity, position)
 
     async def _set_goal(self, replica: TablespaceReplica) -> None:
-        """Sets the LSN that the replica has to reach before it is visible, and waits until the others have caught up:
-        both then show the same transactions."""
+        """Sets the LSN that the replica must reach before it becomes visible, and waits until the other replicas have
+        caught up with it. All of them then show the same transactions."""
         head = await replica.log.read_head()
         await self._spaces.context.catch_up()
         await self._spaces.catch_up_all()
@@ -196,12 +197,12 @@ class ReplicaHoldings:
             spaces.attach_replica(replica)
             log.info('tablespace "%s" is on this node from LSN %d on', item.name, replica.applied_lsn)
 
-    # --- leaving -------------------------------------------------------------------------------------------------
+    # --- removal -------------------------------------------------------------------------------------------------
 
     def start_removal(self, replica: TablespaceReplica) -> None:
         """Starts to remove the replica of a tablespace that other nodes hold."""
         spaces, identity = self._spaces, replica.identity
-        log.info("tablespace %s leaves this node", identity.hex())
+        log.info("removing tablespace %s from this node", identity.hex())
         if replica.is_visible:
             spaces.node.held.departs(replica.store)
         spaces.forget(replica)
@@ -210,7 +211,7 @@ class ReplicaHoldings:
     async def _remove_replica(self, replica: TablespaceReplica) -> None:
         spaces, identity = self._spaces, replica.identity
         await spaces.end_replica(replica)
-        spaces.apply_order.leave(identity)  # only now, because its log may ask until it has ended
+        spaces.apply_order.leave(identity)  # after the log has ended, because the log may still need it
         with contextlib.suppress(CoordinationUnavailableError, ConflictError):
             await spaces.context.coordination().delete(paths(identity).replica(self._node))
         while replica.store.in_use:
@@ -220,16 +221,16 @@ class ReplicaHoldings:
         del self._removals[identity]
         spaces.wake_reconciler()
 
-    # --- the end -------------------------------------------------------------------------------------------------
+    # --- stop ----------------------------------------------------------------------------------------------------
 
     async def stop(self) -> None:
-        """Cancels the tasks. The next start finds what they have left undone."""
+        """Cancels the tasks. The next start continues their work."""
         tasks = [*self._bootstraps.values(), *(task for _, task in self._removals.values())]
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
 
     def close(self) -> None:
-        """Closes the tables of replicas whose removal has not finished."""
+        """Closes the tables of replicas whose removal is not complete."""
         for replica, _ in self._removals.values():
             replica.store.close()

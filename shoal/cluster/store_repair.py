@@ -1,15 +1,16 @@
-"""Repairs a tablespace's quorum store: the leader's node does it at intervals, and when a member leaves.
+"""Repairs a tablespace's quorum store. The leader's node runs a repair at intervals, and when a member leaves.
 
-    a member leaves     (`shoal store replace`, `shoal store drain`: '-' before its URL in the tablespace's spec)
-                        1  the leader opens a ledger in the store as the spec has it: nothing goes there any more
-                        2  everything of the tablespace is copied until W of the others hold it
-                        3  ledgers, the open one too, are listed under the URL without the member, then the spec is:
-                           it may go
-    otherwise           every `interval`, what fewer than W members hold is copied, and deletes that a member has missed
-                        are made up for
+A member leaves when `shoal store replace` or `shoal store drain` has put '-' before its URL in the tablespace's spec:
 
-Only entries whose checksums hold are copied. Nothing here is needed for a commit, and everything may be done twice:
-when the leadership changes the next leader begins anew.
+    1  The leader opens a ledger in the store without that member, so the member gets no new objects.
+    2  Everything of the tablespace is copied until W of the other members hold it.
+    3  The ledgers, including the open one, are listed under the URL without the member. Then the spec is changed, and
+       the member may be switched off.
+
+Every `interval`, objects that fewer than W members hold are copied, and deletes that a member has missed are repeated.
+
+Only entries whose checksums match are copied. No commit waits for a repair, and every step may be repeated, so after a
+change of leadership the next leader starts from the beginning.
 """
 
 from __future__ import annotations
@@ -58,14 +59,14 @@ log = logging.getLogger("shoal.cluster")
 class StoreRepairSettings:
     """Times in seconds."""
 
-    interval: float = 900.0  # between two looks at everything
-    watch: float = 2.0  # between two looks whether a member is leaving
+    interval: float = 900.0  # between two complete repairs
+    watch: float = 2.0  # between two checks whether a member is leaving
     bytes_per_second: float = 20 << 20
 
 
 class StoreRepairer(BackgroundTask):
-    """The repairs of one tablespace. `leader` returns this node's term as its leader, None if it does not lead;
-    `coordination` the current session."""
+    """The repairs of one tablespace. `leader` returns this node's term as leader, or None if it does not lead.
+    `coordination` returns the present session."""
 
     def __init__(
         self,
@@ -98,14 +99,15 @@ class StoreRepairer(BackgroundTask):
                 await self.run_once(leader)
                 due = loop.time() + self._settings.interval
             except (CoordinationUnavailableError, StoreUnavailableError, ConflictError, DeposedError) as error:
-                log.info("the changelog store is not mended for now: %s", error)
+                log.info("cannot repair the changelog store now: %s", error)
             except SqlError as error:
-                log.warning("the changelog store cannot be mended: %s", error.message)
+                log.warning("the changelog store cannot be repaired: %s", error.message)
 
     async def run_once(self, leader: LeaderLog) -> RepairSummary | None:
-        """Repairs once, and returns a summary; None if the store is no quorum, or a ledger has to be closed first.
+        """Repairs once, and returns a summary. None if the store is not a quorum store, or a ledger must be closed
+        first.
 
-        Raises what store and coordination raise, and DeposedError.
+        Raises errors of the store and of the coordination, and DeposedError.
         """
         url = leader.store_url
         quorum, store = parse_quorum(url), self._stores(url)
@@ -119,11 +121,11 @@ class StoreRepairer(BackgroundTask):
         covered = max((ledger.ledger for ledger in leader.ledgers if ledger.last is not None), default=0)
         covered = max(covered, leader.ledgers[0].ledger - 1)
         if quorum.leaving and any(ledger.store != url and ledger.last is None for ledger in leader.ledgers):
-            return None  # objects may still go to the member that leaves
+            return None  # objects may still be written to the member that leaves
         summary = await self._repair(store, leader)
         if (quorum.leaving and summary.failed) or leader.store_url != url:
             return summary
-        leader.store_url = str(quorum.without_leaving())  # so that the next ledger does not name the member again
+        leader.store_url = str(quorum.without_leaving())  # so the next ledger does not name the member
         await leader.list.edit_segments(lambda ledgers: _relist_ledgers(quorum, covered, ledgers))
         await leader.edit_ledgers(lambda ledgers: _relist_ledgers(quorum, covered, ledgers))
         if quorum.leaving:
@@ -140,7 +142,7 @@ class StoreRepairer(BackgroundTask):
         summary = await repairer.repair([tablespace_folder(self._tablespace)], [CLUSTER])
         if summary.copied or summary.failed or summary.deleted:
             log.info(
-                "changelog store: %d objects looked at, %d copies (%d bytes) made, %d late deletes, %d failures",
+                "changelog store: %d objects checked, %d copies (%d bytes) made, %d late deletes, %d failures",
                 summary.checked,
                 summary.copied,
                 summary.bytes,
@@ -152,7 +154,8 @@ class StoreRepairer(BackgroundTask):
         return summary
 
     def _is_whole(self, name: str, path: str, epochs: LedgerEpochs) -> bool:
-        """Whether a copy of an object of entries can be read; other objects have checksums that their readers know."""
+        """Whether a copy of an object of entries can be read. Other objects have checksums that their readers
+        verify."""
         ledger = parse_ledger(self._tablespace, name)
         item = parse_object_name(name, ledger) if ledger is not None and "/bulk/" not in name else None
         epoch = epochs.epoch_of(item.ledger) if item is not None else None
@@ -166,7 +169,7 @@ class StoreRepairer(BackgroundTask):
         return False
 
     async def _remove_left_members(self, quorum: QuorumUrl) -> None:
-        """Removes the members that have left from the spec. Raises ConflictError when it was changed meanwhile."""
+        """Removes the members that have left from the spec. Raises ConflictError if the spec was changed meanwhile."""
         path = paths(self._tablespace).spec
         coordination = self._coordination()
         found = await coordination.get(path)
@@ -181,13 +184,13 @@ class LedgerEpochs:
     """The epoch of each ledger. Consecutive ledgers may share one."""
 
     def __init__(self) -> None:
-        self._first: list[int] = []  # ledgers with which another epoch begins
+        self._first: list[int] = []  # the ledgers that start a new epoch
         self._epochs: list[int] = []
         self._behind = 0
 
     @classmethod
     async def read(cls, tablespace: bytes, coordination: Coordination) -> LedgerEpochs:
-        """Reads the epochs of all listed ledgers. Raises StoreUnavailableError where some are dropped meanwhile."""
+        """Reads the epochs of all listed ledgers. Raises StoreUnavailableError if some are dropped meanwhile."""
         made = cls()
         try:
             async for page in LedgerListReader(tablespace).all_pages(coordination):
@@ -201,7 +204,7 @@ class LedgerEpochs:
         return made
 
     def epoch_of(self, ledger: int) -> int | None:
-        """None for one that is not listed."""
+        """The epoch of a ledger, or None for one that is not listed."""
         if not self._first or not self._first[0] <= ledger < self._behind:
             return None
         return self._epochs[bisect.bisect_right(self._first, ledger) - 1]
@@ -216,14 +219,15 @@ def _has_left_members(quorum: QuorumUrl, ledgers: Ledgers) -> bool:
 
 
 def _relist_ledgers(quorum: QuorumUrl, covered: int, ledgers: Ledgers) -> Ledgers:
-    """The list with ledgers under the store as it is without the members that leave: those up to the covered one, that
-    lie on no other members than it has, or had until now; and those that were only ever written to the same members."""
+    """The list of ledgers, with ledgers moved to the store without the leaving members. A ledger moves if it is at most
+    the covered one and its members belong or belonged to this store, or if it was always written to the same
+    members."""
     members = {*quorum.active, *quorum.leaving}
     settled = str(quorum.without_leaving())
 
     @cache
     def moves(store: str) -> tuple[bool, bool]:
-        """Whether ledgers there are listed anew when they are covered, and in any case."""
+        """Whether the ledgers of a store URL move once they are covered, and whether they move in any case."""
         lies = parse_quorum(store)
         if lies is None:
             return False, False

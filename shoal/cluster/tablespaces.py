@@ -1,19 +1,22 @@
-"""The tablespaces of a node of a cluster beside pg_default.
+"""The tablespaces of a cluster's node, except pg_default.
 
-    the catalog, in pg_default, says which there are. What is in ZooKeeper, on disk and in the store follows from it:
-    CREATE      the row commits -> every node opens a replica -> the leader of pg_default makes the znodes, leads, and
-                CREATE returns
-    DROP        the row goes -> every node closes its replica and removes it -> the leader of pg_default removes the
-                znodes, then the objects in the store
-    start       every tablespace that has znodes is opened, from a checkpoint if need be; other directories are removed
+The catalog, which is in pg_default, lists the tablespaces. The znodes, the directories and the objects in the store
+follow it:
 
-A tablespace never has znodes before its row is durable, so a crash at any step leaves nothing that the leader cannot
-tell apart: a row without znodes gets them, znodes without a row go.
+   CREATE      1. the row commits   2. every node opens a replica
+               3. the leader of pg_default creates the znodes and leads the tablespace   4. CREATE returns
+   DROP        1. the row is deleted   2. every node closes and removes its replica
+               3. the leader of pg_default removes the znodes, then the objects in the store
+   start       every tablespace that has znodes is opened, from a checkpoint if necessary; other directories are removed
 
-Every node holds every tablespace, unless its options say otherwise (replica_placement.py); the node that leads
-pg_default holds all of them: placement gives it a replica of what it lacks. Who leads which: leadership.py.
+A tablespace has no znodes before its row is durable. So after a crash at any step the leader knows what to do: it
+creates znodes for a row without them, and removes znodes without a row.
 
-Followers show a transaction over several tablespaces whole, and entries never ahead of their schema (apply_order.py).
+Every node holds every tablespace, unless the options of a tablespace limit this (replica_placement.py). The node that
+leads pg_default holds all of them: placement gives it the replicas that it lacks. leadership.py explains which node
+leads a tablespace.
+
+A follower shows a transaction over several tablespaces at once, and no entry before its schema (apply_order.py).
 """
 
 from __future__ import annotations
@@ -62,7 +65,7 @@ from shoal.cluster.store_repair import StoreRepairer
 log = logging.getLogger("shoal.cluster")
 
 FOLDER = "tablespaces"
-LOOK_PAUSE = 0.5  # seconds between two looks for the znodes of a tablespace
+LOOK_PAUSE = 0.5  # seconds between two checks for the znodes of a tablespace
 RECONCILE_PAUSE = 5.0
 _DURATION = re.compile(r"\s*(\d+)\s*(us|ms|s|min|h|d)?\s*")
 _UNITS = {"us": 1e-6, "ms": 1e-3, "s": 1.0, "min": 60.0, "h": 3600.0, "d": 86400.0}
@@ -70,13 +73,14 @@ _UNITS = {"us": 1e-6, "ms": 1e-3, "s": 1.0, "min": 60.0, "h": 3600.0, "d": 86400
 
 class StoreClaim(Protocol):
     async def __call__(self, url: str, create: bool) -> None:
-        """Makes sure that a store is the cluster's; `create`: one that is nobody's becomes it. Raises
-        StoreUnavailableError, SqlError 55000 for another cluster's, and 22023 for what is no URL."""
+        """Verifies that a store belongs to the cluster. With `create`, a store without an owner is claimed. Raises
+        StoreUnavailableError, SqlError 55000 for a store of another cluster, and 22023 for an invalid URL."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class MemberContext:
-    """What the node provides to its tablespaces. `make_log` opens the log of one; `restart` restarts the process."""
+    """The services that the node provides to its tablespaces. `make_log` opens the log of a tablespace, and `restart`
+    restarts the process."""
 
     node: str
     data: Path
@@ -89,27 +93,27 @@ class MemberContext:
     clock: Clock
     fatal: Callable[[BaseException], None]
     restart: Callable[[], None]
-    leads: Callable[[], bool]  # pg_default, now
-    specs: Callable[[], Mapping[bytes, Spec] | None]  # of all tablespaces, as far as is known; None: that is old
-    catch_up: Callable[[], Awaitable[None]]  # with pg_default's head
+    leads: Callable[[], bool]  # whether this node leads pg_default now
+    specs: Callable[[], Mapping[bytes, Spec] | None]  # all known tablespaces; None: the data are too old
+    catch_up: Callable[[], Awaitable[None]]  # up to pg_default's head
     claim_store: StoreClaim
-    leader_of: Callable[[bytes], str]  # the node that leads a tablespace, by id, as far as is known; '': none
+    leader_of: Callable[[bytes], str]  # the known leader of a tablespace, or ''
 
 
 class TablespaceReplica:
-    """replication.log.interface.ReplicaEngine, and OrderedReplica, for a tablespace beside pg_default."""
+    """A replication.log.interface.ReplicaEngine, and an OrderedReplica, for a tablespace other than pg_default."""
 
     def __init__(
         self, spaces: ClusterTablespaces, store: Tablespace, bulk: BulkFiles, follower_log: FollowerLog
     ) -> None:
         self.store = store
         self.bulk = bulk
-        self.is_visible = True  # it has everything that others here show of it: it is seen
-        self.goal: int | None = None  # LSN that it has to reach before that, once it is known
+        self.is_visible = True  # it has caught up with the other replicas on this node
+        self.goal: int | None = None  # the LSN that makes it visible, once it is known
         self.leading = False
         self.led = asyncio.Event()
-        self.has_waiters = False  # another log has entries of its transactions
-        self.existence_check = asyncio.Event()  # whether it has znodes
+        self.has_waiters = False  # another log has parts of its transactions
+        self.existence_check = asyncio.Event()  # set when its znodes must be checked
         self.log: ReplicatedLog
         self.checkpoints: CheckpointKeeper | None = None
         self.mender: StoreRepairer | None = None
@@ -181,7 +185,8 @@ class TablespaceReplica:
 
 
 class ClusterTablespaces:
-    """engine.node.tablespaces.TablespaceStorage of a node of a cluster. `prepare`, then `use`, then `start`."""
+    """An engine.node.tablespaces.TablespaceStorage for a cluster's node. The order of calls is `prepare`, `use`,
+    `start`."""
 
     def __init__(self, place: MemberContext) -> None:
         self.context = place
@@ -189,7 +194,7 @@ class ClusterTablespaces:
         self.holdings = ReplicaHoldings(self)
         self.leaderships = Leaderships(self)
         self.found: dict[bytes, Tablespace] = {}
-        self.dropped: Collection[bytes] = ()  # empty, because a drop removes a tablespace from the cluster's store too
+        self.dropped: Collection[bytes] = ()  # empty, because a drop also removes a tablespace from the cluster's store
         self.node: EngineNode
         self._positions: dict[bytes, Position] = {}
         self._replicas: dict[bytes, TablespaceReplica] = {}
@@ -198,10 +203,10 @@ class ClusterTablespaces:
         self._reconciling: asyncio.Task[None] | None = None
         self._tasks: set[asyncio.Future[None]] = set()
 
-    # --- start and end -------------------------------------------------------------------------------------------
+    # --- start and stop ------------------------------------------------------------------------------------------
 
     async def prepare(self) -> None:
-        """Fills the directories of the tablespaces that this node holds, and removes those of others."""
+        """Fills the directories of the tablespaces that this node holds, and removes the directories of others."""
         place = self.context
         coordination = place.coordination()
         await coordination.sync()
@@ -228,23 +233,23 @@ class ClusterTablespaces:
                 self._positions[identity] = position
 
     def open(self) -> None:
-        """Opens what `prepare` has filled."""
+        """Opens the directories that `prepare` has filled."""
         for identity in list(self._positions):
             self._open(identity)
 
     def use(self, node: EngineNode) -> None:
-        """Before anything is attached."""
+        """Sets the node. Called before a tablespace is attached."""
         self.node = node
 
     def start(self) -> None:
-        """Follows all of them, and looks after them while this node leads."""
+        """Follows all tablespaces, and reconciles them with the catalog while this node leads."""
         self._started = True
         for replica in list(self._replicas.values()):
             self._run(replica)
         self._reconciling = run_in_background(self._reconcile())
 
     async def catch_up_all(self) -> None:
-        """Returns when everything is applied that was committed in any of them before the call."""
+        """Returns when this node has applied all entries that were committed in any tablespace before the call."""
         await asyncio.gather(*(self._catch_up(replica) for replica in self.attached_replicas()))
 
     async def _catch_up(self, replica: TablespaceReplica) -> None:
@@ -252,24 +257,24 @@ class ClusterTablespaces:
             head = await replica.log.read_head()
             await replica.log.wait_for(head.lsn)
         except SqlError as error:
-            if error.sqlstate != "42704":  # dropped, or not made yet: there is nothing in it
+            if error.sqlstate != "42704":  # dropped or not created yet, so it has no entries
                 raise
 
     async def stop(self) -> None:
-        """Ends the logs; leaderships are handed over."""
+        """Ends the logs and hands the leaderships over."""
         if self._reconciling is not None:
             self._reconciling.cancel()
         await self.holdings.stop()
         await asyncio.gather(*(self.end_replica(replica) for replica in self._replicas.values()))
 
     def close(self) -> None:
-        """Closes the tables. The logs have ended."""
+        """Closes the tables. The logs have already ended."""
         for replica in self._replicas.values():
             replica.store.close()
         self.holdings.close()
 
     async def end_replica(self, replica: TablespaceReplica) -> None:
-        """Ends its log, and what runs beside it."""
+        """Ends the log of a replica, and its tasks."""
         for keeper in (replica.checkpoints, replica.mender):
             if keeper is not None:
                 keeper.stop()
@@ -282,7 +287,7 @@ class ClusterTablespaces:
         for replica in self._replicas.values():
             replica.log.use(coordination)
 
-    # --- a tablespace --------------------------------------------------------------------------------------------
+    # --- one tablespace ------------------------------------------------------------------------------------------
 
     def directory(self, identity: bytes) -> Path:
         return self.context.data / FOLDER / identity.hex()
@@ -296,7 +301,7 @@ class ClusterTablespaces:
         return [replica for replica in self._replicas.values() if not replica.is_visible]
 
     def item(self, identity: bytes) -> CatalogItem | None:
-        """The tablespace in the catalog."""
+        """The catalog item of the tablespace."""
         if not self.node.catalogs:
             return None
         name, catalog = identity.hex(), self.node.shared_catalog
@@ -304,25 +309,25 @@ class ClusterTablespaces:
         return next((item for item in items if isinstance(item, CatalogItem) and item.identity == name), None)
 
     def add_replica(self, identity: bytes, position: Position) -> TablespaceReplica:
-        """Follows a tablespace that is to come to this node, whose directory is filled; nobody sees it yet."""
+        """Follows a tablespace whose directory has just been filled. The replica is not visible yet."""
         self._positions[identity] = position
         replica = self._open(identity, whole=False)
         self._run(replica)
         return replica
 
     def attach_replica(self, replica: TablespaceReplica) -> None:
-        """Lets a replica that has caught up answer, and be led here."""
+        """Makes a replica that has caught up visible, and lets this node lead it."""
         self.found[replica.identity] = replica.store
         replica.log.bootstrapping = False
         replica.log.set_electable(True)
 
     def forget(self, replica: TablespaceReplica) -> None:
-        """Takes a replica off this node. The caller ends it (`end_replica`)."""
+        """Removes a replica from this node's list. The caller ends the replica (`end_replica`)."""
         self._replicas.pop(replica.identity, None)
         self.found.pop(replica.identity, None)
 
     def wake_reconciler(self) -> None:
-        """Lets the reconciler look for something to do."""
+        """Wakes the reconciler."""
         self._wake.set()
 
     def on_cluster_change(self) -> None:
@@ -339,7 +344,7 @@ class ClusterTablespaces:
         loop = asyncio.get_running_loop()
 
         def thread(work: Callable[[], None]) -> None:
-            with contextlib.suppress(RuntimeError):  # the loop is closed: the process is ending
+            with contextlib.suppress(RuntimeError):  # the event loop is closed, because the process is ending
                 loop.call_soon_threadsafe(work)
 
         store = Tablespace.open(
@@ -386,7 +391,7 @@ class ClusterTablespaces:
             await replica.log.run()
         except LogGoneError as error:
             if not replica.is_visible:
-                self.holdings.start_removal(replica)  # and comes again
+                self.holdings.start_removal(replica)  # and then bootstraps it again
                 return
             log.critical("%s: restarting from a checkpoint", error)
             await asyncio.to_thread(shutil.rmtree, Path(replica.store.path) / "rows")
@@ -396,15 +401,15 @@ class ClusterTablespaces:
         except Exception as error:
             if (
                 isinstance(error, SqlError) and error.sqlstate == "42704"
-            ):  # it has been dropped; the catalog's row follows soon
+            ):  # it has been dropped; the row in the catalog will be deleted soon
                 self.apply_order.leave(replica.identity)
                 return
             self.context.fatal(error)
             raise
 
     async def _wait_for_znodes(self, replica: TablespaceReplica) -> bool:
-        """Waits until the tablespace has znodes. False if it has been dropped: another log has entries of it, and it
-        has no znodes any more."""
+        """Waits until the tablespace has znodes. False if it has been dropped: another log has entries of it, but its
+        znodes are gone."""
         while True:
             wanted = replica.has_waiters
             replica.existence_check.clear()
@@ -423,8 +428,8 @@ class ClusterTablespaces:
                     await replica.existence_check.wait()
 
     async def _claim_store(self, replica: TablespaceReplica) -> None:
-        """Waits until its store answers, and claims it. An empty directory, where a file system is not mounted, is
-        refused."""
+        """Waits until the store answers, and claims it. An empty directory is refused, because its file system may not
+        be mounted."""
         identity = replica.identity
         while True:
             try:
@@ -433,7 +438,7 @@ class ClusterTablespaces:
                     await self.context.claim_store(decode_spec(found.data).store, False)
                 return
             except (CoordinationUnavailableError, StoreUnavailableError, SqlError) as error:
-                log.error("tablespace %s cannot be followed for now: %s", identity.hex(), error)
+                log.error("tablespace %s cannot be followed now: %s", identity.hex(), error)
                 await asyncio.sleep(LOOK_PAUSE)
 
     def _make_checkpoint_keeper(self, replica: TablespaceReplica) -> CheckpointKeeper:
@@ -462,12 +467,12 @@ class ClusterTablespaces:
         )
 
     async def write_checkpoints(self) -> None:
-        """Writes a checkpoint of each. Raises as CheckpointKeeper.write."""
+        """Writes a checkpoint of each tablespace. Raises as CheckpointKeeper.write."""
         for replica in self.attached_replicas():
             if replica.checkpoints is not None:
                 await replica.checkpoints.write()
 
-    # --- what this node has ------------------------------------------------------------------------------------------
+    # --- the replicas on this node -------------------------------------------------------------------------------
 
     @property
     def replicas(self) -> Mapping[bytes, TablespaceReplica]:
@@ -475,7 +480,7 @@ class ClusterTablespaces:
         return self._replicas
 
     def missing_count(self) -> int:
-        """The number of tablespaces that this node would have to get before it could lead all of them."""
+        """The number of tablespaces that this node lacks to lead all of them."""
         return self.node.held.lacking if self.node.catalogs else 0
 
     @property
@@ -484,7 +489,7 @@ class ClusterTablespaces:
         return max((replica.log.lag.seconds for replica in self.attached_replicas()), default=0.0)
 
     def attached_replicas(self) -> list[TablespaceReplica]:
-        """The replicas of tablespaces in the catalog that the cluster has."""
+        """The replicas of tablespaces that are in the catalog and in the cluster."""
         return [
             self._replicas[store.tablespace_id]
             for store in self.node.held.attached
@@ -568,7 +573,7 @@ class ClusterTablespaces:
             return True
         return False
 
-    # --- what the leader sees to ---------------------------------------------------------------------------------
+    # --- tasks of the leader -------------------------------------------------------------------------------------
 
     async def _reconcile(self) -> None:
         while True:
@@ -578,7 +583,7 @@ class ClusterTablespaces:
                 if self.leaderships.at_home:
                     await self.reconcile()
             except (CoordinationUnavailableError, StoreUnavailableError, ConflictError) as error:
-                log.info("tablespaces are not brought up to date for now: %s", error)
+                log.info("cannot update the tablespaces now: %s", error)
                 await asyncio.sleep(LOOK_PAUSE)
                 continue
             with contextlib.suppress(TimeoutError):
@@ -586,12 +591,12 @@ class ClusterTablespaces:
                     await self._wake.wait()
 
     async def reconcile(self) -> None:
-        """Makes the znodes agree with the catalog. Raises what coordination and store raise."""
+        """Makes the znodes agree with the catalog. Raises errors of the coordination and the store."""
         coordination = self.context.coordination()
         await coordination.sync()
         there = {bytes.fromhex(name) for name in await coordination.children("tablespaces")}
-        # First what is there, then the catalog: znodes are made for committed rows only, so what the leader's catalog
-        # does not know by now has been dropped.
+        # The znodes are read before the catalog. Znodes are created for committed rows only, so znodes without a row in
+        # the leader's catalog belong to dropped tablespaces.
         if not self.context.leads():
             return
         items = [item for item in self.node.shared_catalog.objects.values() if isinstance(item, CatalogItem)]
@@ -612,10 +617,10 @@ class ClusterTablespaces:
             await self._drop_from_cluster(coordination, identity)
 
     async def _drop_from_cluster(self, coordination: Coordination, identity: bytes) -> None:
-        log.info("tablespace %s was dropped; its log goes too", identity.hex())
+        log.info("tablespace %s was dropped; its log is removed", identity.hex())
         spec = await coordination.get(paths(identity).spec)
         urls = {decode_spec(spec.data).store} if spec is not None else set()
-        with contextlib.suppress(LogGoneError):  # another node drops it
+        with contextlib.suppress(LogGoneError):  # another node drops it at the same time
             async for page in LedgerListReader(identity).all_pages(coordination):
                 urls |= {ledger.store for ledger in page}
         await drop_tablespace(coordination, identity)
@@ -623,7 +628,7 @@ class ClusterTablespaces:
             await store.delete_folder(tablespace_folder(identity))
 
     async def _default_store_url(self, coordination: Coordination) -> str:
-        """The store of pg_default, for a new tablespace."""
+        """The URL of pg_default's store, for a new tablespace."""
         found = await coordination.get(paths(self.context.default_tablespace).spec)
         return decode_spec(found.data).store if found is not None else ""
 
@@ -634,13 +639,13 @@ class ClusterTablespaces:
 
 
 def make_spec(item: CatalogItem, url: str, node: str) -> Spec:
-    """The spec of a tablespace that a node has created, whose changelog is to be in the store at a URL."""
+    """The spec of a tablespace that a node has created, with its changelog in the store at `url`."""
     spec = _with_options(Spec(item.name, (), store=url), item)
     return dataclasses.replace(spec, replicas=(node, *(other for other in spec.asked if other != node)))
 
 
 def _with_options(spec: Spec, item: CatalogItem) -> Spec:
-    """The spec with what the catalog says."""
+    """The spec with the catalog's options."""
     options = dict(item.options)
     inactivity = options.get("max_leader_inactivity")
     seconds = 0.0 if inactivity is None else _seconds(inactivity)
@@ -650,14 +655,14 @@ def _with_options(spec: Spec, item: CatalogItem) -> Spec:
 
 
 def _seconds(duration: str) -> float:
-    """The seconds of a duration that engine/ddl/tablespaces.py has accepted; without a unit it is in milliseconds."""
+    """The seconds of a duration that engine/ddl/tablespaces.py has accepted. Without a unit it is in milliseconds."""
     found = _DURATION.fullmatch(duration)
     assert found is not None
     return int(found[1]) * _UNITS[found[2] or "ms"]
 
 
 async def _update_spec(coordination: Coordination, identity: bytes, item: CatalogItem) -> bool:
-    """Makes the spec agree with the catalog. False: there is none."""
+    """Makes the spec agree with the catalog. False if there is no spec."""
     path = paths(identity).spec
     found = await coordination.get(path)
     if found is None:

@@ -1,8 +1,8 @@
-"""Flushes memtables at intervals, and not only when they are full.
+"""Flushes memtables at intervals, in addition to flushes of full memtables.
 
-The next start reads entries that are not flushed again from the changelog, object by object. Where few clients write, a
-full memtable stands for tens of thousands of objects, and after a crash of all nodes nobody serves until they are
-applied. Besides, a ledger is dropped only when every replica has flushed its entries.
+At a start, a node reads entries that were not flushed from the changelog, one object at a time. With few clients, a
+full memtable corresponds to tens of thousands of objects, and after a crash of all nodes no node could serve clients
+until they are applied. In addition, a ledger is dropped only when every replica has flushed its entries.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ ENTRIES = 8000
 """From so many on that are not in the tables. Below that nothing is flushed: a checkpoint finds what has changed since
 the one before in memory, and need not read all rows."""
 
-INTERVAL = 10.0  # seconds between two looks: many small commits fill a memtable in about as much
+INTERVAL = 10.0  # seconds between two checks: many small commits fill a memtable in about this time
 
 
 class TimedFlush(BackgroundTask):

@@ -1,29 +1,30 @@
-"""The commands that do not serve. Those for a cluster talk to ZooKeeper, to the store, and to nodes as any client.
+"""The commands other than `serve` and `route`. Commands for a cluster use ZooKeeper, the store, and client connections
+to nodes.
 
-    init.py          an empty database in a new directory
-    sql.py           statements for a server or a directory: sql_channels.py, sql_directory.py,
-                     sql_text.py, sql_errors.py, sql_prompt.py
-    config.py        the settings in force
-    completion.py    a script for the shell
-    status.py        nodes, tablespaces, leaders, replicas, and problems
-    ledger.py        the changelog's ledgers: which there are, their objects, their entries
-    checkpoint.py    a checkpoint now
-    lead.py          another node leads
-    changes.py       a change stream as JSON lines: a client of any server
-    check.py         whether all replicas hold the same
-    check_indexes.py whether indexes hold what the rows give
-    doctor.py        what is wrong with the directory of a stopped server
-    health.py        whether a server or a router answers
-    store.py         another store; another member for a quorum store, or one less
-    backup.py        backups of a running server, and what is made of them: verify, restore
-    restore_as.py    restore of one database beside others
-    pipeline.py      jobs on Spark: pipeline_jobs.py; their command lines: pipeline_parser.py
-    compact.py       one of these, on a store of backups: shoal/archive/compaction.py
-    progress_bars.py progress bars for long work
-    cluster_access.py  what they share: access to a cluster without changing it, SQL to a node, tables of text
+    init.py            creates an empty database in a new directory
+    sql.py             runs statements on a server or a directory: sql_channels.py, sql_directory.py, sql_text.py,
+                       sql_errors.py, sql_prompt.py
+    config.py          prints the settings in force
+    completion.py      prints a script for the shell
+    status.py          nodes, tablespaces, leaders, replicas, and problems
+    ledger.py          the ledgers of the changelog: a list, their objects, their entries
+    checkpoint.py      makes the leader write a checkpoint
+    lead.py            makes another node the leader
+    changes.py         prints a change stream as JSON lines, over a client connection
+    check.py           compares the replicas with each other
+    check_indexes.py   compares indexes with the rows of their tables
+    doctor.py          finds problems in the directory of a stopped server
+    health.py          tests whether a server or a router answers
+    store.py           changes the store, or the members of a quorum store
+    backup.py          backups of a running server, verify and restore
+    restore_as.py      restores one database beside others
+    pipeline.py        jobs on Spark: pipeline_jobs.py; their command lines: pipeline_parser.py
+    compact.py         the job that compacts a store of backups: shoal/archive/compaction.py
+    progress_bars.py   progress bars for long work
+    cluster_access.py  shared functions: access to a cluster without changing it, SQL to a node, tables of text
 
-A command prints to standard output and gives the exit status: 0, or 1 when something is wrong with the cluster. What is
-wrong with the command line or the way to the cluster is one line on standard error, and 1.
+A command prints to standard output. Its exit status is 0, or 1 when something is wrong with the cluster. Errors of the
+command line, and of the connection to the cluster, are one line on standard error, with status 1.
 """
 
 from __future__ import annotations
@@ -113,8 +114,8 @@ wrong; the last lines then say what to do.
 HEALTH_EXAMPLES = """examples:
   shoal health                                          a server, or a router, on 127.0.0.1:5432 or at SHOAL_LISTEN
   shoal health 127.0.0.1:6543
-  shoal health http://127.0.0.1:8080/readyz             the administration port: whether clients are answered
-The exit status is 0 when it answers. Nobody logs in.
+  shoal health http://127.0.0.1:8080/readyz             the administration port: whether clients are served
+The exit status is 0 when it answers. The command does not log in.
 """
 
 LEAD_EXAMPLES = """examples:
@@ -167,9 +168,9 @@ URL = "zk://HOST:PORT,.../NAME"
 
 
 def add_commands(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
-    """Their command lines."""
+    """Adds the parsers of all commands."""
     init = _parser(commands, "init", "make an empty database in a new directory", INIT_EXAMPLES)
-    init.add_argument("--data", metavar="DIR", default="./shoal-data", help="default: %(default)s")
+    init.add_argument("--data", metavar="DIR", default="./shoal-data", help="new data directory (default: %(default)s)")
     init.add_argument(
         "--password-file", metavar="FILE", help="file whose first line is the password of the role postgres"
     )
@@ -181,31 +182,93 @@ def add_commands(commands: argparse._SubParsersAction[argparse.ArgumentParser]) 
     _cluster(status)
     status.add_argument("--json", action="store_true", help="one JSON object")
     _ledger(_parser(commands, "ledger", "list, show and read the ledgers of a changelog", LEDGER_EXAMPLES))
-    checkpoint = _parser(commands, "checkpoint", "make the leader write a checkpoint now", CHECKPOINT_EXAMPLES)
-    where = checkpoint.add_mutually_exclusive_group(required=True)
-    where.add_argument("--cluster", metavar=URL, help="where the cluster's ZooKeeper is")
-    where.add_argument("--dsn", metavar="DSN", help='of the leader: "host=... port=..." or postgresql://HOST:PORT')
-    checkpoint.add_argument("--user", default="postgres", help="a superuser (default: postgres)")
-    checkpoint.add_argument("--json", action="store_true", help="one JSON object")
-    check = _parser(
-        commands, "check", "compare replicas with each other, or indexes and analytic copies with rows", CHECK_EXAMPLES
+    _checkpoint(_parser(commands, "checkpoint", "make the leader write a checkpoint now", CHECKPOINT_EXAMPLES))
+    _check(
+        _parser(
+            commands,
+            "check",
+            "compare replicas with each other, or indexes and analytic copies with rows",
+            CHECK_EXAMPLES,
+        )
     )
-    where = check.add_mutually_exclusive_group(required=True)
-    where.add_argument("--cluster", metavar=URL, help="where the cluster's ZooKeeper is; compares the replicas")
-    where.add_argument(
-        "--dsn", metavar="DSN", help='of a server: "host=... port=..."; compares indexes and copies with rows'
-    )
-    check.add_argument("--tablespace", metavar="NAME", help="default: all of them")
-    check.add_argument("--timeout", metavar="SECONDS", type=float, default=300.0, help="default: 300")
-    check.add_argument("--user", default="postgres", help="a superuser (default: postgres)")
-    check.add_argument("--json", action="store_true", help="one JSON object")
     lead = _parser(commands, "lead", "make another node the leader", LEAD_EXAMPLES)
     _cluster(lead)
-    lead.add_argument("--timeout", metavar="SECONDS", type=float, default=60.0, help="default: 60")
-    lead.add_argument("--tablespace", metavar="NAME", default="pg_default", help="default: pg_default")
+    lead.add_argument(
+        "--timeout", metavar="SECONDS", type=float, default=60.0, help="how long to wait for the node (default: 60)"
+    )
+    lead.add_argument(
+        "--tablespace", metavar="NAME", default="pg_default", help="tablespace to lead (default: pg_default)"
+    )
     lead.add_argument("--json", action="store_true", help="one JSON object")
     lead.add_argument("node", metavar="NODE", help="the node that should lead")
-    changes = _parser(commands, "changes", "print the changes in a change stream, or follow it", CHANGES_EXAMPLES)
+    _changes(_parser(commands, "changes", "print the changes in a change stream, or follow it", CHANGES_EXAMPLES))
+    doctor = _parser(commands, "doctor", "look for damage in the directory of a stopped server", DOCTOR_EXAMPLES)
+    doctor.add_argument("directory", metavar="DIR", help="the data directory of the server")
+    doctor.add_argument("--json", action="store_true", help="one JSON object")
+    health = _parser(commands, "health", "check whether a server or a router answers", HEALTH_EXAMPLES)
+    health.add_argument(
+        "address", metavar="HOST:PORT|URL", nargs="?", help="address (default: SHOAL_LISTEN, or 127.0.0.1:5432)"
+    )
+    health.add_argument(
+        "--timeout", metavar="SECONDS", type=float, default=5.0, help="how long to wait for an answer (default: 5)"
+    )
+    health.add_argument("--json", action="store_true", help="one JSON object")
+    _archive(commands)
+    add_pipeline(
+        _parser(commands, "pipeline", "import, export, copy and query data with Spark", PIPELINE_EXAMPLES), _parser
+    )
+    _store(_parser(commands, "store", "change the store, or the members of a quorum store", STORE_EXAMPLES))
+
+
+def _sql(command: argparse.ArgumentParser) -> None:
+    where = command.add_mutually_exclusive_group()
+    where.add_argument(
+        "--dsn", metavar="DSN", default=DSN,
+        help='connection string: "host=... user=..." or postgresql://... (default: %(default)s)',
+    )  # fmt: skip
+    where.add_argument("--data", metavar="DIR", help="the data directory of a stopped server, instead of a connection")
+    command.add_argument("--user", default="postgres", help="with --data: the role (default: postgres)")
+    command.add_argument("--database", default="postgres", help="with --data: the database (default: postgres)")
+    command.add_argument(
+        "--dialect", choices=DIALECTS, default=SHOAL, help="the SQL of the statements (default: %(default)s)"
+    )
+    what = command.add_mutually_exclusive_group()
+    what.add_argument("-f", "--file", metavar="FILE", help="run the statements of a file")
+    what.add_argument(
+        "statement", metavar="STATEMENT", nargs="?", help="default: read standard input; on a terminal, a prompt"
+    )
+    form = command.add_mutually_exclusive_group()
+    form.add_argument("--json", action="store_true", help="one JSON object per row, each on a line")
+    form.add_argument("--csv", action="store_true", help="comma-separated values with a header")
+
+
+def _checkpoint(checkpoint: argparse.ArgumentParser) -> None:
+    where = checkpoint.add_mutually_exclusive_group(required=True)
+    where.add_argument("--cluster", metavar=URL, help="address of the cluster's ZooKeeper")
+    where.add_argument(
+        "--dsn", metavar="DSN", help='connection string of the leader: "host=... port=..." or postgresql://HOST:PORT'
+    )
+    checkpoint.add_argument("--user", default="postgres", help="a superuser (default: postgres)")
+    checkpoint.add_argument("--json", action="store_true", help="one JSON object")
+
+
+def _check(check: argparse.ArgumentParser) -> None:
+    where = check.add_mutually_exclusive_group(required=True)
+    where.add_argument("--cluster", metavar=URL, help="address of the cluster's ZooKeeper; compares the replicas")
+    where.add_argument(
+        "--dsn",
+        metavar="DSN",
+        help='connection string of a server: "host=... port=..."; compares indexes and copies with rows',
+    )
+    check.add_argument("--tablespace", metavar="NAME", help="check one tablespace (default: all)")
+    check.add_argument(
+        "--timeout", metavar="SECONDS", type=float, default=300.0, help="how long to wait for replicas (default: 300)"
+    )
+    check.add_argument("--user", default="postgres", help="a superuser (default: postgres)")
+    check.add_argument("--json", action="store_true", help="one JSON object")
+
+
+def _changes(changes: argparse.ArgumentParser) -> None:
     changes.add_argument("stream", metavar="STREAM", help="name of the stream")
     changes.add_argument(
         "--after", metavar="LSN", type=int, help="start after this LSN (default: the position of the stream)"
@@ -220,46 +283,12 @@ def add_commands(commands: argparse._SubParsersAction[argparse.ArgumentParser]) 
     )
     changes.add_argument(
         "--dsn", metavar="DSN", default=DSN,
-        help='of the server: "host=... user=..." or postgresql://... (default: %(default)s)',
+        help='connection string of the server: "host=... user=..." or postgresql://... (default: %(default)s)',
     )  # fmt: skip
-    doctor = _parser(commands, "doctor", "look for damage in the directory of a stopped server", DOCTOR_EXAMPLES)
-    doctor.add_argument("directory", metavar="DIR", help="the data directory of the server")
-    doctor.add_argument("--json", action="store_true", help="one JSON object")
-    health = _parser(commands, "health", "see whether a server or a router answers", HEALTH_EXAMPLES)
-    health.add_argument("address", metavar="HOST:PORT|URL", nargs="?", help="default: SHOAL_LISTEN, or 127.0.0.1:5432")
-    health.add_argument("--timeout", metavar="SECONDS", type=float, default=5.0, help="default: 5")
-    health.add_argument("--json", action="store_true", help="one JSON object")
-    _archive(commands)
-    add_pipeline(
-        _parser(commands, "pipeline", "import, export, copy and query data with Spark", PIPELINE_EXAMPLES), _parser
-    )
-    _store(_parser(commands, "store", "change the store, or the members of a quorum store", STORE_EXAMPLES))
-
-
-def _sql(command: argparse.ArgumentParser) -> None:
-    where = command.add_mutually_exclusive_group()
-    where.add_argument(
-        "--dsn", metavar="DSN", default=DSN,
-        help='of a server: "host=... user=..." or postgresql://... (default: %(default)s)',
-    )  # fmt: skip
-    where.add_argument("--data", metavar="DIR", help="the data directory of a stopped server, instead of a connection")
-    command.add_argument("--user", default="postgres", help="with --data (default: postgres)")
-    command.add_argument("--database", default="postgres", help="with --data (default: postgres)")
-    command.add_argument(
-        "--dialect", choices=DIALECTS, default=SHOAL, help="the SQL of the statements (default: %(default)s)"
-    )
-    what = command.add_mutually_exclusive_group()
-    what.add_argument("-f", "--file", metavar="FILE", help="run the statements of a file")
-    what.add_argument(
-        "statement", metavar="STATEMENT", nargs="?", help="default: standard input; on a terminal, a prompt"
-    )
-    form = command.add_mutually_exclusive_group()
-    form.add_argument("--json", action="store_true", help="one JSON object per row and line")
-    form.add_argument("--csv", action="store_true", help="comma-separated, with a header")
 
 
 def _cluster(command: argparse.ArgumentParser) -> None:
-    command.add_argument("--cluster", metavar=URL, required=True, help="where the cluster's ZooKeeper is")
+    command.add_argument("--cluster", metavar=URL, required=True, help="address of the cluster's ZooKeeper")
 
 
 def _parser(
@@ -283,25 +312,30 @@ def _ledger(ledger: argparse.ArgumentParser) -> None:
     ):
         action = _parser(actions, name, text, LEDGER_EXAMPLES)
         _cluster(action)
-        action.add_argument("--tablespace", metavar="NAME", default="pg_default", help="default: pg_default")
+        action.add_argument(
+            "--tablespace", metavar="NAME", default="pg_default", help="tablespace of the ledgers (default: pg_default)"
+        )
         action.add_argument("--json", action="store_true", help="one JSON object per line")
         if name == "show":
             action.add_argument("ledger", metavar="LEDGER", type=int, help="number of the ledger")
         if name == "read":
-            action.add_argument("--from", dest="first", metavar="LSN", type=int, help="default: the oldest")
-            action.add_argument("--to", dest="last", metavar="LSN", type=int, help="default: the newest")
+            action.add_argument("--from", dest="first", metavar="LSN", type=int, help="first LSN (default: the oldest)")
+            action.add_argument("--to", dest="last", metavar="LSN", type=int, help="last LSN (default: the newest)")
 
 
 def _archive(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
-    """Backups, and what is made of them."""
+    """Adds the parsers of the commands for backups."""
     backup = _parser(commands, "backup", "back up a running server or cluster", BACKUP_EXAMPLES)
     backup.add_argument(
         "destination", metavar="DIR|URL", help="a directory on the machine of the server, s3://..., log://..."
     )
     where = backup.add_mutually_exclusive_group()
-    where.add_argument("--cluster", metavar=URL, help="where the cluster's ZooKeeper is")
+    where.add_argument("--cluster", metavar=URL, help="address of the cluster's ZooKeeper")
     where.add_argument(
-        "--dsn", metavar="DSN", default="host=127.0.0.1 port=5432", help="of the server (default: %(default)s)"
+        "--dsn",
+        metavar="DSN",
+        default="host=127.0.0.1 port=5432",
+        help="connection string of the server (default: %(default)s)",
     )
     backup.add_argument("--user", default="postgres", help="a superuser (default: postgres)")
     verify = _parser(commands, "verify", "check that backups are complete", VERIFY_EXAMPLES)
@@ -331,15 +365,21 @@ def _store(store: argparse.ArgumentParser) -> None:
     actions = store.add_subparsers(dest="action", metavar="ACTION", required=True)
     move = _parser(actions, "move", "move to another store, of any kind", STORE_EXAMPLES)
     _cluster(move)
-    move.add_argument("--tablespace", metavar="NAME", help="default: pg_default and all tablespaces in the same store")
+    move.add_argument(
+        "--tablespace", metavar="NAME", help="move one tablespace (default: all in the store of pg_default)"
+    )
     move.add_argument("--no-wait", action="store_true", help="do not wait until the new store has been written to")
-    move.add_argument("--timeout", metavar="SECONDS", type=float, default=60.0, help="default: 60")
+    move.add_argument(
+        "--timeout", metavar="SECONDS", type=float, default=60.0, help="how long to wait for the leaders (default: 60)"
+    )
     move.add_argument("--json", action="store_true", help="one JSON object")
     move.add_argument("new", metavar="NEW", help="URL of the new store")
     for name, text in (("replace", "replace a member by another"), ("drain", "remove a member")):
         action = _parser(actions, name, text, STORE_EXAMPLES)
         _cluster(action)
-        action.add_argument("--tablespace", metavar="NAME", help="default: all tablespaces whose store has the member")
+        action.add_argument(
+            "--tablespace", metavar="NAME", help="one tablespace (default: all whose store has the member)"
+        )
         action.add_argument("--no-wait", action="store_true", help="do not wait until the member is no longer needed")
         action.add_argument("--json", action="store_true", help="one JSON object")
         action.add_argument("old", metavar="OLD", help="URL of the member to remove")
@@ -348,7 +388,7 @@ def _store(store: argparse.ArgumentParser) -> None:
 
 
 def run_command(options: argparse.Namespace) -> int:
-    """Runs one of them; its exit status. Raises ConfigError, SqlError."""
+    """Runs the command that was parsed, and returns its exit status. Raises ConfigError, SqlError."""
     if options.command == "changes":
         from shoal.commands import changes
 

@@ -1,7 +1,7 @@
 """`shoal backup`, `shoal verify`, `shoal restore`.
 
-A backup is made by the server, which is asked for it in SQL (shoal_backup); so a directory is one of its machine. The
-other two need no server.
+The server makes a backup, when the command calls the SQL function shoal_backup. So a directory is a directory on the
+server's machine. The other two commands need no server.
 """
 
 from __future__ import annotations
@@ -39,13 +39,13 @@ from shoal.config import ConfigError
 
 PATIENCE = 7 * 24 * 3600.0  # seconds
 DAMAGED = "XX001"
-LOOK = 0.3  # seconds between two looks at how far it is
+LOOK = 0.3  # seconds between two checks of the progress
 TIMEOUT = 60.0  # seconds for a call of the store
 STEPS = {"looking": "looking at the store", "checkpoint": "rows", "changelog": "changelog"}
 
 
 def archive_url(place: str) -> str:
-    """The URL of a store of backups: a URL as it is, or a directory's."""
+    """The URL of a store of backups. A directory is converted to a URL."""
     if "://" in place or place.startswith("quorum("):
         return place
     return f"file://{quote(os.path.abspath(place))}"
@@ -87,9 +87,9 @@ async def _server_address(options: argparse.Namespace) -> str:
 
 
 async def _watch(where: str, bars: Bars) -> None:
-    """Shows how far the backup is, until it is cancelled."""
+    """Shows the progress of the backup until it is cancelled."""
     await asyncio.sleep(LOOK)
-    with contextlib.suppress(SqlError, ConfigError):  # because the backup itself reports the error
+    with contextlib.suppress(SqlError, ConfigError):  # the backup itself reports the error
         async with open_session(where) as connection:
             while True:
                 cursor = await connection.execute("SELECT shoal_backup_progress()")
@@ -110,7 +110,7 @@ def _show(bars: Bars, shown: str | None) -> None:
 
 @contextlib.asynccontextmanager
 async def _open_backup(url: str, place: str) -> AsyncIterator[BackupContents]:
-    """Opens the backups at a place. Raises ConfigError where there are none, SqlError for damage."""
+    """Opens the backups at a place. Raises ConfigError if there are none, SqlError for damage."""
     if "://" not in place and not os.path.isdir(place):
         raise ConfigError(f"{place} is not a directory")
     store: ChangelogStore = open_store(url, timeout=TIMEOUT)
@@ -193,7 +193,8 @@ async def run_restore(options: argparse.Namespace) -> int:
 
 
 def moment(text: str) -> int:
-    """Microseconds since 2000-01-01 UTC of an ISO time; without a zone it is this machine's. Raises ConfigError."""
+    """Converts an ISO time to microseconds since 2000-01-01 UTC. A time without a zone is in this machine's zone.
+    Raises ConfigError."""
     try:
         return round((datetime.fromisoformat(text).astimezone(UTC) - EPOCH).total_seconds() * 1_000_000)
     except ValueError:

@@ -1,9 +1,10 @@
-"""`shoal changes`: a change stream as JSON lines, in Debezium's envelope.
+"""`shoal changes`: prints a change stream as JSON lines, in Debezium's envelope.
 
-    read after the last LSN -> one line a change -> standard output is flushed -> (--advance) the position moves on
+The command reads changes after the last LSN, prints one line for each, flushes standard output, and with --advance
+moves the position of the stream.
 
-With --follow it is woken by LISTEN (engine/changes/streams.py), and connects again when the connection is lost: nothing
-is missed and nothing printed twice, because it goes on behind the last LSN that it has printed in full.
+With --follow, LISTEN wakes the command (engine/changes/streams.py), and it reconnects when the connection is lost. It
+continues after the last LSN that it has printed in full, so it loses no change and prints none twice.
 """
 
 from __future__ import annotations
@@ -24,9 +25,9 @@ from psycopg import sql
 from shoal.commands import cluster_access
 from shoal.config import ConfigError
 
-AT_ONCE = 1000  # changes that are read at a time: the server is busy with them for some milliseconds
-WAIT = 1.0  # seconds after which it looks without having been woken: a leader may have changed
-RECONNECT = (0.1, 5.0)  # seconds between tries to connect again: the first, the longest
+AT_ONCE = 1000  # changes in one read, which occupies the server for some milliseconds
+WAIT = 1.0  # seconds between reads without a notification: the leader may have changed
+RECONNECT = (0.1, 5.0)  # seconds between attempts to reconnect: the first pause, the longest pause
 _READ = """
     SELECT lsn, ordinal, (extract(epoch FROM commit_time) * 1000)::bigint, schema_version, op, "table",
            key::text, before::text, after::text
@@ -37,7 +38,7 @@ Change = tuple[int, int, int, int, str, str, str | None, str | None, str | None]
 
 
 def run(options: argparse.Namespace) -> int:
-    """Prints the changes; the exit status. Raises ConfigError."""
+    """Prints the changes, and returns the exit status. Raises ConfigError."""
     reader = _ChangeReader(options, sys.stdout)
     try:
         reader.run()
@@ -48,14 +49,14 @@ def run(options: argparse.Namespace) -> int:
     except BrokenPipeError:
         os.dup2(
             os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno()
-        )  # the reader has closed the pipe, which is no error
+        )  # the reader has closed the pipe, which is not an error
     except psycopg.Error as error:
         raise ConfigError(one_line(error)) from error
     return 0
 
 
 def one_line(error: psycopg.Error) -> str:
-    """The error of the server, or of libpq, with its hint, in one line."""
+    """The error of the server or of libpq, with its hint, in one line."""
     diagnosis = error.diag
     if diagnosis.message_primary is None:
         return cluster_access.one_line(str(error))
@@ -64,8 +65,9 @@ def one_line(error: psycopg.Error) -> str:
 
 
 class _ChangeReader:
-    """One run of the command. `last`: the LSN up to which everything is printed, None before the first. Transactions
-    are read in pieces, so that a large one takes no memory: behind `_at`, (LSN, ordinal), the next piece begins."""
+    """One run of the command. `last`: the LSN up to which all changes are printed, None before the first. A transaction
+    is read in pieces, to limit the memory for a large one. The next piece starts after `_at`, which is (LSN,
+    ordinal)."""
 
     def __init__(self, options: argparse.Namespace, output: TextIO) -> None:
         self._options = options
@@ -107,7 +109,7 @@ class _ChangeReader:
             wanted = self._limit_rows(rows)
             if wanted:
                 self._print(wanted, connection.info.dbname)
-            whole = len(wanted) < AT_ONCE  # then nothing of the last transaction is left
+            whole = len(wanted) < AT_ONCE  # the last transaction is complete
             if whole and wanted:
                 self._at = (wanted[-1][0] + 1, 0)
             ended = [row[0] for row in wanted if whole or row[0] < wanted[-1][0]]
@@ -123,7 +125,7 @@ class _ChangeReader:
                     next(connection.notifies(timeout=WAIT, stop_after=1))
 
     def _limit_rows(self, rows: Sequence[Change]) -> Sequence[Change]:
-        """The rows within --limit: whole transactions that begin before it is reached."""
+        """The rows within --limit. A transaction that starts before the limit is printed whole."""
         if self._left is None:
             return rows
         kept: list[Change] = []
@@ -135,7 +137,7 @@ class _ChangeReader:
         return kept
 
     def _position(self, connection: psycopg.Connection[Any]) -> int:
-        """The position where reading begins by default."""
+        """The position where reading starts by default."""
         found = connection.execute(
             "SELECT position FROM shoal_change_streams WHERE name = %s", (self._stream,)
         ).fetchone()

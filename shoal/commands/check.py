@@ -1,9 +1,8 @@
-"""`shoal check --cluster`: whether all replicas of each tablespace hold the same at one and the same LSN. With --dsn:
-check_indexes.py.
+"""`shoal check --cluster`: compares the replicas of each tablespace at one LSN. With --dsn: check_indexes.py.
 
-The leader begins the check (shoal_check()); every replica then computes the digest of what it holds at the LSN of that
-commit, of each tablespace for itself, and writes it into ZooKeeper (engine/checks.py, replication/checks.py), where
-this command waits for all of them.
+The leader starts the check (shoal_check()). Every replica computes a digest of its content at the LSN of that commit,
+for each tablespace separately, and writes it to ZooKeeper (engine/checks.py, replication/checks.py). This command waits
+for the digests of all replicas.
 """
 
 from __future__ import annotations
@@ -35,7 +34,7 @@ from shoal.commands.cluster_access import ClusterAccess, conninfo, open_cluster,
 
 DEFAULT = "pg_default"
 DIFFERS, COLUMNS_DIFFER = "differs", "columns differ"
-LOOK_AGAIN = 0.5  # seconds, where no watch says so
+LOOK_AGAIN = 0.5  # seconds between two reads, if no watch fires earlier
 NAMES = "SELECT relfilenode::int8, oid::regclass::text FROM pg_class WHERE relfilenode >= 100 ORDER BY relkind = 'r'"
 
 
@@ -69,8 +68,8 @@ async def run(options: argparse.Namespace) -> int:
 
 
 def expected_nodes(tablespace: ObservedTablespace) -> set[str]:
-    """The nodes whose replicas are to answer: those that are there, and those that should be; but not those that are
-    still being made."""
+    """The nodes whose replicas must answer: those that exist and those that should exist, except replicas that are
+    being bootstrapped."""
     named = {*tablespace.spec.replicas, *tablespace.replicas}
     return named - {node for node, replica in tablespace.replicas.items() if replica.role == "bootstrapping"}
 
@@ -78,7 +77,7 @@ def expected_nodes(tablespace: ObservedTablespace) -> set[str]:
 async def gather(
     cluster: ClusterAccess, tablespace: bytes, check: str, wanted: Collection[str], timeout: float
 ) -> dict[str, ReplicaReport]:
-    """The reports that come in time, of replicas that live; those of others are not waited for."""
+    """The reports that arrive in time. It does not wait for replicas on nodes that are not alive."""
     reports: dict[str, ReplicaReport] = {}
     try:
         async with asyncio.timeout(timeout):
@@ -102,11 +101,11 @@ async def _change(coordination: Coordination, path: str) -> None:
         return
 
 
-# ---- what it comes to -----------------------------------------------------------------------------------------------
+# ---- result ---------------------------------------------------------------------------------------------------------
 
 
 def compare(reports: Mapping[str, ReplicaReport], wanted: Collection[str], leader: str) -> dict[str, list[str]]:
-    """The problems of each replica, in words; none where it is equal to the leader's (or to the first one's)."""
+    """The problems of each replica as text. A replica that is equal to the leader's (or to the first one) has none."""
     good = {node: item for node, item in reports.items() if not item.error}
     reference = good.get(leader) or next((good[node] for node in sorted(good)), None)
     found: dict[str, list[str]] = {}
@@ -140,12 +139,12 @@ def name_of(storage_id: int, names: Mapping[int, str]) -> str:
         return f"catalog: {KINDS[storage_id].__name__}"
     system = {COUNTERS: "counters: OIDs", COUNTERS + 1: "counters: storage ids", CHECKS: "checks"}
     system |= {NOTIFICATIONS: "notifications", LARGE_OBJECTS: "large objects", LARGE_OBJECT_PAGES: "their pages"}
-    system |= {PREPARED_TRANSACTIONS: "prepared transactions", SPACE_REQUESTS: "requests to give space back"}
+    system |= {PREPARED_TRANSACTIONS: "prepared transactions", SPACE_REQUESTS: "requests to return free space"}
     return names.get(storage_id) or system.get(storage_id) or f"storage id {storage_id}"
 
 
 async def _names(where: str) -> dict[int, str]:
-    """Relations by storage id, as the leader names them."""
+    """The names of relations by storage id, from the leader."""
     try:
         rows = await query_node(where, NAMES, timeout=30.0)
     except SqlError:
@@ -183,7 +182,7 @@ def report_rows(
 
 
 def show(tablespace: str, lines: Sequence[Mapping[str, Any]], reports: Mapping[str, ReplicaReport]) -> None:
-    """Prints it for people."""
+    """Prints the result as text."""
     equal = bool(lines) and all(line["equal"] for line in lines)
     rows = [(line["node"], line["wrong"] or "equal", line["lsn"], line["hash"]) for line in lines]
     print(f"tablespace {tablespace}")

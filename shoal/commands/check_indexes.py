@@ -1,5 +1,5 @@
-"""`shoal check --dsn`: whether every index of a server's databases, and every analytic copy of a table, holds what the
-table's rows give, by the SQL function shoal_check_indexes() (engine/index_checks.py)."""
+"""`shoal check --dsn`: compares every index of a server's databases, and every analytic copy of a table, with the rows
+of its table, by the SQL function shoal_check_indexes() (engine/index_checks.py)."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ DATABASES = "SELECT datname FROM pg_database WHERE datallowconn ORDER BY datname
 
 
 async def check_indexes(options: argparse.Namespace) -> int:
-    """Prints what is found; 1 if an index differs."""
+    """Prints the result. Returns 1 if an index differs."""
     rows = await query_node(conninfo(options.user, options.dsn), DATABASES, timeout=options.timeout)
     found: dict[str, dict[str, Any]] = {}
     for (name,) in rows:

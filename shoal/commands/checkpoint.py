@@ -1,4 +1,4 @@
-"""`shoal checkpoint`: asks the leader for a checkpoint now, by the SQL function shoal_checkpoint()."""
+"""`shoal checkpoint`: makes the leader write a checkpoint now, by the SQL function shoal_checkpoint()."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import orjson
 
 from shoal.commands.cluster_access import conninfo, open_cluster, query_node
 
-PATIENCE = 24 * 3600.0  # seconds: a checkpoint of a large tablespace takes its time
+PATIENCE = 24 * 3600.0  # seconds: a checkpoint of a large tablespace takes long
 
 
 async def run(options: argparse.Namespace) -> int:

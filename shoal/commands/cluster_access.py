@@ -1,4 +1,4 @@
-"""Functions that the commands share: access to a cluster without changing it, SQL to a node, formatting of text."""
+"""Functions that the commands share: access to a cluster without changing it, SQL to a node, tables of text."""
 
 from __future__ import annotations
 
@@ -29,14 +29,14 @@ Connection = psycopg.AsyncConnection[tuple[Any, ...]]
 
 @dataclass(slots=True)
 class ClusterAccess:
-    """An open cluster. `url` is without credentials."""
+    """An open cluster. `url` has no credentials."""
 
     url: str
     coordination: Coordination
     observer: Observer
 
     def tablespace(self, name: str) -> ObservedTablespace:
-        """Raises ConfigError with the names that there are."""
+        """Raises ConfigError, which lists the existing names."""
         found = self.observer.tablespace_by_name(name)
         if found is None:
             names = ", ".join(sorted(item.name for item in self.observer.tablespaces.values())) or "none"
@@ -44,7 +44,7 @@ class ClusterAccess:
         return found
 
     def address(self, node: str) -> tuple[str, int]:
-        """The address where a node listens. Raises ConfigError for one that is not there."""
+        """The address where a node listens. Raises ConfigError if the node is not registered."""
         found = self.observer.nodes.get(node)
         if found is None:
             raise ConfigError(f"node {node} is not there")
@@ -58,8 +58,8 @@ class ClusterAccess:
 
 
 def run_command(work: Coroutine[Any, Any, int]) -> int:
-    """Runs a command; what keeps it from its end is a ConfigError or SqlError."""
-    logging.getLogger("shoal").setLevel(logging.ERROR)  # the command itself reports what matters
+    """Runs a command. Converts the errors that stop it to ConfigError or SqlError."""
+    logging.getLogger("shoal").setLevel(logging.ERROR)  # the command itself reports errors
     logging.getLogger("kazoo").setLevel(logging.CRITICAL)
     try:
         return asyncio.run(work)
@@ -69,7 +69,7 @@ def run_command(work: Coroutine[Any, Any, int]) -> int:
 
 @contextlib.asynccontextmanager
 async def open_cluster(url: str) -> AsyncIterator[ClusterAccess]:
-    """The cluster at an address, as it is now. Raises SqlError, ConfigError."""
+    """Opens the cluster at an address. Raises SqlError, ConfigError."""
     coordination = await open_coordination(url, timeout=PATIENCE, create=False)
     try:
 
@@ -89,15 +89,15 @@ async def open_cluster(url: str) -> AsyncIterator[ClusterAccess]:
 
 
 class OpenStores:
-    """The changelog stores of a tablespace, opened once each."""
+    """The changelog stores of a tablespace, each opened once."""
 
     def __init__(self, default: str) -> None:
-        """`default`: the tablespace's own."""
+        """`default`: the tablespace's present store."""
         self._default = default
         self._open: dict[str, ChangelogStore] = {}
 
     def __call__(self, url: str) -> ChangelogStore:
-        """replication.log.settings.StoreOf. Raises SqlError for a URL that is none."""
+        """A replication.log.settings.StoreOf. Raises SqlError for an invalid URL."""
         wanted = url or self._default
         if wanted not in self._open:
             self._open[wanted] = open_store(wanted, timeout=PATIENCE)
@@ -115,8 +115,9 @@ LOCAL = "host=127.0.0.1 port=5432"
 
 
 def conninfo(user: str, dsn: str = LOCAL, **given: str | int) -> str:
-    """A connection string of libpq, which adds what the environment has: PGPASSWORD, ~/.pgpass, PGSSLMODE, ... What
-    `dsn` does not name is `user`, and the database postgres; `given` wins over it. Raises ConfigError."""
+    """A connection string of libpq, completed from the environment: PGPASSWORD, ~/.pgpass, PGSSLMODE, ... Where `dsn`
+    has no user it is `user`, and where it has no database it is postgres. `given` overrides `dsn`. Raises
+    ConfigError."""
     try:
         named: dict[str, Any] = {"user": user, "dbname": "postgres", **conninfo_to_dict(dsn), **given}
         return make_conninfo(**named)
@@ -126,8 +127,9 @@ def conninfo(user: str, dsn: str = LOCAL, **given: str | int) -> str:
 
 @contextlib.asynccontextmanager
 async def open_session(where: str) -> AsyncIterator[Connection]:
-    """A session of a node, by libpq: passwords, TLS and several hosts as it has them. `where`: of `conninfo`. Raises
-    ConfigError when there is none; inside, SqlError with what the node says, ConfigError when it is gone."""
+    """A session of a node through libpq, with its handling of passwords, TLS and several hosts. `where`: of `conninfo`.
+    Raises ConfigError if it cannot connect. While it is open it raises SqlError for the node's errors, and ConfigError
+    when the connection is lost."""
     try:
         connection = await Connection.connect(where, autocommit=True, fallback_application_name="shoal")
     except psycopg.Error as error:
@@ -141,7 +143,7 @@ async def open_session(where: str) -> AsyncIterator[Connection]:
 
 
 async def query_node(where: str, sql: LiteralString | bytes, *, timeout: float) -> list[tuple[Any, ...]]:
-    """The rows of a query in a session of its own. Raises SqlError, ConfigError, after `timeout` seconds too."""
+    """The rows of a query in a new session. Raises SqlError, ConfigError, also after `timeout` seconds."""
     try:
         async with asyncio.timeout(timeout), open_session(where) as connection:
             return await (await connection.execute(sql)).fetchall()
@@ -151,7 +153,7 @@ async def query_node(where: str, sql: LiteralString | bytes, *, timeout: float) 
 
 
 def server_error(error: psycopg.Error) -> SqlError | ConfigError:
-    """The server's error; or libpq's, as one line."""
+    """The server's error, or libpq's as one line."""
     diagnosis = error.diag
     if diagnosis.message_primary is None:
         return ConfigError(one_line(str(error)))
@@ -166,7 +168,7 @@ def server_error(error: psycopg.Error) -> SqlError | ConfigError:
 
 
 def one_line(text: str) -> str:
-    """A text of several lines, such as libpq's, as sentences of one."""
+    """Joins a text of several lines, such as libpq's, to sentences on one line."""
     lines = [" ".join(line.split()) for line in text.splitlines() if line.strip()]
     return (
         " ".join(line if line[-1] in ".,:;?!" else f"{line}." for line in lines[:-1])
@@ -176,7 +178,7 @@ def one_line(text: str) -> str:
 
 
 def now() -> int:
-    """Microseconds since 2000-01-01 UTC."""
+    """The time, in microseconds since 2000-01-01 UTC."""
     return int((time.time() - EPOCH.timestamp()) * 1_000_000)
 
 
@@ -186,7 +188,7 @@ def timestamp(value: int) -> str:
 
 
 def timestamp_or_none(value: int) -> str | None:
-    """A timestamp for JSON; None for 0, which is never."""
+    """A timestamp for JSON; None for 0, which means never."""
     return timestamp(value) if value else None
 
 
@@ -196,7 +198,7 @@ def plural(count: int, what: str) -> str:
 
 
 def age(value: int) -> str:
-    """The time since then, in its two largest units: '2 d 3 h', '4 min 5 s', '1 s'."""
+    """The time since a moment in its two largest units: '2 d 3 h', '4 min 5 s', '1 s'."""
     seconds = max(0, (now() - value) // 1_000_000)
     parts: list[str] = []
     for name, length in (("d", 86_400), ("h", 3600), ("min", 60), ("s", 1)):
@@ -217,7 +219,7 @@ def size(value: int) -> str:
 
 
 def table(header: Sequence[str], rows: Sequence[Sequence[object]], indent: str = "") -> str:
-    """Columns of text under their names; columns of numbers to the right."""
+    """Formats columns of text under their names. Numbers are aligned to the right."""
     cells = [list(header), *([("" if cell is None else str(cell)) for cell in row] for row in rows)]
     widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
     right = [

@@ -1,7 +1,8 @@
-"""`shoal pipeline compact`: a store of backups gets fewer and larger objects, and loses what nobody wants any more.
+"""`shoal pipeline compact`: merges the objects of a store of backups into fewer and larger ones, and deletes backups
+that are no longer wanted.
 
-Merging is done here, or, where a master is named, by Spark's tasks, one for each piece that is made. They need Shoal
-and the store's credentials where they run.
+The merge runs in this process, or with --master in tasks of Spark, one for each merged object. Where they run they need
+Shoal and the store's credentials.
 """
 
 from __future__ import annotations
@@ -42,7 +43,7 @@ def run(options: argparse.Namespace) -> int:
 
 
 async def _prepare(url: str, options: argparse.Namespace, result: CompactionSummary) -> Sequence[MergeGroup]:
-    """Retires backups; what is to be merged."""
+    """Retires backups, and returns the groups to merge."""
     store = open_store(url, timeout=compaction.TIMEOUT)
     try:
         found = await read_contents(store)
@@ -87,7 +88,7 @@ def _merge_on_spark(
 
 
 def _merge(item: tuple[str, MergeGroup]) -> int:
-    """Merges a group, in a task of Spark."""
+    """Merges a group in a task of Spark."""
     return compaction.merge_group(*item)
 
 

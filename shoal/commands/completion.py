@@ -1,5 +1,5 @@
-"""`shoal completion SHELL`: a script that completes commands, options, files and directories, written by shtab from the
-command line's own parser."""
+"""`shoal completion SHELL`: prints a script that completes commands, options, files and directories. shtab generates it
+from the parser of the command line."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ def script(shell: str, parser: argparse.ArgumentParser) -> str:
 
 
 def _mark(parser: argparse.ArgumentParser) -> None:
-    """Has shtab complete what names a file or a directory, by its metavar."""
-    for action in parser._actions:  # argparse has no public list of them
+    """Makes shtab complete files or directories for the arguments whose metavar names one."""
+    for action in parser._actions:  # argparse has no public list of the actions
         if isinstance(action, argparse._SubParsersAction):
             for command in action.choices.values():
                 _mark(command)

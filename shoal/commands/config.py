@@ -1,4 +1,4 @@
-"""`shoal config`: the settings that are in force, and where each is from."""
+"""`shoal config`: the settings in force, and the source of each."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from shoal.config import Setting, without_credentials
 
 
 def run(options: argparse.Namespace, settings: Sequence[Setting]) -> int:
-    """Prints them; the exit status."""
+    """Prints the settings, and returns the exit status."""
     if options.json:
         value = {
             setting.name: {"value": without_credentials(setting.value), "from": setting.source} for setting in settings

@@ -19,13 +19,13 @@ from replication.examination import examine
 from replication.segments import SegmentEntry
 from shoal.config import ConfigError
 
-LOW = 1 << 30  # bytes free on the disk that are called low
+LOW = 1 << 30  # free bytes on the disk below which it is reported
 _TABLESPACE = re.compile(r"[0-9a-f]{32}")
 
 
 @dataclass(slots=True)
 class TablespaceReport:
-    """The report of one tablespace: `facts` about it, and its `problems`."""
+    """The report on one tablespace: `facts` about it, and its `problems`."""
 
     name: str
     facts: list[str] = field(default_factory=list)
@@ -38,7 +38,7 @@ class TablespaceReport:
 
 
 def run(options: argparse.Namespace) -> int:
-    """The exit status: 0, 1 when something is wrong. Raises ConfigError for what is no directory of a server."""
+    """The exit status: 0, or 1 when something is wrong. Raises ConfigError if it is not a server's directory."""
     data = Path(options.directory)
     if not (data / "rows").is_dir():
         raise ConfigError(f"{data} is not the data directory of a Shoal server: it has no rows/")
@@ -71,7 +71,7 @@ def run(options: argparse.Namespace) -> int:
 
 
 def diagnose(data: Path) -> list[TablespaceReport]:
-    """A report of each tablespace, pg_default first."""
+    """A report on each tablespace, pg_default first."""
     others = sorted(path for path in data.glob("tablespaces/*") if _TABLESPACE.fullmatch(path.name))
     reports = [_examine(data, "pg_default")]
     for path in others:
@@ -123,7 +123,7 @@ def _bulk_of(folder: Path) -> Callable[[SegmentEntry], str]:
 
 
 def _check_joint_parts(reports: list[TablespaceReport]) -> None:
-    """Transactions over several tablespaces of which one has lost its part."""
+    """Finds transactions over several tablespaces of which one tablespace has lost its part."""
     here = {report.tablespace: report for report in reports}
     for report in reports:
         for lsn, parts in report.parts:
@@ -152,5 +152,5 @@ def _advice(data: Path, member: bool, wrong: bool) -> list[str]:
         *lines,
         f"Do not start a server on it. Keep a copy: cp -a {data} {data}.damaged",
         "Then restore a backup into a new directory: shoal verify BACKUP; shoal restore BACKUP --data NEW",
-        "Without a backup: start a server on a copy, which may refuse; what it still reads, pg_dump saves.",
+        "Without a backup: start a server on a copy. If it starts, pg_dump saves all rows that it can still read.",
     ]

@@ -1,6 +1,6 @@
-"""`shoal health`: whether a server or a router answers, for whoever starts it anew where it does not (a container's
-HEALTHCHECK). It needs no password and leaves no line in the log: an SSLRequest is answered before anybody logs in, and
-the pages /readyz and /health are everybody's.
+"""`shoal health`: tests whether a server or a router answers, for example for a container's HEALTHCHECK. It needs no
+password and writes no line to the log: the server answers an SSLRequest before authentication, and the pages /readyz
+and /health need no login.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _EVERYWHERE = {"0.0.0.0": "127.0.0.1", "::": "::1"}
 
 
 def run(options: argparse.Namespace) -> int:
-    """The exit status: 0 if it answers. Raises ConfigError for what is no address."""
+    """The exit status: 0 if it answers. Raises ConfigError for an invalid address."""
     address = options.address or os.environ.get(variable_of("listen")) or DEFAULT
     why = _probe(address, options.timeout)
     if options.json:
@@ -35,7 +35,7 @@ def run(options: argparse.Namespace) -> int:
 
 
 def _probe(address: str, timeout: float) -> str:
-    """Asks an address; the problem there, '' for none."""
+    """Tests an address, and returns the problem, or ''."""
     if address.startswith(("http://", "https://")):
         return _page(address, timeout)
     host, port = host_and_port(address)
@@ -46,12 +46,12 @@ def _probe(address: str, timeout: float) -> str:
             found = connection.recv(1)
     except OSError as error:
         return error.strerror or str(error)
-    return "" if found in (b"S", b"N") else "does not answer as a PostgreSQL server does"
+    return "" if found in (b"S", b"N") else "does not answer like a PostgreSQL server"
 
 
 def _page(url: str, timeout: float) -> str:
-    """Asks a page, which answers 200 when all is well. Its certificate is not verified, because health needs no
-    trust."""
+    """Tests a page, which answers 200 when the server is well. The certificate is not verified, because a health test
+    needs no trust."""
     context = ssl.create_default_context()
     context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
     opener = urllib.request.build_opener(urllib.request.ProxyHandler({}), urllib.request.HTTPSHandler(context=context))

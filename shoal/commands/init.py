@@ -1,5 +1,5 @@
-"""`shoal init`: an empty database in a new directory. `shoal serve` makes one too; this does so without serving, and
-can give the superuser a password before anybody has connected."""
+"""`shoal init`: creates an empty database in a new directory. `shoal serve` also does that. This command does it
+without starting a server, and can set the superuser's password before any client can connect."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from shoal.embedded.errors import Error
 
 
 def run(options: argparse.Namespace) -> int:
-    """The exit status. Raises ConfigError: the directory is not empty, cannot be written."""
+    """The exit status. Raises ConfigError if the directory is not empty or cannot be written."""
     directory = Path(options.data)
     if directory.exists() and (not directory.is_dir() or any(directory.iterdir())):
         raise ConfigError(f"{directory} exists and is not empty: choose another directory for the database")

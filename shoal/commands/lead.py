@@ -1,7 +1,7 @@
 """`shoal lead`: moves a leadership to another node.
 
-The command writes the same request as the controller (`moves/<ts>`, shoal/cluster/controller.py): the leader commits
-what it has, steps down and names its successor. A node that is to lead pg_default must hold every tablespace.
+The command writes the same request as the controller (`moves/<ts>`, shoal/cluster/controller.py). The leader commits
+its pending entries, steps down and names its successor. A node that leads pg_default must hold every tablespace.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ from replication.placement import DEFAULT_TABLESPACE, Move, decode_move, encode_
 from shoal.commands.cluster_access import ClusterAccess, open_cluster
 from shoal.config import ConfigError
 
-CLOSE = 20_000  # LSNs behind the head: what a successor may have to catch up with while nobody leads
-LOOK = 0.5  # seconds between two looks that no watch has asked for
+CLOSE = 20_000  # LSNs that a successor may be behind the head, because no node leads while it catches up
+LOOK = 0.5  # seconds between two reads, if no watch fires earlier
 
 
 async def run(options: argparse.Namespace) -> int:
@@ -58,7 +58,8 @@ def _print_result(options: argparse.Namespace, leader: str, before: str, seconds
 
 
 def _check(cluster: ClusterAccess, asked: ObservedTablespace, to: str) -> None:
-    """Raises ConfigError for a node that could not lead, or only after a long time without a leader."""
+    """Raises ConfigError for a node that could not lead, or that could do so only after a long time without a
+    leader."""
     cluster.address(to)
     everything = sorted(cluster.observer.tablespaces.values(), key=lambda item: item.name)
     for item in everything if asked.name == DEFAULT_TABLESPACE else (asked,):
@@ -71,7 +72,7 @@ def _check(cluster: ClusterAccess, asked: ObservedTablespace, to: str) -> None:
 
 
 async def _request_move(cluster: ClusterAccess, asked: ObservedTablespace, move: Move) -> None:
-    """Leaves the request. Raises ConfigError when another one is under way."""
+    """Writes the request. Raises ConfigError if another one is pending."""
     path, coordination = move_path(asked.tablespace), cluster.coordination
     while True:
         try:
@@ -90,13 +91,13 @@ async def _request_move(cluster: ClusterAccess, asked: ObservedTablespace, move:
         if other is not None and other.epoch == move.epoch:
             raise ConfigError(f"{other.leader} is already being asked to hand over to {other.to}; retry in a moment")
         try:
-            await coordination.delete(path, found.version)  # of an epoch that is over
+            await coordination.delete(path, found.version)  # of an epoch that has ended
         except ConflictError:
             continue
 
 
 async def _wait(cluster: ClusterAccess, asked: ObservedTablespace, to: str, timeout: float) -> None:
-    """Returns when the node leads. Raises ConfigError when another one does, or nobody in time."""
+    """Returns when the node leads. Raises ConfigError when another node leads, or no node in time."""
     where, before = paths(asked.tablespace), asked.epoch
     deadline = time.monotonic() + timeout
     while True:
@@ -109,7 +110,7 @@ async def _wait(cluster: ClusterAccess, asked: ObservedTablespace, to: str, time
         if epoch.leader and epoch.epoch > before.epoch and opened == epoch.epoch:
             if epoch.leader == to:
                 return
-            raise ConfigError(f"{epoch.leader} leads now, not {to}: it was faster, or {to} could not")
+            raise ConfigError(f"{epoch.leader} leads now, not {to}: it was faster, or {to} failed")
         if time.monotonic() >= deadline:
             said = f"{epoch.leader} still leads" if epoch.leader else "nobody leads"
             raise ConfigError(f"{to} does not lead after {timeout:g} s: {said}")

@@ -1,11 +1,11 @@
-"""`shoal ledger list | show | read`: the changelog of a tablespace as it lies in its store.
+"""`shoal ledger list | show | read`: the changelog of a tablespace in its store.
 
-    list    ZooKeeper's list of ledgers
-    show    the objects of one ledger: those that hold entries, those that were never committed, bulk files
-    read    entries, decoded; every one is verified: checksum, tablespace, epoch, LSN, the hash of the one before
+    list    the list of ledgers in ZooKeeper
+    show    the objects of one ledger: objects with entries, objects that were never committed, bulk files
+    read    decoded entries, each verified: checksum, tablespace, epoch, LSN, and the hash of the entry before it
 
-The names of tables come from the newest checkpoint's catalog, and from the schema changes that are read on the way;
-what neither of them knows is shown by its storage id.
+The names of tables come from the catalog of the newest checkpoint, and from schema changes among the entries. A
+relation that neither of them has is shown by its storage id.
 """
 
 from __future__ import annotations
@@ -79,7 +79,7 @@ LEDGERS = ("LEDGER", "STATE", "EPOCH", "FIRST LSN", "LAST LSN", "SIZE", "CLOSED"
 
 
 async def _list(options: argparse.Namespace, cluster: ClusterAccess, tablespace: ObservedTablespace) -> int:
-    """Page by page: there may be many more than fit into memory as text."""
+    """Prints page by page, because the text of all ledgers may not fit into memory."""
     header = True
     async for page in _pages(cluster, tablespace):
         rows: list[tuple[object, ...]] = []
@@ -182,7 +182,7 @@ async def _read(
 
 
 async def _head(cluster: ClusterAccess, tablespace: ObservedTablespace) -> Head:
-    """The head of now, rather than of the last look."""
+    """The head at the time of the call, not of the last read."""
     await cluster.coordination.sync()
     found = await cluster.coordination.get(paths(tablespace.tablespace).head)
     return tablespace.head if found is None else decode_head(found.data)
@@ -196,7 +196,7 @@ async def _entries(
     last: int,
     reading: ReadPosition,
 ) -> AsyncIterator[LogEntry]:
-    """Entries behind `reading.position` up to `last`, verified. Raises XX001 for what is damaged or missing."""
+    """Verified entries after `reading.position`, up to `last`. Raises XX001 for a damaged or missing entry."""
     objects = ObjectMap(tablespace.tablespace, stores)
     at_end = False
     while reading.position.lsn < last:
@@ -249,7 +249,7 @@ def _show_entry(options: argparse.Namespace, entry: LogEntry, names: StorageName
 
 
 class StorageNames:
-    """The names of what lies under a storage id."""
+    """The names of the relations by storage id."""
 
     def __init__(self, objects: Iterable[SchemaObject]) -> None:
         self._schemas: dict[int, str] = {}
@@ -260,19 +260,19 @@ class StorageNames:
         return name_of(storage_id, self._names)
 
     def learn(self, edits: Iterable[tuple[bytes, bytes | None]]) -> None:
-        """Takes names from the schema changes among edits; what is dropped keeps its name."""
+        """Learns names from the schema changes among edits. A dropped relation keeps its name."""
         self._learn([item for item in system_rows.changes(edits).values() if item is not None])
 
     def _learn(self, objects: Sequence[SchemaObject]) -> None:
         self._schemas.update({item.oid: item.name for item in objects if isinstance(item, Schema)})
-        # A table lies under the storage id of its primary key: the table's name is the one that says more.
+        # A table has the storage id of its primary key, and the name of the table is the more useful one.
         for item in sorted(objects, key=lambda item: isinstance(item, Table)):
             if isinstance(item, Table | Index | SequenceObject):
                 self._names[item.storage_id] = f"{self._schemas.get(item.schema, '?')}.{item.name}"
 
 
 async def _checkpoint_catalog(tablespace: ObservedTablespace, stores: OpenStores) -> list[SchemaObject]:
-    """The catalog of the newest checkpoint that is there."""
+    """The catalog of the newest checkpoint that can be read."""
     store = stores("")
     root = tablespace_folder(tablespace.tablespace).rstrip("/")
     for checkpoint in sorted(tablespace.checkpoints, key=lambda item: item.lsn, reverse=True):

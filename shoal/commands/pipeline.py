@@ -1,5 +1,5 @@
-"""`shoal pipeline`: jobs on Spark. Spark is an extra that not every installation has: without it there is one job less
-to run, and an error that says how to get it for the others."""
+"""`shoal pipeline`: jobs on Spark. Spark is an optional dependency. Without it, the jobs that need it raise an error
+that says how to install it."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from shoal.config import ConfigError
 
 
 def run(options: argparse.Namespace) -> int:
-    """Runs a job; the exit status. Raises ConfigError, SqlError."""
+    """Runs a job, and returns the exit status. Raises ConfigError, SqlError."""
     if options.action == "compact" and options.master is None:
         from shoal.commands import compact
 

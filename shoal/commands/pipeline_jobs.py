@@ -1,4 +1,4 @@
-"""The jobs of `shoal pipeline` on Spark (shoal_spark/jobs), from their command lines."""
+"""The jobs of `shoal pipeline` that run on Spark (shoal_spark/jobs)."""
 
 from __future__ import annotations
 
@@ -30,12 +30,12 @@ from shoal_spark.jobs.session import spark_session
 from shoal_spark.jobs.summary import JobError, Summary
 from shoal_spark.options import OptionError
 
-JDBC_DRIVER = pathlib.Path("/usr/share/java/postgresql.jar")  # Debian's
+JDBC_DRIVER = pathlib.Path("/usr/share/java/postgresql.jar")  # the place where Debian installs it
 _SIZE = re.compile(r"(\d+(?:\.\d+)?)\s*([kmgt]?)i?b?\Z", re.IGNORECASE)
 
 
 def run(options: argparse.Namespace) -> int:
-    """Runs a job; the exit status. Raises ConfigError, SqlError."""
+    """Runs a job, and returns the exit status. Raises ConfigError, SqlError."""
     try:
         with _stopping():
             if options.action == "compact":
@@ -53,7 +53,7 @@ def run(options: argparse.Namespace) -> int:
 
 @contextlib.contextmanager
 def _stopping() -> Iterator[None]:
-    """SIGTERM takes back what is not committed, as an interrupt does."""
+    """SIGTERM ends a job as an interrupt does: it rolls back what is not committed."""
 
     def interrupt(_number: int, _frame: FrameType | None) -> None:
         raise KeyboardInterrupt

@@ -107,7 +107,7 @@ def _copy(command: argparse.ArgumentParser) -> None:
 
 
 def _compact(command: argparse.ArgumentParser) -> None:
-    command.add_argument("store", metavar="DIR|URL", help="place of the backups: a directory, s3://..., log://...")
+    command.add_argument("store", metavar="DIR|URL", help="location of the backups: a directory, s3://..., log://...")
     command.add_argument(
         "--keep", metavar="N", type=int, help="delete all but the newest N backups (default: delete none)"
     )
@@ -139,7 +139,7 @@ def _query(command: argparse.ArgumentParser) -> None:
         help="read the newest checkpoint of a folder or a backup, instead of a server",
     )
     command.add_argument(
-        "--limit", metavar="N", type=int, default=1000, help="most rows to show (default: %(default)s)"
+        "--limit", metavar="N", type=int, default=1000, help="maximum number of rows to show (default: %(default)s)"
     )
     command.add_argument("--output", metavar="FOLDER", help="write the last result to this folder, completely")
     _add_file_options(command)
@@ -172,7 +172,11 @@ def _import(command: argparse.ArgumentParser) -> None:
     command.add_argument("--encoding", metavar="NAME", help="default: UTF-8")
     _reader_options(command)
     command.add_argument(
-        "--max-rejected", metavar="N", type=int, default=0, help="most bad records to accept (default: %(default)s)"
+        "--max-rejected",
+        metavar="N",
+        type=int,
+        default=0,
+        help="maximum number of bad records to accept (default: %(default)s)",
     )
     command.add_argument("--rejects", metavar="FILE", help="file for bad records (default: TABLE.rejected.jsonl)")
     command.add_argument(
@@ -203,7 +207,7 @@ def _reader_options(command: argparse.ArgumentParser) -> None:
 def _common(command: argparse.ArgumentParser) -> None:
     command.add_argument(
         "--dsn", metavar="DSN", default=DSN,
-        help='of the server: "host=... user=..." or postgresql://..., without a password (default: %(default)s)',
+        help='connection string: "host=... user=..." or postgresql://..., without a password (default: %(default)s)',
     )  # fmt: skip
     command.add_argument(
         "--password-file", metavar="FILE", help="file whose first line is the password (default: PGPASSWORD, ~/.pgpass)"
@@ -221,7 +225,7 @@ def _spark(command: argparse.ArgumentParser) -> None:
 
 
 def given_options(options: argparse.Namespace) -> dict[str, str]:
-    """Options of Spark's reader that have flags of their own, and --option. Raises ConfigError."""
+    """The options of Spark's reader from flags of their own and from --option. Raises ConfigError."""
     flags = {
         "sep": options.delimiter, "quote": options.quote, "escape": options.escape, "nullValue": options.null,
         "encoding": options.encoding, "header": "false" if options.no_header else None,

@@ -10,7 +10,7 @@ from rich.progress import BarColumn, Progress, TaskID, TaskProgressColumn, TextC
 
 
 class Bars:
-    """Shows one bar for each piece of work, in the order of their first progress. A context manager."""
+    """A context manager that shows one bar for each piece of work, in the order of their first progress."""
 
     def __init__(self) -> None:
         self._progress = Progress(
@@ -24,13 +24,13 @@ class Bars:
         self._tasks: dict[str, TaskID] = {}
 
     def show(self, what: str, done: int, total: int) -> None:
-        """Shows that so much of the total of a piece of work is done."""
+        """Shows the progress of a piece of work: `done` of `total`."""
         if what not in self._tasks:
             self._tasks[what] = self._progress.add_task(what)
         self._progress.update(self._tasks[what], completed=done, total=max(total, 1) if total else max(done, 1))
 
     def finish(self) -> None:
-        """Fills all bars, whose totals may have been estimated too high."""
+        """Fills all bars, because totals may have been estimated too high."""
         for task in self._progress.tasks:
             self._progress.update(task.id, completed=task.total)
 

@@ -1,7 +1,7 @@
-"""`shoal restore SOURCE --as NAME`: a database of a backup as a new one beside those of a server, or of a directory.
+"""`shoal restore SOURCE --as NAME`: restores a database of a backup as a new database of a server or of a directory.
 
-Both are done by CREATE DATABASE ... IN BACKUP: by the server, or by the engine in this process for a directory that
-nobody serves. So SOURCE is where the server finds it, and whatever the statement refuses is refused here.
+Both use CREATE DATABASE ... IN BACKUP. A server runs it, or for the directory of a stopped server the engine in this
+process. So SOURCE is a place that the server can read, and the command refuses what the statement refuses.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ def run(options: argparse.Namespace) -> int:
 
 def _open(options: argparse.Namespace, said: list[str]) -> SqlChannel:
     if options.data is not None:
-        from shoal.commands.sql_directory import DirectoryChannel  # a server is asked without an engine of one's own
+        from shoal.commands.sql_directory import DirectoryChannel  # only a directory needs this import
 
         return DirectoryChannel(os.path.abspath(options.data), options.user, "postgres", said.append)
     return ServerChannel(conninfo(options.user, options.dsn or LOCAL), said.append)
@@ -82,12 +82,12 @@ def _statement(options: argparse.Namespace, url: str) -> str:
 
 
 def _exact(time: int) -> str:
-    """A time in microseconds since 2000-01-01 UTC, to the microsecond."""
+    """Converts a time to microseconds since 2000-01-01 UTC."""
     return (EPOCH + timedelta(microseconds=time)).isoformat(" ")
 
 
 class _ProgressWatch:
-    """Shows how far the server is, from a session of its own, while the work is done."""
+    """Shows the server's progress, over a session of its own."""
 
     def __init__(self, channel: SqlChannel, name: str, bars: Bars) -> None:
         self._query = f"SELECT shoal_restore_progress({quote_literal(name)})"
@@ -97,7 +97,7 @@ class _ProgressWatch:
         self._thread = threading.Thread(target=self._read_progress, name="progress", daemon=True)
 
     def _read_progress(self) -> None:
-        with suppress(SqlError, ConfigError):  # because the restore itself reports the error
+        with suppress(SqlError, ConfigError):  # the restore itself reports the error
             while not self._over.wait(LOOK):
                 for result in self._channel.run(self._query):
                     (row,) = result.rows

@@ -1,11 +1,11 @@
-"""`shoal sql`: a statement, a file of them, what comes on standard input, or a prompt; to a server or a directory.
+"""`shoal sql`: runs a statement, a file, standard input or a prompt, on a server or a directory.
 
-Statements of a file run one after the other, each committed by itself unless the file says BEGIN; the first that fails
-ends the command. What is printed:
+The statements of a file run one after the other. Each commits on its own unless the file has BEGIN. The first statement
+that fails ends the command. The output is:
 
-    text     a table a result, then how many rows; the command's tag for what gives none
-    --json   one JSON object a row, a line each; values as POST /sql has them (wire/http.py)
-    --csv    a header and the rows, as COPY (FORMAT csv, HEADER): NULL is nothing, an empty string is ""
+    text     a table for each result, then the number of rows; the command tag of a statement without a result
+    --json   one JSON object a row, a line each; values as POST /sql formats them (wire/http.py)
+    --csv    a header and the rows, as COPY (FORMAT csv, HEADER): NULL is empty, an empty string is ""
 """
 
 from __future__ import annotations
@@ -61,14 +61,14 @@ def _open(options: argparse.Namespace) -> SqlChannel:
         print(text, file=sys.stderr)
 
     if options.data is not None:
-        from shoal.commands.sql_directory import DirectoryChannel  # a server is asked without an engine of one's own
+        from shoal.commands.sql_directory import DirectoryChannel  # only a directory needs this import
 
         return DirectoryChannel(options.data, options.user, options.database, notice)
     return ServerChannel(options.dsn, notice)
 
 
 def _texts(options: argparse.Namespace) -> list[str] | None:
-    """The statements to run; None for a prompt."""
+    """The statements to run, or None for a prompt."""
     if options.statement is not None:
         text = options.statement
     elif options.file is not None:
@@ -85,7 +85,7 @@ def _texts(options: argparse.Namespace) -> list[str] | None:
 
 
 def show(result: ChannelResult, options: argparse.Namespace) -> None:
-    """Prints a result. Raises ConfigError for columns that JSON cannot tell apart."""
+    """Prints a result. Raises ConfigError for duplicate column names, which JSON cannot represent."""
     if options.json:
         if result.columns:
             sys.stdout.write(_json(result))

@@ -1,5 +1,5 @@
-"""The two ways of `shoal sql` to a database: a server, through libpq, or a directory (sql_directory.py). Both are asked
-by simple queries and answer with texts, so that they answer alike.
+"""The two connections of `shoal sql`: to a server through libpq, or to a directory (sql_directory.py). Both send simple
+queries and receive texts, so both give the same answers.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ Notice = Callable[[str], None]
 
 @dataclass(slots=True)
 class ChannelResult:
-    """The result of a statement. `columns`: names and types' OIDs; none if it gives no rows."""
+    """The result of a statement. `columns`: the names and type OIDs, empty for a statement without a result."""
 
     columns: list[tuple[str, int]]
     rows: list[Row]
@@ -30,21 +30,21 @@ class ChannelResult:
 
 
 class SqlChannel(Protocol):
-    """A session. ^C cancels what runs and is raised as KeyboardInterrupt."""
+    """A session. ^C cancels the running statement and raises KeyboardInterrupt."""
 
     def run(self, text: str) -> Iterator[ChannelResult]:
         """Runs statements. Raises SqlError, ConfigError."""
         ...
 
     def open_second(self) -> SqlChannel:
-        """Another session with the same database, for another thread. Raises ConfigError."""
+        """Opens another session on the same database, for another thread. Raises ConfigError."""
         ...
 
     def close(self) -> None: ...
 
 
 class ServerChannel:
-    """A session of a server through libpq, with its ways of passwords, TLS and several hosts."""
+    """A session of a server through libpq, with its handling of passwords, TLS and several hosts."""
 
     def __init__(self, dsn: str, notice: Notice) -> None:
         """Raises ConfigError."""

@@ -1,4 +1,4 @@
-"""`shoal sql --data`: a database in a directory, whose engine runs in this process for as long as the command does."""
+"""`shoal sql --data`: a database in a directory. Its engine runs in this process while the command runs."""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ from shoal.embedded.engine_thread import EngineThread, Link
 from shoal.embedded.errors import Error
 from wire import client_core
 
-ROW_LIMIT = 1 << 30  # bytes of a row
+ROW_LIMIT = 1 << 30  # maximum bytes of a row
 
 
 class DirectoryChannel:
-    """A database that nobody serves."""
+    """A database in the directory of a stopped server."""
 
     def __init__(self, directory: str, user: str, database: str, notice: Notice) -> None:
-        """Raises ConfigError: the directory is in use, damaged, not there."""
+        """Raises ConfigError if the directory is in use, damaged or missing."""
         if not (Path(directory) / "rows").is_dir():
             raise ConfigError(f"there is no database in {directory}; shoal init --data {directory} makes one")
-        logging.getLogger("shoal").addHandler(logging.NullHandler())  # the command itself says what failed
+        logging.getLogger("shoal").addHandler(logging.NullHandler())  # the command itself reports errors
         self._notice = notice
         self._owner = True
         self._engine = EngineThread(Config(data=directory))
@@ -43,7 +43,8 @@ class DirectoryChannel:
             raise ConfigError(str(error)) from error
 
     def _answers(self) -> Iterator[ChannelResult]:
-        """Every answer is taken to its end, whatever happens: the next one begins behind it."""
+        """The answers. Each one is read to its end, also after an error, because the next one follows it in the
+        stream."""
         columns: list[tuple[str, int]] = []
         rows: list[Row] = []
         done: list[ChannelResult] = []

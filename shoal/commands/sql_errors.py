@@ -1,4 +1,4 @@
-"""An error of the database as `shoal sql` shows it."""
+"""Formats an error of the database for `shoal sql`."""
 
 from __future__ import annotations
 
@@ -6,12 +6,12 @@ import re
 
 from catalog.errors import SqlError
 
-LINE = 60  # characters of a line that are shown where an error points into it
-RIGHT = 10  # of them at least behind that place
+LINE = 60  # characters of a line that are shown around the error position
+RIGHT = 10  # of them at least after the position
 
 
 def format_error(error: SqlError, statement: str) -> str:
-    """The database's error, with the place in the statement, its detail and its hint on lines of their own."""
+    """The database's error, with the position in the statement, the detail and the hint on lines of their own."""
     said = (("DETAIL", error.detail), ("HINT", error.hint), ("QUERY", error.internal_query))
     more = [f"{name}: {text}" for name, text in said if text]
     place = _error_position_lines(error.internal_query or statement, error.position or 0)
@@ -19,8 +19,8 @@ def format_error(error: SqlError, statement: str) -> str:
 
 
 def _error_position_lines(statement: str, position: int) -> list[str]:
-    """The line of the statement that holds a position (from 1) and a caret below it, as libpq shows them
-    (PostgreSQL 15, reportErrorPosition); nothing for a position outside of the statement."""
+    """The line of the statement at a position (from 1), and a caret below it, as libpq formats them (PostgreSQL 15,
+    reportErrorPosition). Empty for a position outside of the statement."""
     if not statement or not 1 <= position <= len(statement) + 1:
         return []
     number, start = 1, 0

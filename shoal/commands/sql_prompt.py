@@ -1,7 +1,7 @@
-"""The prompt of `shoal sql`: history, colours, completion of keywords and of the names that are in the database.
+"""The prompt of `shoal sql`: history, colours, completion of keywords and of names in the database.
 
-Enter runs the input once its statements have ended, and begins a new line before that. The history is in
-$XDG_STATE_HOME/shoal (~/.local/state/shoal) and is its owner's to read.
+Enter runs the input if its statements are complete, and otherwise starts a new line. The history is in
+$XDG_STATE_HOME/shoal (~/.local/state/shoal), readable by its owner only.
 """
 
 from __future__ import annotations
@@ -48,10 +48,10 @@ _HELP = "; ends a statement, \\d lists the tables, \\q or ^D quits, ^C cancels, 
 
 
 class _ContinuesInput:
-    """Whether the input goes on: Enter begins a new line then.
+    """Whether the input is incomplete, so that Enter starts a new line.
 
-    It stays as it was during a search of the history. The prompt has another line to type what is searched for in
-    where the input goes on, and would look for the end of the search in the one where it did not begin."""
+    The value does not change during a search of the history. The layout of the prompt depends on it, and prompt_toolkit
+    looks for the end of a search in the layout in which it started."""
 
     def __init__(self, dialect: str) -> None:
         self.buffer: Buffer | None = None
@@ -65,7 +65,7 @@ class _ContinuesInput:
 
 
 def prompt(channel: SqlChannel, show: Callable[[ChannelResult], None], dialect: str = SHOAL) -> int:
-    """Asks and answers until the end of the input; the exit status."""
+    """Reads and runs statements until the end of the input, and returns the exit status."""
     goes_on = _ContinuesInput(dialect)
     session: PromptSession[str] = PromptSession(
         history=_history(), lexer=PygmentsLexer(PostgresLexer), multiline=Condition(goes_on),
@@ -108,7 +108,7 @@ def _answer(channel: SqlChannel, text: str, show: Callable[[ChannelResult], None
 
 
 def _own(channel: SqlChannel, dialect: str, query: str) -> Iterator[ChannelResult]:
-    """The results of a query of the prompt's own, which is in PostgreSQL's SQL."""
+    """The results of a query of the prompt itself, which is in PostgreSQL's SQL."""
     if dialect == SHOAL:
         yield from channel.run(query)
         return
@@ -120,14 +120,14 @@ def _own(channel: SqlChannel, dialect: str, query: str) -> Iterator[ChannelResul
 
 
 def _is_complete(text: str, dialect: str) -> bool:
-    """Whether Enter runs it."""
+    """Whether Enter runs the text."""
     plain = text.strip()
     return plain.startswith("\\") or plain in ("", "help", "quit", "exit") or not statements_of(text, dialect)[1]
 
 
 def _words(channel: SqlChannel, dialect: str) -> list[str]:
-    """The words that Tab offers, read again each time, because names come and go. A failed transaction has keywords
-    alone."""
+    """The words that Tab completes. They are read each time, because names change. In a failed transaction they are the
+    keywords only."""
     try:
         names = [(row[0] or b"").decode() for result in _own(channel, dialect, _NAMES) for row in result.rows]
     except (SqlError, ConfigError):

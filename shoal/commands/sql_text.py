@@ -1,6 +1,6 @@
-"""Splits a text into statements by psql's rules (PostgreSQL 16, psqlscan.l): a semicolon outside of quotes, comments
-and parentheses, and outside of the body of a function in standard SQL (BEGIN ATOMIC ... END). Strings are read as with
-standard_conforming_strings = on. In another dialect strings and comments are that dialect's.
+"""Splits a text into statements by psql's rules (PostgreSQL 16, psqlscan.l). A statement ends at a semicolon outside of
+quotes, comments, parentheses and the body of a function in standard SQL (BEGIN ATOMIC ... END). Strings are read with
+standard_conforming_strings = on. In another dialect, its rules for strings and comments apply.
 """
 
 from __future__ import annotations
@@ -25,10 +25,11 @@ _WITH_BODY = {"FUNCTION", "PROCEDURE"}
 
 
 def statements_of(text: str, dialect: str) -> tuple[list[str], str]:
-    """The same for a text in a dialect. What cannot be read is left whole, for the server to say so."""
+    """The statements of a text in a dialect. A text that cannot be split is returned whole, so that the server reports
+    the error."""
     if dialect == SHOAL:
         return statements(text)
-    from engine.sql.dialects.reader import pieces  # sqlglot takes a third of a second to be imported
+    from engine.sql.dialects.reader import pieces  # an import of sqlglot takes a third of a second
 
     try:
         found = list(pieces(text, TRAITS[dialect]))
@@ -40,7 +41,8 @@ def statements_of(text: str, dialect: str) -> tuple[list[str], str]:
 
 
 def statements(text: str) -> tuple[list[str], str]:
-    """The statements that have ended, without their semicolons, and what is left; '' if only space and comments are."""
+    """The complete statements, without their semicolons, and the rest, which is '' if it has only space and
+    comments."""
     found: list[str] = []
     start = position = 0
     depth = body = 0
@@ -73,7 +75,7 @@ def statements(text: str) -> tuple[list[str], str]:
 
 
 def _in_body(words: list[str], word: str, body: int) -> int:
-    """The number of BEGINs and CASEs that are open in a CREATE FUNCTION or PROCEDURE."""
+    """The number of open BEGINs and CASEs in a CREATE FUNCTION or PROCEDURE."""
     if words[0] != "CREATE" or not _WITH_BODY & set(words):
         return 0
     if word == "BEGIN" or (word == "CASE" and body):
@@ -82,7 +84,7 @@ def _in_body(words: list[str], word: str, body: int) -> int:
 
 
 def _after_comment(text: str, position: int) -> int:
-    """Comments nest."""
+    """The position after a comment. Comments nest."""
     depth = 1
     while depth and (mark := _COMMENT_MARK.search(text, position)) is not None:
         depth += 1 if mark[0] == "/*" else -1

@@ -1,8 +1,11 @@
 """`shoal status`: the nodes of a cluster, its leaders, the positions of replicas, and problems.
 
-Problems are: a node whose port does not answer; no leader, or one that is not registered or has not taken over yet;
-fewer live replicas than expected; a missing replica; a replica that has not reported for SILENT seconds, or that is
-still to start.
+It reports these problems:
+
+- a node whose port does not answer
+- no leader, a leader that is not registered, or one that has not taken over yet
+- fewer live replicas than expected, or a missing replica
+- a replica that has not reported for SILENT seconds, or has not started
 """
 
 from __future__ import annotations
@@ -20,13 +23,13 @@ from shoal.cluster.cluster_state import ObservedCluster
 from shoal.commands.cluster_access import ClusterAccess, age, now, open_cluster, plural, size, table, timestamp_or_none
 from wire.client_core import SSL_REQUEST
 
-SILENT = 15.0  # seconds; replicas report at least every few
-ANSWER = 3.0  # seconds that a node's port has
+SILENT = 15.0  # seconds; replicas report every few seconds at least
+ANSWER = 3.0  # seconds that a node's port has to answer
 
 
 @dataclass(slots=True)
 class ClusterStatus:
-    """The status that `shoal status` prints, in the plain values of its JSON."""
+    """The status that `shoal status` prints, as plain values for JSON."""
 
     nodes: list[dict[str, object]] = field(default_factory=list)
     tablespaces: list[dict[str, object]] = field(default_factory=list)
@@ -53,7 +56,8 @@ async def run(options: argparse.Namespace) -> int:
 
 
 async def probe_ports(cluster: ClusterAccess) -> dict[str, str]:
-    """Asks the port of each registered node; the problem of each, '' for none: a node may hang, or not listen yet."""
+    """Tests the port of each registered node, and returns the problem of each, or '': a node may hang, or not listen
+    yet."""
     nodes = list(cluster.observer.nodes.values())
     found = await asyncio.gather(*(_probe_port(node.host, node.port) for node in nodes))
     return {node.node: why for node, why in zip(nodes, found, strict=True)}
@@ -64,7 +68,7 @@ async def _probe_port(host: str, port: int) -> str:
         async with asyncio.timeout(ANSWER):
             reader, writer = await asyncio.open_connection(host, port)
             try:
-                writer.write(SSL_REQUEST)  # which needs no user, and is answered before anything else
+                writer.write(SSL_REQUEST)  # the server answers this before authentication
                 return "" if await reader.read(1) else "ends connections"
             finally:
                 writer.close()
@@ -75,7 +79,7 @@ async def _probe_port(host: str, port: int) -> str:
 
 
 def read_status(cluster: ClusterAccess, asked: Mapping[str, str]) -> ClusterStatus:
-    """The current status of the cluster. `asked`: the problems of nodes' ports."""
+    """The current status of the cluster. `asked`: the problems of the nodes' ports."""
     view = ObservedCluster(cluster.observer, "")
     picture = ClusterStatus()
     nodes = {node.node: node for node in view.nodes()}

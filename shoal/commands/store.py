@@ -1,9 +1,9 @@
-"""`shoal store move`: another store of any kind; `shoal store replace` and `shoal store drain`: another member for a
-quorum store, or one less. Writes go on.
+"""`shoal store move` changes to another store. `shoal store replace` and `shoal store drain` replace or remove a member
+of a quorum store. Writes continue.
 
-The command changes the URL of the store in the spec of every tablespace that has the member: '-' before the old one.
-The leaders do the rest (shoal/cluster/store_repair.py), and take the old member out of the spec when it is no longer
-needed, which is what the command waits for.
+The command changes the URL of the store in the spec of every tablespace that uses the member: '-' before the old one.
+The leaders do the copying (shoal/cluster/store_repair.py), and remove the old member from the spec when it is no longer
+needed. The command waits for that.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ async def run(options: argparse.Namespace) -> int:
     left = 0
     async with open_cluster(options.cluster) as cluster:
         chosen = _tablespaces_with_member(cluster, options.tablespace, old)
-        # All of them are looked at before the first is changed.
+        # All of them are checked before the first one is changed.
         for item in chosen:
             with_member_changed(item.spec, old, new)
         if new:
@@ -100,7 +100,7 @@ def with_store(spec: Spec, new: str) -> Spec:
 
 
 def _of_one_store(cluster: ClusterAccess, name: str | None) -> list[ObservedTablespace]:
-    """The named tablespace, or pg_default and all that lie where it lies."""
+    """The named tablespace, or pg_default and all tablespaces in the same store."""
     if name is not None:
         return [cluster.tablespace(name)]
     default = cluster.tablespace(DEFAULT_TABLESPACE)
@@ -110,8 +110,8 @@ def _of_one_store(cluster: ClusterAccess, name: str | None) -> list[ObservedTabl
 async def _wait_for_ledgers(
     cluster: ClusterAccess, tablespaces: list[bytes], new: str, timeout: float
 ) -> dict[str, int]:
-    """Waits until the newest ledger of each tablespace lies in the store; returns how many older ones lie in which
-    others. Raises ConfigError after `timeout` seconds, because the leaders then keep the former store."""
+    """Waits until the newest ledger of each tablespace is in the store. Returns the number of older ledgers in other
+    stores. Raises ConfigError after `timeout` seconds, because the leaders then keep the former store."""
     deadline = time.monotonic() + timeout
     while True:
         wake = asyncio.Event()
@@ -149,7 +149,7 @@ async def _ledgers_by_store(cluster: ClusterAccess, tablespace: bytes) -> Counte
 
 
 async def _ledgers_with(cluster: ClusterAccess, tablespaces: list[bytes], member: str) -> int:
-    """The number of ledgers in stores that have the member, a former store of the tablespace for example."""
+    """The number of ledgers in stores that have the member, for example in a former store of the tablespace."""
     found = 0
     for tablespace in tablespaces:
         for store, count in (await _ledgers_by_store(cluster, tablespace)).items():
@@ -159,7 +159,7 @@ async def _ledgers_with(cluster: ClusterAccess, tablespaces: list[bytes], member
 
 
 async def canonical(url: str) -> str:
-    """A member's URL as specs have it. Raises SqlError 22023."""
+    """A member's URL in the form that specs use. Raises SqlError 22023."""
     store = open_store(url)
     try:
         return store.url
@@ -168,7 +168,8 @@ async def canonical(url: str) -> str:
 
 
 def with_member_changed(spec: Spec, old: str, new: str) -> Spec:
-    """The spec with `new` in place of `old`, which leaves; `new` is '' for none. Raises SqlError 22023, 55000."""
+    """The spec with `new` in place of `old`, which leaves. `new` is '' to remove a member. Raises SqlError 22023,
+    55000."""
     quorum = parse_quorum(spec.store)
     if quorum is None:
         raise SqlError("22023", f'the store of tablespace "{spec.name}" is not a quorum store: {spec.store}')
@@ -178,7 +179,7 @@ def with_member_changed(spec: Spec, old: str, new: str) -> Spec:
 
 
 def _tablespaces_with_member(cluster: ClusterAccess, name: str | None, old: str) -> list[ObservedTablespace]:
-    """The tablespaces whose store has the member. Raises ConfigError for none."""
+    """The tablespaces whose store has the member. Raises ConfigError if there are none."""
     if name is not None:
         return [cluster.tablespace(name)]
     found = [item for item in cluster.observer.tablespaces.values() if old in _members(item)]
@@ -194,7 +195,7 @@ def _members(item: ObservedTablespace) -> tuple[str, ...]:
 
 
 async def _claim(coordination: Coordination, url: str) -> None:
-    """The new member is the cluster's from now on. Raises SqlError 55000 for another cluster's."""
+    """Claims the new member for the cluster. Raises SqlError 55000 if it belongs to another cluster."""
     found = await coordination.get("cluster")
     if found is None:
         raise ConfigError("there is no cluster at this address")
@@ -220,7 +221,7 @@ async def _change(coordination: Coordination, tablespace: bytes, change: Callabl
 
 
 async def _wait(cluster: ClusterAccess, tablespaces: list[bytes], old: str) -> None:
-    """Waits until no spec has the member any more, and no ledger in the spec's store names it."""
+    """Waits until no spec has the member any more, and no ledger in the spec's store has it."""
     told = time.monotonic()
     while True:
         wake = asyncio.Event()

@@ -1,20 +1,19 @@
-"""Who is logged in to the page, and who may log in.
+"""Logins to the page, and their authentication.
 
-A login is a role of the database with its password, checked against the SCRAM verifier that the catalog keeps. The SQL
-port's host rules hold here too, for the address that the browser has: whom they refuse is refused, and a role without a
-password is let in without one where they trust it.
+A login is a role of the database with its password, which is checked against the SCRAM verifier in the catalog. The
+host rules of the SQL port apply to the browser's address: they may refuse it, and with `trust` a role without a
+password may log in without one.
 
-    cookie      32 random bytes, HttpOnly, SameSite=Strict; its name has the port in it, because browsers keep cookies
-                by host. Only a hash of it is kept here
-    token       another 16 random bytes, which the page keeps and sends with every request (X-Shoal-Token): pages of
-                others can neither read it nor set the header, and servers on other ports, which are sent the cookie
-                too, never see it
-    ends        IDLE seconds after the last request, LONGEST seconds after the log-in, when the role's password changes
-                or is valid no more, and with the node
+  cookie      32 random bytes, HttpOnly, SameSite=Strict. Its name contains the port, because browsers keep cookies by
+              host. The server keeps only a hash of it.
+  token       16 other random bytes, which the page sends with every request (X-Shoal-Token). Pages of other origins can
+              neither read it nor set the header. Servers on other ports receive the cookie, but not the token.
+  end         IDLE seconds after the last request, LONGEST seconds after the login, when the role's password changes or
+              expires, and when the node stops
 
-Guessing is slowed down: after FAILURES wrong passwords for a role within WINDOW seconds nobody may try that role until
-the oldest of them has left the window, not even with the right one. At most CHECKS passwords are checked at a time, in
-a thread: each costs thousands of hashes.
+Guessing is slowed down. After FAILURES wrong passwords for a role within WINDOW seconds, every attempt for that role is
+refused, even with the right password, until the oldest failure is older than the window. At most CHECKS passwords are
+checked at a time, in threads, because each check computes thousands of hashes.
 """
 
 from __future__ import annotations
@@ -35,20 +34,20 @@ from shoal.console.statements import StatementConnection
 
 IDLE = 1800.0
 LONGEST = 12 * 3600.0
-TAB_IDLE = 600.0  # seconds after which an editor's connection is closed, with the transaction that it has open
+TAB_IDLE = 600.0  # seconds after which an idle editor's connection is closed and its open transaction rolled back
 LOGINS = 100
-TABS = 8  # connections of editors a login
+TABS = 8  # connections of editors for each login
 FAILURES = 5
 WINDOW = 60.0
 CHECKS = 4
 ROLES_WATCHED = 1000
 SWEEP = 15.0  # seconds between two removals of ended logins
 
-_WITHOUT_ACCESS = verifier("")  # in place of a verifier where there is no such role: a guess costs the same
+_WITHOUT_ACCESS = verifier("")  # used for a role that does not exist, so that a guess takes the same time
 
 
 class TooManyAttemptsError(Exception):
-    """`wait`: seconds until the next one may be made."""
+    """`wait`: seconds until the next attempt is allowed."""
 
     def __init__(self, role: str, wait: float) -> None:
         super().__init__(f'too many wrong passwords for "{role}": try again in {wait:.0f} s')
@@ -57,8 +56,8 @@ class TooManyAttemptsError(Exception):
 
 @dataclass(slots=True)
 class Login:
-    """A role that is logged in. `verifier` is its password's at the login; `views` runs the views' queries, `tabs` are
-    the connections of editors by the names that the page has given them."""
+    """A role that is logged in. `verifier` is the verifier of its password at the login. `views` runs the queries of
+    views. `tabs` are the connections of editors, by the names that the page has given them."""
 
     role: str
     database: str
@@ -115,7 +114,8 @@ class Logins:
         self._sweeping: asyncio.TimerHandle | None = None
 
     async def password_of(self, node: Node, role: str, password: str, *, trusted: bool) -> str | None:
-        """The role's verifier, if the password is right; None for a role without one, which is let in if `trusted`.
+        """Returns the role's verifier if the password is right. Returns None for a role without a password, which may
+        log in if `trusted`.
 
         Raises 28P01 for a wrong password, and TooManyAttemptsError.
         """
@@ -135,7 +135,7 @@ class Logins:
         return kept
 
     def _find_verifier(self, node: Node, role: str) -> tuple[bool, str | None]:
-        """Whether there is such a role with a password that is still valid, or with none; and its verifier."""
+        """Whether the role exists with a password that is still valid, or without one; and its verifier."""
         catalog = node.shared_catalog
         found = catalog.get(catalog.roles.get(role, 0))
         if not isinstance(found, Role) or (
@@ -145,10 +145,10 @@ class Logins:
         return True, found.password
 
     def begin(self, role: str, database: str, kept: str | None, views: StatementConnection) -> tuple[str, Login]:
-        """The cookie's value and the login. Raises 53300 when there are too many."""
+        """Starts a login, and returns the cookie's value and the login. Raises 53300 when there are too many."""
         self._end_expired()
         if len(self._logins) >= LOGINS:
-            raise SqlError("53300", f"{LOGINS} users are logged in already: one of them must log out first")
+            raise SqlError("53300", f"{LOGINS} users are logged in already: log out first")
         now = self._clock()
         login = Login(role, database, kept, secrets.token_urlsafe(16), now, now, views)
         cookie = secrets.token_urlsafe(32)
@@ -158,7 +158,7 @@ class Logins:
         return cookie, login
 
     def find(self, cookie: str, node: Node) -> Login | None:
-        """The login of a cookie, if it has not ended."""
+        """The login of a cookie, or None if it has ended."""
         key = _hash(cookie)
         login = self._logins.get(key)
         if login is None:
@@ -171,7 +171,7 @@ class Logins:
         return login
 
     def end(self, cookie: str) -> None:
-        """Logs out."""
+        """Ends a login."""
         login = self._logins.pop(_hash(cookie), None)
         if login is not None:
             login.close()
@@ -181,7 +181,7 @@ class Logins:
         return now - login.used > IDLE or now - login.begun > LONGEST
 
     def _end_expired(self) -> None:
-        """Ends what is over, and looks again later while there is anything."""
+        """Ends expired logins, and repeats this while there are logins."""
         if self._sweeping is not None:
             self._sweeping.cancel()
         now = self._clock()

@@ -45,12 +45,12 @@ from wire.json_values import report_of, status_of
 from wire.server import is_loopback
 
 STATIC = Path(__file__).parent / "static"
-NONCE = "{{nonce}}"  # where the page wants it
-ROWS = 1000  # of a result, unless the request says otherwise
+NONCE = "{{nonce}}"  # the place where the page expects it
+ROWS = 1000  # maximum rows of a result, unless the request sets another limit
 MOST_ROWS = 10_000
 TOKEN = "X-Shoal-Token"
-BODY_LIMIT = 1 << 20  # bytes of a request; nobody types a longer statement
-NAME_LIMIT = 1000  # characters of a role, a password, a database, a tab
+BODY_LIMIT = 1 << 20  # maximum bytes of a request
+NAME_LIMIT = 1000  # maximum characters of a role, a password, a database, a tab
 
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 Body = Mapping[str, Any]
@@ -96,7 +96,7 @@ def routes(admin: Admin) -> Iterable[web.RouteDef]:
 
 @cache
 def _files() -> Mapping[str, tuple[bytes, str, str]]:
-    """Contents, type and tag of the page's files by their names: nothing else is served."""
+    """Content, type and tag of the page's files, by name. No other file is served."""
     return {
         path.name: (data, mimetypes.guess_type(path.name)[0] or "text/plain", hashlib.sha256(data).hexdigest()[:32])
         for path in STATIC.iterdir()
@@ -126,11 +126,11 @@ async def _file(request: web.Request) -> web.StreamResponse:
 
 
 class NotLoggedInError(Exception):
-    """The request has no login, or one that has ended."""
+    """The request has no login, or its login has ended."""
 
 
 def _with_errors(handler: Handler) -> Handler:
-    """A handler that answers errors too, and adds the headers that all answers have."""
+    """A handler that also converts errors to responses, and adds the headers of all responses."""
 
     async def answer(request: web.Request) -> web.StreamResponse:
         try:
@@ -155,7 +155,7 @@ def _with_errors(handler: Handler) -> Handler:
 
 
 class _Console:
-    """The handlers, and the logins that they look at."""
+    """The handlers, and the logins that they check."""
 
     def __init__(self, admin: Admin) -> None:
         self._admin = admin
@@ -177,7 +177,7 @@ class _Console:
         address = request.remote or "127.0.0.1"
         if not (
             request.secure or is_loopback(address)
-        ):  # Admin never listens like this; checked again, because passwords are at stake
+        ):  # Admin never listens like this; it is checked again because passwords are sent
             raise SqlError("28000", "a password from another machine is accepted over https only")
         asked = {"user": role, "database": database}
         trusted = parts.server.authentication(asked, address, secure=request.secure) is None
@@ -213,7 +213,8 @@ class _Console:
         )
 
     def _login_of(self, request: web.Request) -> Login:
-        """The login of a request's cookie and token. Raises NotLoggedInError, 28000 where the token is not its own."""
+        """The login of a request's cookie and token. Raises NotLoggedInError, and 28000 for a token of another
+        login."""
         cookie = request.cookies.get(_cookie_name(request))
         login = self._logins.find(cookie, self._admin.parts.node) if cookie else None
         if login is None:
@@ -223,7 +224,7 @@ class _Console:
         return login
 
     def logged_in(self, handler: Callable[[Login, Body], Awaitable[web.StreamResponse]]) -> Handler:
-        """A handler for requests that change something: it checks the login and the JSON body."""
+        """A handler for requests that change something. It checks the login and the JSON body."""
 
         async def check_login(request: web.Request) -> web.StreamResponse:
             return await handler(self._login_of(request), await _body(request))
@@ -244,8 +245,8 @@ class _Console:
         return _json(b"{" + b",".join(parts) + b"}")
 
     async def _query(self, login: Login, sql: str, parameters: Sequence[object], limit: int = 0) -> bytes:
-        """Runs a statement of the console's own on the login's connection. One that is lost is replaced: it goes with a
-        request that nobody waits for any more, also while another one waits for its turn on it."""
+        """Runs a query of the console on the login's connection. A lost connection is replaced: it is closed when the
+        browser abandons a request, also while another request waits for it."""
         try:
             return await (await self._views(login)).run(sql, parameters, limit)
         except SqlError:
@@ -258,12 +259,12 @@ class _Console:
             opened = await self._connect(login, _VIEW_SETTINGS)
             if login.views.is_lost:
                 login.views = opened
-            else:  # a request that came at the same time was faster
+            else:  # another request has replaced it meanwhile
                 opened.close()
         return login.views
 
     async def _connect(self, login: Login, settings: Mapping[str, str]) -> StatementConnection:
-        """Raises NotLoggedInError where the login has ended meanwhile."""
+        """Opens a connection. Raises NotLoggedInError if the login has ended meanwhile."""
         server = self._admin.parts.server
         connection = await StatementConnection.open(server, login.role, login.database, settings)
         if login.ended:
@@ -280,7 +281,7 @@ class _Console:
     async def _signal_session(self, login: Login, body: Body, sql: str) -> web.StreamResponse:
         pid = body.get("pid")
         if type(pid) is not int:
-            raise SqlError("22023", '"pid" is the number of a session')
+            raise SqlError("22023", '"pid" must be the number of a session')
         return _json(await self._query(login, sql, [pid]))
 
     # ---- editors ----------------------------------------------------------------------------------------------------
@@ -288,9 +289,9 @@ class _Console:
     async def run(self, login: Login, body: Body) -> web.StreamResponse:
         sql, rows, parameters = _text(body, "sql", most=None), body.get("rows", ROWS), body.get("parameters", [])
         if type(rows) is not int or not 0 < rows <= MOST_ROWS:
-            raise SqlError("22023", f'"rows" is a number from 1 to {MOST_ROWS}')
+            raise SqlError("22023", f'"rows" must be a number from 1 to {MOST_ROWS}')
         if not isinstance(parameters, list):
-            raise SqlError("22023", '"parameters" is a list')
+            raise SqlError("22023", '"parameters" must be a list')
         tab = await self._tab(login, _text(body, "tab"))
         if tab.is_busy:
             raise SqlError("55006", "a statement of this tab is still running: wait for it, or cancel it")
@@ -313,7 +314,7 @@ class _Console:
         opened = await self._connect(login, _NAMED)
         tab = login.tabs.setdefault(name, opened)
         if tab is not opened:
-            if not tab.is_lost:  # a request that came at the same time was faster
+            if not tab.is_lost:  # another request has opened it meanwhile
                 opened.close()
                 return tab
             login.tabs[name] = opened
@@ -321,7 +322,8 @@ class _Console:
 
     @staticmethod
     def _free_tab(login: Login) -> None:
-        """Closes the connection that was idle longest. Raises 53300 where all have something to lose."""
+        """Closes the connection that was idle longest. Raises 53300 if all of them have a statement or a
+        transaction."""
         idle = [name for name, tab in login.tabs.items() if not tab.is_busy and tab.transaction == "idle"]
         if not idle:
             raise SqlError("53300", f"{TABS} tabs run something already: close one of them")
@@ -341,10 +343,10 @@ class _Console:
 
 
 def _objects(request: web.Request) -> list[int]:
-    """The numbers of objects that a request names: ?oids=1,2,3. Raises 22023."""
+    """The object numbers of a request: ?oids=1,2,3. Raises 22023."""
     found = request.query.get("oids", "").split(",")
     if len(found) > OBJECTS or not all(item.isascii() and item.isdigit() and len(item) <= 10 for item in found):
-        raise SqlError("22023", f'"oids" are at most {OBJECTS} numbers, separated by commas')
+        raise SqlError("22023", f'"oids" must be at most {OBJECTS} numbers, separated by commas')
     return [int(item) for item in found]
 
 
@@ -357,7 +359,7 @@ def _json(body: bytes) -> web.Response:
 
 
 async def _body(request: web.Request) -> Body:
-    """The object that a POST brings. Raises 22023, 22P02, 54000."""
+    """The JSON object in the body of a POST. Raises 22023, 22P02, 54000."""
     if request.content_type != "application/json":
         raise SqlError("22023", f"the content type {request.content_type} is not application/json")
     data = await request.read()
@@ -373,7 +375,7 @@ async def _body(request: web.Request) -> Body:
 
 
 def _text(body: Body, name: str, most: int | None = NAME_LIMIT) -> str:
-    """A string of the request, '' where it is missing. Raises 22023, 22021."""
+    """A string of the request, or '' if it is missing. Raises 22023, 22021."""
     value = body.get(name, "")
     if not isinstance(value, str) or (most is not None and len(value) > most):
         raise SqlError("22023", f'"{name}" is a string' + (f" of at most {most} characters" if most else ""))

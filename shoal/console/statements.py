@@ -1,14 +1,14 @@
-"""A database connection of the console's page: one statement at a time, an answer of bounded size.
+"""A database connection of the console's page. It runs one statement at a time, and limits the size of the answer.
 
     answer      {"columns": [{"name", "type"}], "rows": [[...]], "command": "SELECT 2", "truncated": false,
                  "notices": ["NOTICE: ..."], "milliseconds": 1.2, "transaction": "idle"}
 
-Values are as wire/http.py states them. `truncated` says that there were more rows than were asked for, or that they had
-more than ANSWER_LIMIT bytes; `command` may be empty then. A query runs until it has given as many rows as were asked
-for; a statement that changes data runs to its end whatever it returns.
+Values have the form of wire/http.py. `truncated` is true if there are more rows than the limit, or more than
+ANSWER_LIMIT bytes; `command` may be empty then. A query runs until it has returned the requested number of rows. A
+statement that changes data always runs to its end.
 
-When the browser goes while a statement runs, the statement is cancelled and the connection closed, because nobody is
-left to get the result.
+When the browser disconnects while a statement runs, the statement is cancelled and the connection closed, because
+nobody would read the result.
 """
 
 from __future__ import annotations
@@ -27,13 +27,14 @@ from wire.client_core import Column, Frame, RowReader
 from wire.json_values import Encoder, column_of, encoder_of, parameter_text, protocol_text
 from wire.server import Server
 
-ANSWER_LIMIT = 8 << 20  # bytes of rows
-NOTICES = 100  # that are kept of one statement
-_TRANSACTION = {0x49: "idle", 0x54: "open", 0x45: "failed"}  # by ReadyForQuery's byte
+ANSWER_LIMIT = 8 << 20  # maximum bytes of rows
+NOTICES = 100  # maximum number of notices that are kept for one statement
+_TRANSACTION = {0x49: "idle", 0x54: "open", 0x45: "failed"}  # by the status byte of ReadyForQuery
 
 
 class StatementConnection:
-    """Make it with `open`. `transaction` is idle, open or failed; `used` is when it last ran something (monotonic)."""
+    """Created by `open`. `transaction` is idle, open or failed. `used` is the time of the last statement
+    (monotonic)."""
 
     def __init__(self, connection: ClientConnection) -> None:
         self._connection = connection
@@ -43,7 +44,7 @@ class StatementConnection:
 
     @classmethod
     async def open(cls, server: Server, user: str, database: str, settings: Mapping[str, str]) -> Self:
-        """A session of a role that has been authenticated. Raises SqlError as the server refuses it, and 57P03."""
+        """Opens a session of a role that has been authenticated. Raises SqlError for the server's errors, and 57P03."""
         parameters = {"user": user, "database": database, **settings}
         try:
             return cls(await ClientConnection.within(server.accept, server.address, parameters))
@@ -59,26 +60,26 @@ class StatementConnection:
         return self._turn.locked()
 
     def close(self) -> None:
-        """Ends the session, whatever it runs; its transaction is rolled back."""
+        """Ends the session and its running statement. Its transaction is rolled back."""
         if self.is_busy:
             self._connection.abort()
         else:
             self._connection.close()
 
     async def cancel(self) -> None:
-        """Asks the server to cancel what runs, if anything does."""
+        """Asks the server to cancel the running statement, if there is one."""
         if self.is_busy:
             await self._connection.cancel()
 
     async def run(self, sql: str, parameters: Sequence[object] = (), limit: int = 0) -> bytes:
-        """Runs one statement; its answer as JSON, with `limit` rows at most (0: all). Raises SqlError: 08007 where the
-        connection breaks on the way."""
+        """Runs one statement, and returns its answer as JSON, with at most `limit` rows (0: no limit). Raises SqlError:
+        08007 if the connection is lost meanwhile."""
         async with self._turn:
             run = _Run(self._connection, limit)
             try:
                 await run.take(sql, parameters)
             except ConnectionLostError as error:
-                if run.error is not None:  # the server's last words
+                if run.error is not None:  # the server's last messages
                     raise run.error from error
                 message = "the connection to the node broke, and the outcome of the statement is unknown"
                 raise SqlError("08007", message, detail=str(error)) from error
@@ -94,7 +95,7 @@ class StatementConnection:
 
 
 class _Run:
-    """One statement that runs. `ended`: the server is ready for the next one."""
+    """One running statement. `ended`: the server is ready for the next one."""
 
     def __init__(self, connection: ClientConnection, limit: int) -> None:
         self._connection = connection
@@ -113,7 +114,7 @@ class _Run:
         self.transaction = "idle"
 
     async def take(self, sql: str, parameters: Sequence[object]) -> None:
-        """Takes everything up to ReadyForQuery. Raises ConnectionLostError, and 54000 for a row that is too long."""
+        """Reads all messages up to ReadyForQuery. Raises ConnectionLostError, and 54000 for a row that is too long."""
         connection = self._connection
         text = protocol_text(sql)
         connection.send(client_core.parse(b"", text) + client_core.describe("S", b"") + client_core.FLUSH)
@@ -125,7 +126,7 @@ class _Run:
             await self._take_frame(await connection.receive())
 
     async def _describe(self) -> tuple[int, ...]:
-        """The types of the parameters; the columns are in place. `error` says why there are none."""
+        """The types of the parameters. The columns are stored in place. `error` is the reason if there are none."""
         types: tuple[int, ...] = ()
         while True:
             frame = await self._connection.receive()
@@ -150,7 +151,7 @@ class _Run:
         except SqlError as error:
             self.error = error
             return
-        limit = self._limit + 1 if self._limit else 0  # one more row, to see whether there are more
+        limit = self._limit + 1 if self._limit else 0  # one more row, to learn whether there are more
         self._connection.send(client_core.bind(b"", b"", values) + client_core.execute(b"", limit))
 
     async def _take_frame(self, frame: Frame) -> None:
@@ -166,7 +167,7 @@ class _Run:
         elif kind == 0x5A:  # ReadyForQuery
             self.transaction = _TRANSACTION[frame.body[0]]
             self.ended = True
-        elif kind == 0x47:  # CopyInResponse: the Sync that went before is not counted
+        elif kind == 0x47:  # CopyInResponse: the Sync before it does not count
             self._connection.send(client_core.copy_fail("the console has no data to send") + client_core.SYNC)
         elif kind == 0x48:  # CopyOutResponse
             self.error = SqlError("0A000", "COPY TO is not supported in the console", hint="Use SELECT, or psql.")

@@ -1,10 +1,10 @@
-"""The queries behind the page's views. Each view is a handful of named queries that run one after the other on the
-login's own connection; a role sees what its privileges and the system views show it.
+"""The queries behind the page's views. Each view has a few named queries that run one after the other on the login's
+own connection. A role sees the rows that its privileges and the system views allow.
 
-Lists are bounded: LISTED rows each (TABLES tables), and the answer says when there are more.
+Lists are limited to LISTED rows (tables to TABLES), and the answer says whether there are more.
 
-A query runs on the engine's thread, so none may take long however much there is. Sizes are therefore asked for apart
-from the names of tables, for a few tables at a time: each costs a look into its tree.
+A query runs on the engine's thread, so none may take long, however large the database is. Therefore sizes are queried
+apart from the names of tables, for a few tables at a time, because each size reads the table's tree.
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ from types import MappingProxyType
 
 LISTED = 500
 TABLES = 5000
-OBJECTS = 50  # whose sizes are asked for together: more would keep the node from others for too long
-COMPLETED = 20_000  # columns that the editor completes
+OBJECTS = 50  # tables whose sizes are queried together: more would block the node for too long
+COMPLETED = 20_000  # maximum number of columns for completion in the editor
 
 _SESSIONS = """
 SELECT pid, datname, usename, application_name, host(client_addr) AS client, state, wait_event_type, wait_event,
@@ -109,7 +109,7 @@ FROM shoal_change_streams ORDER BY name"""
 
 @dataclass(frozen=True, slots=True)
 class ViewQuery:
-    """`oids`: its one parameter are the numbers of objects that the request names, OBJECTS at most."""
+    """A query of a view. `oids`: its one parameter is the list of the request's object numbers, at most OBJECTS."""
 
     sql: str
     limit: int = LISTED

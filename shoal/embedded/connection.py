@@ -1,8 +1,8 @@
 """PEP 249 connections and cursors over a Link.
 
-Statements are prepared once a connection and text, and then only executed. Parameters stand as `%s` or `%(name)s`, as
-in psycopg (`%%` is a percent sign in a statement that has parameters); the types of their places come from the
-statement, and from the Python value where it leaves them open.
+A connection prepares each statement text once. Parameters are `%s` or `%(name)s`, as in psycopg (in a statement with
+parameters, `%%` is a percent sign). The statement determines the types of the parameters, and where it does not, the
+Python value does.
 """
 
 from __future__ import annotations
@@ -31,10 +31,10 @@ if TYPE_CHECKING:
 
 Parameters = Sequence[object] | Mapping[str, object]
 
-KEPT = 200  # prepared statements of a connection
-ROW_LIMIT = 1 << 30  # bytes of a row
+KEPT = 200  # maximum number of prepared statements of a connection
+ROW_LIMIT = 1 << 30  # maximum bytes of a row
 COPY_PIECE = 1 << 18
-SHOWN_ROWS, SHOWN_WIDTH = 20, 40  # of a result's repr: rows, and letters of a value
+SHOWN_ROWS, SHOWN_WIDTH = 20, 40  # rows and characters of a value in the repr of a result
 _PLACE = re.compile(r"%(?:%|s|\((\w+)\)s)|(%)")
 _STATUS = {ord("I"): "idle", ord("T"): "in transaction", ord("E"): "failed"}
 
@@ -45,7 +45,7 @@ class PreparedStatement:
 
     name: bytes
     types: tuple[int, ...]
-    columns: list[Column]  # none: it gives no rows
+    columns: list[Column]  # empty for a statement without a result
     formats: list[int]
     decoders: list[Decode]
 
@@ -61,7 +61,7 @@ class StatementResult:
 
     @property
     def count(self) -> int:
-        """The rows that it has given or changed; -1 where that says nothing."""
+        """The number of rows that it has returned or changed, or -1 if the tag has no number."""
         word = self.tag.rpartition(" ")[2]
         return int(word) if word.isdigit() else -1
 
@@ -86,7 +86,7 @@ class Connection:
         self._named = 0
         self._status = "idle"
         self._link = Link(engine, {"user": user, "database": database, "client_encoding": "UTF8"})
-        weakref.finalize(self, self._link.end).atexit = False  # of a thread that has ended, or forgotten
+        weakref.finalize(self, self._link.end).atexit = False  # its thread has ended, or nothing refers to it
 
     # --- PEP 249 -------------------------------------------------------------------------------------------------
 
@@ -95,7 +95,7 @@ class Connection:
         return Cursor(self)
 
     def commit(self) -> None:
-        """Returns when the transaction is durable."""
+        """Commits. The transaction is durable when this returns."""
         self._end_transaction("COMMIT")
 
     def rollback(self) -> None:
@@ -114,7 +114,7 @@ class Connection:
         user, database = self._names
         return f"<shoal.Connection to {database!r} as {user!r}, {'closed' if self.closed else self._status}>"
 
-    # --- beyond it -----------------------------------------------------------------------------------------------
+    # --- extensions ----------------------------------------------------------------------------------------------
 
     @property
     def closed(self) -> bool:
@@ -122,19 +122,19 @@ class Connection:
 
     @property
     def status(self) -> str:
-        """idle, in transaction, or failed (a transaction that only ROLLBACK ends)."""
+        """idle, in transaction, or failed (only ROLLBACK ends the transaction)."""
         return self._status
 
     def execute(self, sql: str, parameters: Parameters | None = None) -> Cursor:
-        """A cursor that has executed the statement."""
+        """Executes a statement, and returns its cursor."""
         return self.cursor().execute(sql, parameters)
 
     def cancel(self) -> None:
-        """Cancels what runs, from another thread: it ends with OperationalError (57014)."""
+        """Cancels the running statement, from another thread. The statement ends with OperationalError (57014)."""
         self._link.cancel()
 
     def arrow(self, sql: str, parameters: Parameters | None = None) -> pa.Table:
-        """The result of a query as a pyarrow.Table: whole columns all the way, never row by row."""
+        """The result of a query as a pyarrow.Table. Columns are passed whole, never row by row."""
         import pyarrow as pa
 
         text = sql if parameters is None else with_literals(sql, parameters)
@@ -147,8 +147,8 @@ class Connection:
         return self.arrow(sql, parameters).to_pandas()
 
     def load(self, table: str, data: pa.Table | pa.RecordBatch | pandas.DataFrame) -> int:
-        """Appends rows to a table, by the names of their columns: a pyarrow.Table, RecordBatch or a DataFrame. Returns
-        how many. `table` stands as in SQL: quoted where it needs to be."""
+        """Appends the rows of a pyarrow.Table, RecordBatch or DataFrame to a table, by the names of the columns, and
+        returns their number. `table` is written as in SQL, with quotes where they are needed."""
         import pyarrow as pa
 
         rows = data if isinstance(data, pa.Table | pa.RecordBatch) else pa.Table.from_pandas(data, preserve_index=False)
@@ -165,7 +165,7 @@ class Connection:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        """Commits, or rolls back after an exception, and closes, as psycopg's do."""
+        """Commits and closes; after an exception it rolls back and closes, as psycopg does."""
         try:
             if not self.closed:
                 self._end_transaction("ROLLBACK" if kind else "COMMIT")
@@ -190,7 +190,7 @@ class Connection:
             self._simple("BEGIN")
 
     def run(self, sql: str, parameters: Parameters | None) -> StatementResult:
-        """Executes a statement. Raises what PEP 249 has for its error."""
+        """Executes a statement. Raises PEP 249's exceptions."""
         with self._lock:
             self._begin()
             values: list[object] = []
@@ -205,11 +205,12 @@ class Connection:
             except NotSupportedError as error:
                 if self._status != "idle" or "cached plan" not in str(error):
                     raise
-                self._prepared.clear()  # the schema has changed since
+                self._prepared.clear()  # the schema has changed since it was prepared
                 return self._execute(self._statement(sql, values), values)
 
     def run_many(self, sql: str, sequence: Iterable[Parameters]) -> int:
-        """Executes a statement with each of the parameters, many on their way at a time; how many rows it changed."""
+        """Executes a statement with each set of parameters, and sends many of them before the first answer. Returns the
+        number of changed rows."""
         count = 0
         with self._lock:
             self._begin()
@@ -299,12 +300,12 @@ class Connection:
         return self._take_answer(StatementResult(statement.columns, statement.decoders))
 
     def _simple(self, sql: str) -> StatementResult:
-        """Statements without parameters; the answer is the last one's."""
+        """Runs statements without parameters, and returns the answer of the last one."""
         self._link.send(client_core.query(sql.encode()))
         return self._take_answer(StatementResult([], []))
 
     def _take_answer(self, answer: StatementResult) -> StatementResult:
-        """Takes everything up to ReadyForQuery."""
+        """Reads all messages up to ReadyForQuery."""
         reader = RowReader(ROW_LIMIT)
         for frame in self._frames():
             kind = frame.kind
@@ -329,8 +330,8 @@ class Connection:
             self._link.cancel()
 
     def _frames(self) -> Iterator[Frame]:
-        """The frames of the answer up to ReadyForQuery. Raises the error in it when all has come; an interrupt cancels
-        the statement."""
+        """The frames of the answer up to ReadyForQuery. An error in it is raised when the answer is complete. An
+        interrupt cancels the statement."""
         error: DatabaseError | None = None
         while True:
             try:
@@ -384,7 +385,7 @@ class Connection:
 
 
 class Cursor:
-    """PEP 249's; the rows of a statement are here whole when `execute` returns."""
+    """PEP 249's cursor. When `execute` returns, the cursor has all rows."""
 
     def __init__(self, connection: Connection) -> None:
         self.connection = connection
@@ -396,13 +397,13 @@ class Cursor:
 
     @property
     def description(self) -> list[tuple[Any, ...]] | None:
-        """Name and type OID of each column, and five times None; None where there are no rows."""
+        """Name and type OID of each column, followed by five times None. None for a statement without a result."""
         if self._answer is None or not self._answer.columns:
             return None
         return [(column.name, column.type_oid, None, None, None, None, None) for column in self._answer.columns]
 
     def __repr__(self) -> str:
-        """The result of the last statement: its first rows as a table."""
+        """The first rows of the last result, as a table."""
         if self._closed:
             return "<shoal.Cursor, closed>"
         answer = self._answer
@@ -421,7 +422,7 @@ class Cursor:
         return self._answer.tag if self._answer is not None else ""
 
     def execute(self, sql: str, parameters: Parameters | None = None) -> Cursor:
-        """Itself, so that `for row in cursor.execute(...)` reads well."""
+        """Executes a statement, and returns the cursor itself, so that `for row in cursor.execute(...)` works."""
         self._check()
         self._answer = None
         self._answer = self.connection.run(sql, parameters)
@@ -457,7 +458,7 @@ class Cursor:
         self._closed, self._answer = True, None
 
     def setinputsizes(self, sizes: Sequence[object]) -> None:
-        """Does nothing, because no sizes need to be known ahead."""
+        """Does nothing, because sizes need not be known in advance."""
 
     def setoutputsize(self, size: int, column: int | None = None) -> None:
         """Does nothing, for the same reason."""
@@ -480,7 +481,7 @@ class Cursor:
 
 
 def as_table(names: Sequence[str], rows: Iterable[tuple[Any, ...]], count: int) -> str:
-    """Rows for people: columns under their names, long values cut, and how many there are in all."""
+    """Formats rows as a text table: columns under their names, long values cut, and the total number of rows."""
     lines = [list(names), *([_format_value(value) for value in row] for row in rows)]
     widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
     text = [
@@ -503,8 +504,8 @@ Show = Callable[[int, object], str]
 def place_parameters(
     sql: str, parameters: Parameters, show: Show = lambda number, _: f"${number}"
 ) -> tuple[str, list[object]]:
-    """The statement with $1, $2, ... in its places (or what `show` makes of a number and a value), and the values.
-    Raises ProgrammingError."""
+    """The statement with $1, $2, ... as its parameters (or with the result of `show` for a number and a value), and the
+    values. Raises ProgrammingError."""
     values: list[object] = []
     numbers: dict[str, int] = {}
     named = isinstance(parameters, Mapping)
@@ -514,7 +515,7 @@ def place_parameters(
         if found[0] == "%%":
             return "%"
         if stray:
-            raise ProgrammingError("'%' stands for itself as '%%' in a statement that has parameters")
+            raise ProgrammingError("write '%%' for '%' in a statement that has parameters")
         if named != (name is not None):
             wanted = "a sequence" if named else "a mapping"
             raise ProgrammingError(f"the statement's parameters are {found[0]}: give {wanted}")
@@ -539,7 +540,7 @@ def place_parameters(
 
 
 def with_literals(sql: str, parameters: Parameters) -> str:
-    """The statement with its parameters as literals: COPY takes no others."""
+    """The statement with its parameters as literals, because COPY takes no others."""
     return place_parameters(sql, parameters, lambda _, value: _literal(value))[0]
 
 
@@ -564,12 +565,12 @@ _NAMES = {
 
 
 def _is_open(oid: int, value: object) -> bool:
-    """Whether the statement takes anything at a place, so that the value says which type it is."""
+    """Whether the statement accepts any type at a parameter, so that the value determines the type."""
     return oid == oids.TEXT and natural_type(value) != 0
 
 
 def _split_copy_data(data: bytes) -> tuple[list[bytes], bytes]:
-    """The contents of the whole CopyData messages, and the rest."""
+    """The contents of the complete CopyData messages, and the remaining bytes."""
     found, position = [], 0
     while len(data) - position >= 5:
         end = position + 1 + int.from_bytes(data[position + 1 : position + 5], "big")

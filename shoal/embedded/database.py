@@ -37,28 +37,29 @@ logging.getLogger("shoal").addHandler(
 MEMORY = ":memory:"
 """In place of a directory: a temporary one, which is gone when the database is closed."""
 
-_open: set[Database] = set()  # held until each is closed: its thread must not outlive the interpreter
-_ended = threading.Event()  # the program ends and closes what is open, so nothing more may be opened
+_open: set[Database] = set()  # open databases: their threads must end before the interpreter does
+_ended = threading.Event()  # the interpreter is ending, so no database may be opened
 
 
 REFUSED: Mapping[str, str] = {
-    "data": "the path says it",
-    "listen": "`serve` is given the address",
-    "admin": "the administration port is shoal serve's",
-    "log_format": "logging is the program's: the logger is named shoal",
-    "cluster": "a node of a cluster is shoal serve's",
-    "store": "it is a cluster's",
-    "read_from": "it is a cluster's",
-    "node": "it is a cluster's",
-    "session_timeout": "it is a cluster's",
-    "commit_timeout": "it is a cluster's",
-    "checkpoint_interval": "it is a cluster's",
+    "data": "use the path of shoal.open()",
+    "listen": "pass the address to serve()",
+    "admin": "only shoal serve has an administration port",
+    "log_format": "the program configures logging; the logger is named shoal",
+    "cluster": "only shoal serve can join a cluster",
+    "store": "it is for clusters only",
+    "read_from": "it is for clusters only",
+    "node": "it is for clusters only",
+    "session_timeout": "it is for clusters only",
+    "commit_timeout": "it is for clusters only",
+    "checkpoint_interval": "it is for clusters only",
 }
 """The settings that mean nothing in a program, with the reason; all others are used."""
 
 
 def make_config(path: Path, settings: Mapping[str, Any]) -> Config:
-    """Raises InterfaceError for a setting that there is not, NotSupportedError for one that would not be used."""
+    """The configuration of an embedded database. Raises InterfaceError for an unknown setting, and NotSupportedError
+    for one that has no effect here."""
     known = {field.name: type(field.default) for field in fields(Config)}
     for name, value in settings.items():
         if name not in known:
@@ -74,8 +75,8 @@ def make_config(path: Path, settings: Mapping[str, Any]) -> Config:
 
 
 class Database:
-    """An open directory. `execute`, `table`, `arrow`, `df` and `load` commit each by itself; `transaction` and
-    `connect` are for more. Threads may share it; each gets a connection of its own.
+    """An open directory. `execute`, `table`, `arrow`, `df` and `load` commit on their own. `transaction` and `connect`
+    serve longer transactions. Threads may share a Database; each thread gets a connection of its own.
     """
 
     def __init__(self, path: str | Path, user: str, database: str, settings: dict[str, Any]) -> None:
@@ -112,8 +113,9 @@ class Database:
 
     @contextlib.contextmanager
     def transaction(self, isolation: str = "") -> Iterator[Transaction]:
-        """Everything inside commits together, or not at all after an exception. `isolation`: '' (READ COMMITTED),
-        'repeatable read' or 'serializable'; those may end with OperationalError (40001), to be tried again."""
+        """A transaction: everything inside commits together, and after an exception nothing does. `isolation`: '' (READ
+        COMMITTED), 'repeatable read' or 'serializable'. The last two may end with OperationalError (40001); the program
+        then retries."""
         connection = self.connect()
         try:
             if isolation:
@@ -124,11 +126,11 @@ class Database:
             connection.close()
 
     def execute(self, sql: str, parameters: Parameters | None = None) -> Cursor:
-        """A cursor that has executed one statement."""
+        """Executes one statement, and returns its cursor."""
         return self._own_connection().execute(sql, parameters)
 
     def executemany(self, sql: str, sequence: Iterable[Parameters]) -> Cursor:
-        """The statement with each of the parameters, in one transaction."""
+        """Executes a statement with each set of parameters, in one transaction."""
         with self.transaction() as transaction:
             return transaction.connection.cursor().executemany(sql, sequence)
 
@@ -145,12 +147,12 @@ class Database:
         return self._own_connection().df(sql, parameters)
 
     def load(self, table: str, data: pa.Table | pa.RecordBatch | pandas.DataFrame) -> int:
-        """Appends rows to a table in one commit. Returns how many."""
+        """Appends rows to a table in one commit, and returns their number."""
         return self._own_connection().load(table, data)
 
     def serve(self, listen: str = "127.0.0.1:0") -> str:
-        """Lets PostgreSQL's clients in beside this process, until `close`; their connection string. Raises
-        OperationalError where it cannot listen."""
+        """Accepts PostgreSQL's clients too, until `close`, and returns the connection string. Raises OperationalError
+        if it cannot listen."""
         if self._server is not None:
             raise InterfaceError("the database is already being served")
         config = self._engine.config
@@ -174,7 +176,7 @@ class Database:
         return f"postgresql://{self._user}@{server.address[0]}:{port}/{self._database}"
 
     def close(self) -> None:
-        """Ends all connections; what they have not committed is rolled back. Does nothing the second time."""
+        """Ends all connections, and rolls back what they have not committed. A second call does nothing."""
         if not self._closed:
             self._closed = True
             for connection in list(self._connections):
@@ -222,21 +224,22 @@ class Transaction:
         self.table = partial(Table, connection)
 
 
-def open(  # as gzip.open and others
+def open(  # as gzip.open and others have it
     path: str | Path, *, user: str = "postgres", database: str = "postgres", **settings: Any
 ) -> Database:
-    """Opens the database in a directory, which is made if it is not there: the same files as `shoal serve`'s.
-    ":memory:" is a database of its own in a temporary directory, which is removed when it is closed.
+    """Opens the database in a directory, and creates it if it does not exist. The files are those of `shoal serve`.
+    ":memory:" is a new database in a temporary directory, which is removed when it is closed.
 
-    `settings`: what a configuration file has (docs/settings.md), e.g. columnar_memory=1 << 30.
-    Raises OperationalError: this or another process has it open, or it is damaged; NotSupportedError (0A000) for a
-    setting that means nothing in a program, such as a cluster's.
+    `settings`: the settings of a configuration file (docs/settings.md), for example columnar_memory=1 << 30. Raises
+    OperationalError if this or another process has the directory open, or it is damaged; NotSupportedError (0A000) for
+    a setting without a meaning in a program, such as a cluster's.
     """
     return Database(path, user, database, settings)
 
 
 def connect(path: str | Path, **settings: Any) -> Connection:
-    """PEP 249's: a connection to the database in a directory, which this process opens once and closes at its end."""
+    """PEP 249's function: a connection to the database in a directory. The process opens the directory once, and closes
+    it at its end."""
     where, found = Path(path).absolute(), _find_open(path)
     if found is not None and found._engine.failure is not None:
         found.close()
@@ -250,20 +253,20 @@ def connect(path: str | Path, **settings: Any) -> Connection:
         return found.connect()
     database = open(path, **settings)
     connection = database.connect()
-    if database._temporary:  # no other caller has it
+    if database._temporary:  # no other caller uses it
         connection.on_close = database.close
     return connection
 
 
 def _find_open(path: str | Path) -> Database | None:
-    """The database that is open in this directory, by whatever path."""
+    """The database that is open in this directory, under any path."""
     if str(path) == MEMORY:
         return None
     return next((database for database in list(_open) if _is_same_directory(database.path, Path(path))), None)
 
 
 def _is_same_directory(one: Path, other: Path) -> bool:
-    """Whether both are one directory."""
+    """Whether both paths are the same directory."""
     try:
         return one == other.absolute() or one.samefile(other)
     except OSError:
@@ -271,8 +274,8 @@ def _is_same_directory(one: Path, other: Path) -> bool:
 
 
 def _close_all() -> None:
-    """Closes all databases before the interpreter ends, because an engine's thread that wakes later crashes the process
-    (SIGSEGV)."""
+    """Closes all databases before the interpreter ends, because the process would crash (SIGSEGV) if an engine's thread
+    woke later."""
     _ended.set()
     with contextlib.ExitStack() as every:
         for database in list(_open):

@@ -1,11 +1,11 @@
-"""The engine of one directory, on a thread of its own, and connections to it from other threads.
+"""The engine of one directory on a thread of its own, and connections to it from other threads.
 
     the caller's thread                                     the engine's thread: an event loop
-    Link.send(messages)  -- call_soon_threadsafe ---------> Connection.data_received
-    Link.receive() <-- a queue of what was written -------- Link.write, as the connection's transport
+      Link.send(messages)  -- call_soon_threadsafe --------->  Connection.data_received
+      Link.receive() <-- a queue of written bytes -----------  Link.write, as the connection's transport
 
-A connection is the server's own (wire/connection.py) over a transport that is a queue: nothing is listened on, nothing
-goes through a socket, and whatever a driver may rely on holds here too.
+A connection is the server's own (wire/connection.py) over a transport that is a queue. There is no socket, and
+everything that a driver may rely on applies here too.
 """
 
 from __future__ import annotations
@@ -33,15 +33,16 @@ from wire.client_core import Frame, FrameStream
 from wire.server import Server
 
 ERROR, READY = ord("E"), ord("Z")
-LEAVING = 2.0  # seconds that sessions have to end in after a failure
+LEAVING = 2.0  # seconds that sessions have to end after a failure
 
 
 class EngineThread:
-    """Opens the directory at `start`, and closes it at `stop`. Every method may be called from any other thread."""
+    """The engine of a directory, which `start` opens and `stop` closes. Every method may be called from any other
+    thread."""
 
     def __init__(self, config: Config) -> None:
         self.config = config
-        self.failure: BaseException | None = None  # after which nothing is acknowledged any more
+        self.failure: BaseException | None = None  # after a failure, no commit is acknowledged
         self.server: Server
         self.loop = uvloop.new_event_loop()
         self.loop.set_default_executor(DeepExecutor(thread_name_prefix="shoal"))
@@ -51,7 +52,8 @@ class EngineThread:
         self._thread = threading.Thread(target=self._run, name="shoal", daemon=True)
 
     def start(self) -> None:
-        """Returns when the directory is recovered. Raises OperationalError: it is in use, damaged, of a cluster."""
+        """Returns when the directory is recovered. Raises OperationalError if it is in use, damaged, or belongs to a
+        cluster."""
         with deep_thread():
             self._thread.start()
         try:
@@ -62,7 +64,7 @@ class EngineThread:
             raise OperationalError(str(error)) from None
 
     def stop(self) -> None:
-        """Statements that run end, what is in memory is written. Does nothing the second time."""
+        """Ends running statements, and writes the memtable. A second call does nothing."""
         if self._thread.is_alive():
             with contextlib.suppress(RuntimeError):
                 self.loop.call_soon_threadsafe(self._end)
@@ -74,7 +76,7 @@ class EngineThread:
             link.abandon()
 
     def call(self, work: Callable[..., Any], *arguments: Any) -> Any:
-        """Calls `work` on the engine's thread, and returns its result; awaits an awaitable one."""
+        """Calls `work` on the engine's thread and returns its result. An awaitable result is awaited."""
 
         async def run() -> Any:
             found = work(*arguments)
@@ -108,8 +110,8 @@ class EngineThread:
                 link.end_receiving()
 
     def _end_tasks(self) -> None:
-        """Cancels the tasks that an early end has left, because a task on a closed loop never releases what it
-        holds."""
+        """Cancels the tasks that remain after an early end, because a task on a closed loop never releases its
+        objects."""
         left = asyncio.all_tasks(self.loop)
         for task in left:
             task.cancel()
@@ -130,7 +132,7 @@ class EngineThread:
             await end_clients(self.server)
 
     async def _end_clients(self) -> None:
-        """After a failure: their statements wait for what will not come, and nobody is answered any more."""
+        """Ends all clients after a failure, because no statement gets an answer any more."""
         for link in list(self.links):
             link.close()
         until = self.loop.time() + LEAVING
@@ -142,22 +144,22 @@ class EngineThread:
             self._stop.set_result(None)
 
     def _fatal(self, error: BaseException) -> None:
-        """Commits cannot be made durable, or memory cannot be trusted. A server's process would end here; this one
-        is not ours."""
+        """Called when commits cannot be made durable, or memory may be corrupt. A server's process would end here, but
+        this process belongs to the program."""
         self.failure = error
         with contextlib.suppress(RuntimeError):
             self.loop.call_soon_threadsafe(self._end)
 
 
 class Link(asyncio.Transport):
-    """One connection: the transport of the server's side, and what the caller's side sends and receives.
+    """One connection: the transport of the server's side, and the messages of the caller's side.
 
-    The caller's side is for one thread at a time. What the server has written waits here, WRITE_BEHIND bytes of it
-    before the server is told to wait; and the caller waits before more than that is under way to the server. While he
-    does he takes what has come: else each side could wait for the other.
+    One thread at a time may use the caller's side. Bytes that the server has written wait here. At WRITE_BEHIND bytes
+    the server is told to pause, and the caller pauses before it has sent more than that. While the caller pauses it
+    reads what has arrived, because otherwise each side could wait for the other.
 
-    Each side counts what it has done and then looks at what the other says, so of two that go by each other at least
-    one sees it.
+    Each side first counts its own bytes and then reads the count of the other. So when both run at the same time, at
+    least one of them sees the other's change.
     """
 
     def __init__(self, engine: EngineThread, parameters: Mapping[str, str]) -> None:
@@ -166,9 +168,9 @@ class Link(asyncio.Transport):
         self._engine = engine
         self._stream = FrameStream()
         self._arrived: SimpleQueue[bytes | None] = SimpleQueue()
-        self._written = self._read = 0  # bytes; the one by the engine's thread, the other by the caller's
+        self._written = self._read = 0  # bytes; the engine's thread counts the first, the caller's thread the second
         self._told_to_wait = False
-        self._sent = self._taken = 0  # bytes; the one by the caller's thread, the other by the engine's
+        self._sent = self._taken = 0  # bytes; the caller's thread counts the first, the engine's thread the second
         self._sender_waits = False
         self._reads = True  # whether the server reads
         self._closing = False
@@ -185,11 +187,12 @@ class Link(asyncio.Transport):
 
     @property
     def is_closed(self) -> bool:
-        """Whether nothing more will come."""
+        """Whether the connection has ended."""
         return self._lost
 
     def send(self, data: bytes) -> None:
-        """Sends messages; waits while the server does not take them. Raises OperationalError when it has gone."""
+        """Sends messages, and waits while the server does not read. Raises OperationalError when the server has
+        ended."""
         self._sender_waits = True
         while not (self._lost or self._may_send()):
             self._take(self._arrived.get())
@@ -203,13 +206,13 @@ class Link(asyncio.Transport):
         return self._reads and self._sent - self._taken < WRITE_BEHIND
 
     def receive(self) -> Frame:
-        """The next frame. Raises OperationalError when there will be none."""
+        """The next frame. Raises OperationalError when the connection has ended."""
         while (frame := self._stream.next_frame()) is None:
             self._take(None if self._lost else self._arrived.get())
         return frame
 
     def _take(self, data: bytes | None) -> None:
-        """Takes what the server has written; nothing, if the call only wakes the sender; None at the end of the
+        """Takes bytes that the server has written. Empty bytes only wake the sender, and None is the end of the
         connection."""
         if data is None or self._engine.failure is not None:
             self._lost = True
@@ -221,11 +224,11 @@ class Link(asyncio.Transport):
                 self._on_engine(self._resume_writing)
 
     def cancel(self) -> None:
-        """Cancels the statement that runs, if one does."""
+        """Cancels the running statement, if there is one."""
         self._on_engine(self._cancel)
 
     def end(self) -> None:
-        """Ends the session; its transaction is rolled back."""
+        """Ends the session. Its transaction is rolled back."""
         with contextlib.suppress(OperationalError):
             self._on_engine(self._receive, client_core.TERMINATE)
         self._lost = True
@@ -274,7 +277,7 @@ class Link(asyncio.Transport):
         """Wakes the receiver, because the server sends nothing more."""
         self._arrived.put(None)
 
-    # --- asyncio.Transport: all that wire asks of one --------------------------------------------------------------
+    # --- asyncio.Transport, as far as wire uses it ---------------------------------------------------------------
 
     def write(self, data: Any) -> None:
         if self._engine.failure is not None:
@@ -286,7 +289,7 @@ class Link(asyncio.Transport):
             self._protocol.pause_writing()
             if (
                 self.get_write_buffer_size() < WRITE_BEHIND // 4
-            ):  # the reader has taken it meanwhile, without knowing that the server waits
+            ):  # the reader has read it meanwhile, without knowing that the server waits
                 self._engine.loop.call_soon(self._resume_writing)
 
     def can_write_eof(self) -> bool:
@@ -302,7 +305,7 @@ class Link(asyncio.Transport):
         return WRITE_BEHIND // 4, WRITE_BEHIND
 
     def set_write_buffer_limits(self, high: int | None = None, low: int | None = None) -> None:
-        """They are WRITE_BEHIND."""
+        """Does nothing: the limit is WRITE_BEHIND."""
 
     def get_protocol(self) -> Any:
         return self._protocol

@@ -1,6 +1,6 @@
-"""PEP 249's exceptions, each with what PostgreSQL says of an error: SQLSTATE, detail, hint, names.
+"""PEP 249's exceptions, each with the fields of a PostgreSQL error: SQLSTATE, detail, hint, names.
 
-Which class of SQLSTATEs is which exception is as in psycopg, so that code moves between the two.
+The exception of each class of SQLSTATEs is the same as in psycopg, so that code can move between the two.
 """
 
 from __future__ import annotations
@@ -9,11 +9,12 @@ from catalog.errors import SqlError
 
 
 class Warning(Exception):  # noqa: N818 - PEP 249's name
-    """PEP 249's; nothing raises it: notices are in `Connection.notices`."""
+    """PEP 249's class. It is never raised: notices are in `Connection.notices`."""
 
 
 class Error(Exception):
-    """The base of all others. `sqlstate` has PostgreSQL's five characters, '' where the database has not spoken."""
+    """The base class. `sqlstate` has PostgreSQL's five characters, or '' for an error that did not come from the
+    database."""
 
     def __init__(self, message: str, cause: SqlError | None = None) -> None:
         super().__init__(message)
@@ -28,7 +29,7 @@ class Error(Exception):
 
 
 class InterfaceError(Error):
-    """The interface was used wrongly: a closed cursor, results that are not there."""
+    """Wrong use of the interface, such as a closed cursor or a missing result."""
 
 
 class DatabaseError(Error):
@@ -36,11 +37,11 @@ class DatabaseError(Error):
 
 
 class DataError(DatabaseError):
-    """A value is out of its range, or no value of its type."""
+    """A value that is out of range, or invalid for its type."""
 
 
 class OperationalError(DatabaseError):
-    """The state of the database: locks, serialization failures, limits, a directory that is in use."""
+    """An error of the database's state: locks, serialization failures, limits, a directory that is in use."""
 
 
 class IntegrityError(DatabaseError):
@@ -48,15 +49,15 @@ class IntegrityError(DatabaseError):
 
 
 class InternalError(DatabaseError):
-    """A transaction in the wrong state, or a defect."""
+    """A transaction in the wrong state, or an internal error."""
 
 
 class ProgrammingError(DatabaseError):
-    """The statement: its syntax, names, types, privileges."""
+    """An error in the statement: its syntax, names, types, privileges."""
 
 
 class NotSupportedError(DatabaseError):
-    """An operation that is not supported; the message names it."""
+    """An operation that is not supported. The message names it."""
 
 
 _BY_SQLSTATE: tuple[tuple[type[DatabaseError], frozenset[str]], ...] = (

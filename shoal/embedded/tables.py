@@ -22,7 +22,7 @@ from shoal.embedded.errors import ProgrammingError
 
 Row = dict[str, Any]
 
-SCAN_ROWS = 1000  # of one statement of a scan
+SCAN_ROWS = 1000  # rows that one statement of a scan reads
 
 _COLUMNS = """
 SELECT a.attname, i.indkey
@@ -38,7 +38,7 @@ class Table:
     """A table, by its name as in SQL ('accounts', 'sales.orders', '"Odd Name"')."""
 
     def __init__(self, connection: Connection, name: str) -> None:
-        """Raises ProgrammingError for a table that is not there, or has no primary key."""
+        """Raises ProgrammingError for a table that does not exist or has no primary key."""
         self.name = name
         self._connection = connection
         self.key = [row[0] for row in connection.execute(_KEY, (name,))]
@@ -50,31 +50,31 @@ class Table:
         self._columns = [row[0] for row in connection.execute(_COLUMNS, (name,))]
 
     def get(self, key: Any) -> Row | None:
-        """The row with this key; None if there is none."""
+        """The row with this key, or None."""
         cursor = self._connection.execute(self._get, self._parts(key))
         row = cursor.fetchone()
         return None if row is None else _row_of(cursor.description, row)
 
     def put(self, row: Mapping[str, Any]) -> None:
-        """Stores a whole row, in place of the one with the same key: columns that are not given get their defaults."""
+        """Stores a whole row, in place of one with the same key. Columns that are not given get their defaults."""
         rest = [column for column in self._columns if column not in self.key]
         self._write(row, {column: "EXCLUDED." + quote_identifier(column) for column in rest})
 
     def upsert(self, row: Mapping[str, Any]) -> None:
-        """Stores a row, or changes these columns of the one with the same key."""
+        """Stores a row, or changes the given columns of the row with the same key."""
         self._write(row, {column: "EXCLUDED." + quote_identifier(column) for column in row if column not in self.key})
 
     def insert(self, row: Mapping[str, Any]) -> None:
-        """Stores a new row. Raises IntegrityError if its key is taken."""
+        """Stores a new row. Raises IntegrityError if the key exists."""
         self._connection.execute(self._insert(row), list(row.values()))
 
     def delete(self, key: Any) -> bool:
-        """Whether there was a row with this key; there is none now."""
+        """Deletes the row with this key. Returns whether there was one."""
         return self._connection.execute(self._delete, self._parts(key)).rowcount > 0
 
     def scan(self, low: Any = None, high: Any = None, *, reverse: bool = False) -> Iterator[Row]:
-        """The rows with low <= key < high, in the order of the key. They are read piece by piece: outside of a
-        transaction each piece as of its own moment."""
+        """The rows with low <= key < high, in the order of the key. They are read in pieces. Outside of a transaction
+        each piece has its own snapshot."""
         keys = ", ".join(quote_identifier(column) for column in self.key)
         order = ", ".join(quote_identifier(column) + (" DESC" if reverse else "") for column in self.key)
         bounds = [("<", high)] if high is not None else []

@@ -9,7 +9,7 @@ from catalog.types import oids
 
 
 class TypeObject:
-    """Equal to the OIDs, in a cursor's description, of the types that it stands for."""
+    """Equal to the type OIDs, in a cursor's description, that it represents."""
 
     def __init__(self, name: str, *found: int) -> None:
         self._name = name

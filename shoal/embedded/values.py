@@ -35,30 +35,30 @@ _PLAIN = oids.NUMBERS | oids.COLLATABLE | {oids.BOOL, oids.BYTEA}
 
 
 class Json:
-    """A value that is sent as JSON, whatever it is."""
+    """A value that is sent as JSON, whatever its type."""
 
     def __init__(self, value: Any) -> None:
         self.value = value
 
 
-# --- what comes -------------------------------------------------------------------------------------------------------
+# --- results ---------------------------------------------------------------------------------------------------------
 
 
 class Decoders:
-    """Decoders of columns into Python values, for one session, whose time zone timestamptz gets."""
+    """Decodes columns into Python values for one session, whose time zone timestamptz values get."""
 
     def __init__(self) -> None:
         self._zone: datetime.tzinfo = datetime.UTC
 
     def use_zone(self, name: str) -> None:
-        """The session's TimeZone has changed. UTC stands for one that Python does not know."""
+        """Called when the session's TimeZone changes. UTC is used for a zone that Python does not know."""
         try:
             self._zone = zoneinfo.ZoneInfo(name)
         except (zoneinfo.ZoneInfoNotFoundError, ValueError):
             self._zone = datetime.UTC
 
     def format_of(self, oid: int) -> int:
-        """The protocol's format in which a type is asked for: 1 (binary), or 0 where its text is the value."""
+        """The protocol's format in which a type is requested: 1 (binary), or 0 if its text is the value."""
         return int(oid != oids.FLOAT4 and self._is_known(oid))
 
     def decoder(self, oid: int, code: int, settings: FormatSettings) -> Decode:
@@ -66,7 +66,7 @@ class Decoders:
         if not self._is_known(oid):
             return lambda data: data.decode()
         if oid == oids.FLOAT4:
-            return float  # of its text: 1.1, where single precision is 1.10000002
+            return float  # from its text: 1.1, where single precision is 1.10000002
         kind = lookup(oid)
         read: Callable[[Any], Any]
         if code:
@@ -82,8 +82,8 @@ class Decoders:
         return oid in _PLAIN or oid in _SHAPES or oid == oids.TIMESTAMPTZ or (element != 0 and self._is_known(element))
 
     def _shape(self, oid: int) -> Callable[[Any], Any] | None:
-        """The function from the engine's internal form (catalog/types/base.py) to Python's; None where both are the
-        same."""
+        """The function that converts the engine's internal form (catalog/types/base.py) to Python's, or None if both
+        are the same."""
         element = element_of(oid)
         if element:
             shape = self._shape(element)
@@ -146,11 +146,11 @@ _SHAPES: dict[int, Callable[[Any], Any]] = {
 }
 
 
-# --- what is sent -----------------------------------------------------------------------------------------------------
+# --- parameters ------------------------------------------------------------------------------------------------------
 
 
 def natural_type(value: object) -> int:
-    """The type of a parameter about which the statement says nothing; 0 (unknown) for strings and NULL."""
+    """The type of a parameter whose type the statement leaves open. It is 0 (unknown) for strings and NULL."""
     match value:
         case bool():
             return oids.BOOL
@@ -178,7 +178,7 @@ def natural_type(value: object) -> int:
 
 
 def parameter(value: object) -> bytes | None:
-    """A parameter in the text form that the type of its place reads. Raises ProgrammingError, DataError."""
+    """A parameter in the text form that its type reads. Raises ProgrammingError, DataError."""
     if value is None:
         return None
     text = _text(value)

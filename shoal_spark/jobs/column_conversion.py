@@ -1,11 +1,11 @@
-"""Converts the columns of a frame to those of a table, and describes the problem of a value in words.
+"""Converts the columns of a frame to those of a table, and describes the problem of a value as text.
 
-Fields of CSV and JSON come as text, whatever they are, and become values here. So a value that does not fit its
-column's type is reported with its column, its text and its type, and numbers of any length stay exact. The server alone
-checks ranges, addresses, domains, CHECK and keys when it gets the rows, and then the whole job fails.
+Fields of CSV and JSON come as text, and are converted here. So a value that does not fit its column's type is reported
+with its column, its text and its type, and numbers of any length stay exact. The server checks ranges, addresses,
+domains, CHECK and keys when it receives the rows, and an error there fails the whole job.
 
-Typed columns (Parquet) are widened where that loses nothing; the server refuses other columns that do not fit, with
-both types, before anything is read.
+Typed columns (Parquet) are widened if that loses nothing. The server refuses other columns that do not fit, with both
+types, before anything is read.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ _WIDER: Mapping[type[t.DataType], tuple[type[t.DataType], ...]] = {
 
 @dataclass(frozen=True)
 class TimeFormats:
-    """Patterns of Spark for dates and times of text; None: ISO 8601."""
+    """Patterns of Spark for dates and times in text; None: ISO 8601."""
 
     date: str | None = None
     timestamp: str | None = None

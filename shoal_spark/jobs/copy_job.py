@@ -1,9 +1,9 @@
-"""`shoal pipeline copy`: a table, or all of a schema, from PostgreSQL or from another Shoal, with definitions.
+"""`shoal pipeline copy`: copies a table, or all tables of a schema, from PostgreSQL or another Shoal, with definitions.
 
-All tables are read in one moment of the source: PostgreSQL's exported snapshot, which every JDBC connection of Spark
-takes over; Shoal's held one. PostgreSQL's tables are cut by ctid, whatever their keys are; Shoal's by ranges of keys.
-Each table is one commit, remembered under the job's name: the same job again copies those that are not yet there, in a
-moment of its own. A table that was made and got no rows goes again.
+All tables are read at one moment of the source: PostgreSQL's exported snapshot, which every JDBC connection of Spark
+uses, or a moment that Shoal holds. PostgreSQL's tables are divided by ctid, whatever their keys are, and Shoal's by
+ranges of keys. Each table is one commit, which is recorded under the job's name. The same job again copies the tables
+that are missing, at a moment of its own. A table that was created but got no rows is dropped.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ class CopyOptions:
 
 
 def is_shoal(server: ServerAccess) -> bool:
-    """Whether a server is one of ours."""
+    """Whether a server is Shoal."""
     with server.connect() as connection:
         return connection.execute("SELECT to_regproc('shoal_hold_snapshot')").fetchone() != (None,)
 
@@ -123,7 +123,7 @@ class _Copy:
 
     @contextlib.contextmanager
     def _moment(self) -> Iterator[tuple[psycopg.Connection[Any], str, int | None]]:
-        """A connection to the source, its moment, and the LSN where there is one."""
+        """A connection to the source, its moment, and the LSN if there is one."""
         with self._source.connect() as connection:
             if self._shoal:
                 snapshot, lsn = hold_moment(connection)
@@ -142,7 +142,7 @@ class _Copy:
     def _copy(
         self, reading: psycopg.Connection[Any], writing: psycopg.Connection[Any], snapshot: str, table: TableDefinition
     ) -> int:
-        """The number of rows."""
+        """Copies the rows of a table, and returns their number."""
         made = not exists(writing, table.name)
         if made:
             definitions.create_table(writing, table, self._left_out)
@@ -202,7 +202,7 @@ class _Copy:
         return frame.drop(_PLACE)
 
     def _ranges(self, reading: psycopg.Connection[Any], table: TableDefinition) -> list[str]:
-        """Conditions on ctid that cut a table's pages."""
+        """Conditions on ctid that divide a table's pages."""
         row = reading.execute("SELECT pg_relation_size(%s::regclass) / 8192", (table.name,)).fetchone()
         pages = int(row[0] or 0) if row is not None else 0
         parts = max(min(-(-pages // PART_PAGES), MOST_PARTS), 1)

@@ -1,8 +1,8 @@
-"""The definition of a table as its server tells it, and as another server takes it.
+"""Reads the definition of a table from its server, and creates the table on another one.
 
-Taken over: columns, their types (enums are made), NOT NULL, defaults, identity, generated columns, primary key, UNIQUE,
-CHECK, EXCLUDE; behind the rows indexes and foreign keys. A default that the target cannot evaluate, and an index or a
-foreign key that it refuses, is left out and said. `serial` becomes an identity.
+It copies columns, their types (enums are created), NOT NULL, defaults, identity, generated columns, primary key,
+UNIQUE, CHECK and EXCLUDE, and after the rows indexes and foreign keys. A default that the target cannot evaluate, and
+an index or a foreign key that it refuses, is left out and reported. `serial` becomes an identity.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ class SourceColumn:
 
     @property
     def counts(self) -> bool:
-        """Whether a sequence gives its values."""
+        """Whether the column's values come from a sequence."""
         return bool(self.identity) or (
             self.type_name in _INTEGERS and self.default is not None and self.default.startswith("nextval(")
         )
@@ -80,12 +80,12 @@ class TableDefinition:
 
     @property
     def data_columns(self) -> list[SourceColumn]:
-        """Columns whose values are data."""
+        """Columns whose values are copied."""
         return [column for column in self.columns if not column.generated]
 
 
 def tables_of(connection: Connection, schema: str) -> list[tuple[str, str]]:
-    """Schema and name of the tables of a schema; partitions belong to theirs."""
+    """Schema and name of the tables of a schema, without partitions, which belong to their tables."""
     return [(row[0], row[1]) for row in connection.execute(_TABLES, (schema,)).fetchall()]
 
 
@@ -104,7 +104,7 @@ def definition_of(connection: Connection, schema: str, table: str) -> TableDefin
 
 
 def create_table(target: Connection, source: TableDefinition, left_out: list[str]) -> None:
-    """Makes the table, empty. Raises psycopg.Error."""
+    """Creates the table, empty. Raises psycopg.Error."""
     target.execute(f"CREATE SCHEMA IF NOT EXISTS {quote_name(source.schema)}")
     for column in source.columns:
         if column.labels and target.execute("SELECT to_regtype(%s)", (column.type,)).fetchone() == (None,):
@@ -139,7 +139,7 @@ def _is_accepted(target: Connection, statement: str) -> bool:
 
 
 def create_indexes(target: Connection, source: TableDefinition, left_out: list[str]) -> None:
-    """Creates what follows the rows: the positions of sequences, and indexes."""
+    """Sets the positions of sequences and creates indexes, after the rows."""
     for column in source.columns:
         if column.counts:
             statement = _SEQUENCE.format(column=quote_name(column.name), table=source.name)
@@ -149,7 +149,7 @@ def create_indexes(target: Connection, source: TableDefinition, left_out: list[s
 
 
 def create_foreign_keys(target: Connection, source: TableDefinition, left_out: list[str]) -> None:
-    """The foreign keys, when all tables are there."""
+    """Creates the foreign keys, after all tables."""
     for name, kind, text, _ in source.constraints:
         if kind == "f":
             _run_or_leave_out(target, f"ALTER TABLE {source.name} ADD CONSTRAINT {quote_name(name)} {text}", left_out)
@@ -163,7 +163,7 @@ def _run_or_leave_out(target: Connection, statement: str, left_out: list[str]) -
 
 
 def select_columns(source: TableDefinition, native: Sequence[str]) -> Iterator[str]:
-    """The columns as a query reads them without a loss: as they are where Spark has their type, as text else."""
+    """The select list that reads the columns without loss: unchanged if Spark has their type, else as text."""
     for column in source.data_columns:
         name = quote_name(column.name)
         if column.type_name in native and not (

@@ -1,12 +1,12 @@
-"""`shoal pipeline export`: a table or a query as files, as of one LSN.
+"""`shoal pipeline export`: writes a table or a query to files, as of one LSN.
 
-    plain       one job of Spark, straight into the folder; or, where another export is replaced, into one beside it,
-                which takes its place when it is whole
-    resumable   (`resume`) the table in steps of a few key ranges each. `_shoal_export.json` in the folder says which
-                moment is read, which files belong to it, and which steps are done; what a broken step has left is
-                removed before it is done again. The server holds the moment for HOLD_SECONDS behind the last use
+    plain       one job of Spark, directly into the folder. If it replaces another export, it writes a folder beside
+                it, which replaces the old one when it is complete
+    resumable   (`resume`) the table in steps of a few key ranges each. `_shoal_export.json` in the folder has the
+                moment, its files, and the steps that are done. Files of an interrupted step are removed before the
+                step is repeated. The server holds the moment for HOLD_SECONDS after its last use
 
-Either way `_SUCCESS` is written last, and what is broken off for good leaves nothing that was not there before.
+In both cases `_SUCCESS` is written last, and an export that fails for good leaves no new files.
 """
 
 from __future__ import annotations
@@ -77,7 +77,7 @@ def run_export(spark: SparkSession, server: ServerAccess, wanted: ExportOptions,
 
 
 def read_at(spark: SparkSession, server: ServerAccess, snapshot: str, **what: object) -> DataFrame:
-    """A table or query at a moment that is held."""
+    """A table or query at a held moment."""
     return spark.read.format("shoal").options(**server.options(snapshot=snapshot, **what)).load()
 
 
@@ -90,7 +90,8 @@ def written_bytes(spark: SparkSession, folder: str) -> tuple[int, int]:
 
 
 def write_frame(spark: SparkSession, frame: DataFrame, wanted: ExportOptions, progress: Progress) -> int:
-    """Writes a frame as the folder's only content, whole or not at all; the number of rows. Raises JobError."""
+    """Writes a frame as the folder's only content, completely or not at all. Returns the number of rows. Raises
+    JobError."""
     folder = _Folder(spark, wanted.to)
     if folder.filled and wanted.mode != "overwrite":
         raise JobError(f"{without_credentials(wanted.to)} is not empty: choose another folder, or --mode overwrite")
@@ -106,7 +107,7 @@ def write_frame(spark: SparkSession, frame: DataFrame, wanted: ExportOptions, pr
 
 
 def _write(spark: SparkSession, frame: DataFrame, wanted: ExportOptions, to: str, progress: Progress) -> int:
-    """Adds a frame to a folder; the number of rows."""
+    """Adds a frame to a folder, and returns the number of rows."""
     missing = [name for name in wanted.partition_by if name not in frame.columns]
     if missing:
         raise JobError(f'there is no column "{missing[0]}"; there are {", ".join(frame.columns)}')
@@ -148,7 +149,7 @@ class _Folder:
         self._system.delete(self._path_of(name), True)
 
     def read(self, name: str) -> str | None:
-        """The text of a file, None if there is none."""
+        """The text of a file, or None."""
         if not self._system.exists(self._path_of(name)):
             return None
         stream = self._system.open(self._path_of(name))  # Spark itself does not see names like these
@@ -171,7 +172,7 @@ class _Folder:
         return []
 
     def replace(self, path: str) -> None:
-        """Takes the place of another folder."""
+        """Replaces another folder by this one."""
         target = file_system(self._spark, path)[1]
         self._system.delete(target, True)
         if not self._system.rename(self._there, target):
@@ -246,7 +247,7 @@ class _Resumable:
         return state
 
     def _step(self, folder: _Folder, state: _State) -> int:
-        """Writes the next ranges; the number of rows."""
+        """Writes the next ranges, and returns the number of rows."""
         wanted = self._wanted
         chosen = state.ranges[state.done : state.done + wanted.parts_a_step]
         try:
@@ -269,7 +270,7 @@ class _Resumable:
 
 
 def _without_success(wanted: ExportOptions) -> ExportOptions:
-    """A step is not the end."""
+    """Removes `_SUCCESS` after a step that is not the last one."""
     return replace(wanted, options={"mapreduce.fileoutputcommitter.marksuccessfuljobs": "false", **wanted.options})
 
 
@@ -282,7 +283,7 @@ def _bytes(column: Column) -> Column:
 
 
 def _as_json(item: t.StructField, documents: Collection[str]) -> Column:
-    """Documents as they are, bytes in PostgreSQL's form."""
+    """JSON values unchanged, bytes in PostgreSQL's form."""
     if item.name in documents and isinstance(item.dataType, t.StringType):
         return f.parse_json(_column(item))
     return _bytes(_column(item)) if isinstance(item.dataType, t.BinaryType) else _column(item)

@@ -1,4 +1,5 @@
-"""Files by patterns, in any file system that Spark's Hadoop knows: a path, a folder with all that is in it, a glob."""
+"""Files by patterns, in any file system that Spark's Hadoop supports: a path, a folder with all of its files, a
+glob."""
 
 from __future__ import annotations
 
@@ -33,8 +34,7 @@ class DataFile:
 
 @dataclass(frozen=True)
 class FoundFiles:
-    """The files that the patterns of a job name. `base`: the folder below which folders are named column=value, '' for
-    none."""
+    """The files that match the patterns of a job. `base`: the folder whose subfolders are named column=value, or ''."""
 
     files: tuple[DataFile, ...]
     base: str = ""
@@ -45,12 +45,12 @@ class FoundFiles:
 
 
 def without_credentials(path: str) -> str:
-    """A path as a user writes it, without credentials."""
+    """A path for messages, without credentials."""
     return _SECRET.sub("", path.removeprefix("file:"))
 
 
 def find_files(spark: SparkSession, patterns: Sequence[str]) -> FoundFiles:
-    """The files, each once, in the order of the patterns and then of their names. Raises JobError."""
+    """The files, each once, in the order of the patterns and of their names. Raises JobError."""
     files: dict[str, DataFile] = {}
     folders = []
     for pattern in patterns:
@@ -99,7 +99,7 @@ def _files_below(system: Any, status: Any) -> Iterator[DataFile]:
 
 
 def format_of(files: Sequence[DataFile]) -> str:
-    """The format by the ends of the names. Raises JobError where they tell none, or more than one."""
+    """The format, from the ends of the names. Raises JobError for an unknown format, or several."""
     found = {_format_of(file.path) for file in files}
     if len(found) != 1 or None in found:
         raise JobError(f"the files' names do not say what they are: give --format {', '.join(FORMATS)}")
@@ -118,5 +118,5 @@ def _strip_compression(path: str) -> str:
 
 
 def is_tab_separated(files: Sequence[DataFile]) -> bool:
-    """Whether names say that fields are separated by tabs."""
+    """Whether the names mean that fields are separated by tabs."""
     return all(_strip_compression(file.path).endswith((".tsv", ".tab")) for file in files)

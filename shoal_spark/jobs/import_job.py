@@ -1,11 +1,11 @@
 """`shoal pipeline import`: CSV, JSON or Parquet into a table, in one commit, or in steps that can be resumed.
 
-    without a job's name    one commit for everything: all of it, or nothing
-    with one                a commit for every `step_bytes` of files, which remembers them (step_writer.py). The same
-                            job goes on later with the files that are not remembered, new ones among them. A
-                            remembered file that has changed is refused
+    without a job's name    one commit for everything
+    with a job's name       a commit for every `step_bytes` of files, which records them (step_writer.py). The same job
+                            later continues with the files that are not recorded, including new ones. A recorded
+                            file that has changed is refused
 
-The table is made if there is none, with the types that are given or that Spark infers, and goes again if nothing was
+If there is no table, it is created with the given types or those that Spark infers, and dropped again if no rows were
 written.
 """
 
@@ -112,7 +112,7 @@ class _Import:
     # ---- what is to be done -------------------------------------------------------------------------------------
 
     def _remaining_files(self, found: FoundFiles) -> tuple[list[DataFile], int]:
-        """The files that are not remembered, and how many are."""
+        """The files that are not recorded, and the number of recorded ones."""
         if not self._wanted.job:
             return list(found.files), 0
         with self._server.connect() as connection:
@@ -149,7 +149,7 @@ class _Import:
         return SourceFiles(self._spark, wanted.format, options, bool(wanted.columns))
 
     def _records(self, found: FoundFiles) -> Records:
-        """Determines the columns, and makes a table for them if there is none. Raises JobError."""
+        """Determines the columns, and creates the table if there is none. Raises JobError."""
         wanted = self._wanted
         data = self._data(found)
         with self._server.connect() as connection:
@@ -184,7 +184,7 @@ class _Import:
         return found
 
     def _kinds(self, data: SourceFiles, found: FoundFiles, columns: Sequence[TableColumn]) -> dict[str, t.DataType]:
-        """The data's columns, with types where they are inferred. `columns`: the table's, where there is one."""
+        """The data's columns, with inferred types if necessary. `columns`: the table's, if it exists."""
         paths, chosen = [file.path for file in found.files], list(self._wanted.columns)
         reader = data.reader(found)
         if data.format == "csv" and columns:
@@ -225,7 +225,7 @@ class _Import:
         return os.path.abspath(self._wanted.rejects or f"{name}.rejected.jsonl")
 
     def _step(self, records: Records, found: FoundFiles, *, overwrite: bool, before: int) -> tuple[int, int]:
-        """Runs one commit; the number of rows that it has written, and of rejected records."""
+        """Runs one commit. Returns the numbers of written rows and of rejected records."""
         wanted = self._wanted
         frame = records.frame(found)
         if wanted.partitions:
@@ -258,7 +258,7 @@ class _Import:
             return rows, count
 
     def _write_rejects(self, records: Records, aside: str, before: int) -> bool:
-        """Finds the lines of rejected records, gives reasons, and puts them behind those of earlier steps. Whether
+        """Finds the lines and reasons of rejected records, and appends them to those of earlier steps. Returns whether
         there are any."""
         if not os.path.exists(aside):
             return False

@@ -1,7 +1,7 @@
-"""`shoal pipeline query`: statements of Spark's SQL over the tables of a database, all at one LSN.
+"""`shoal pipeline query`: runs statements of Spark's SQL over the tables of a database, all at one LSN.
 
-The tables are temporary views: of a server, at a moment that it holds; or of a checkpoint's Parquet files, which need
-none (docs/checkpoints.md). Only those become views whose names occur in the statements.
+The tables are temporary views: of a server, at a moment that it holds, or of a checkpoint's Parquet files, without a
+server (docs/checkpoints.md). Only tables whose names occur in the statements become views.
 """
 
 from __future__ import annotations
@@ -40,8 +40,8 @@ _ROW_NUMBER = "_shoal_row_number"
 
 @dataclass(frozen=True)
 class QueryOptions:
-    """The options of a query. `output`: where the whole last result goes; otherwise `limit` rows of each result are
-    shown."""
+    """The options of a query. `output`: the destination of the whole last result; otherwise `limit` rows of each result
+    are shown."""
 
     text: str
     tablespace: str | None = None
@@ -52,7 +52,7 @@ class QueryOptions:
 
 @dataclass(frozen=True)
 class StatementRows:
-    """Rows of a statement's result; `more`: there are others."""
+    """Rows of a statement's result. `more`: there are more rows."""
 
     columns: tuple[str, ...]
     rows: list[tuple[Any, ...]]
@@ -142,7 +142,7 @@ def _views(
 
 
 def _is_mentioned(name: str, words: set[str]) -> bool:
-    """Whether all words of a name are in the statements: what looks for too much costs only time."""
+    """Whether all words of a name occur in the statements. An unnecessary view only costs time."""
     return all(word.lower() in words for word in re.findall(r"\w+", name))
 
 
@@ -150,7 +150,7 @@ def _is_mentioned(name: str, words: set[str]) -> bool:
 
 
 def _checkpoint_views(spark: SparkSession, place: str, words: set[str], made: list[str]) -> int:
-    """Views of the newest checkpoint in a folder; its LSN."""
+    """Views of the newest checkpoint in a folder, and its LSN."""
     root, manifest = _newest(spark, place)
     for table in manifest["tables"]:
         name = _name(table["schema"], table["name"])
@@ -168,7 +168,7 @@ def _checkpoint_views(spark: SparkSession, place: str, words: set[str], made: li
 
 
 def _newest(spark: SparkSession, place: str) -> tuple[str, Mapping[str, Any]]:
-    """The manifest with the highest LSN, and what its names are relative to. Raises JobError."""
+    """The manifest with the highest LSN, and the root of its names. Raises JobError."""
     found: list[tuple[str, str, str]] = []
     for pattern in ("", "/*", "/*/*"):
         try:

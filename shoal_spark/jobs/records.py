@@ -23,7 +23,8 @@ _OURS = ("dateformat", "timestampformat", "timestampntzformat", "inferschema", "
 
 @dataclass(frozen=True)
 class SourceFiles:
-    """Files, and how to read them. `options`: Spark's, of the format. `has_names`: the user has named the columns."""
+    """Files, and how to read them. `options`: Spark's options of the format. `has_names`: the user has named the
+    columns."""
 
     spark: SparkSession
     format: str
@@ -34,7 +35,7 @@ class SourceFiles:
         return (self.option(name) or "").lower() == "true"
 
     def option(self, name: str) -> str | None:
-        """Whatever its letters' case."""
+        """An option, independent of case."""
         return next((value for known, value in self.options.items() if known.lower() == name.lower()), None)
 
     @property
@@ -48,7 +49,7 @@ class SourceFiles:
 
 @dataclass(frozen=True)
 class Records:
-    """`kinds`: the data's columns with the types that they have in the files; `targets`: the table's for each."""
+    """`kinds`: the data's columns with their types in the files; `targets`: the table's column for each."""
 
     data: SourceFiles
     kinds: Mapping[str, t.DataType]
@@ -111,14 +112,14 @@ class Records:
         return {name: value for name, value in self.data.options.items() if name.lower() not in _OURS}
 
     def _record_text(self) -> Column:
-        """A record by its fields."""
+        """The text of a record, from its fields."""
         if self.data.format == "csv":
             fields = [f.when(_column(name) != _EMPTY, _column(name)).alias(name) for name in self.kinds]
             return f.to_csv(f.struct(*fields), self._plain_options())
         return f.to_json(f.struct(*map(_column, self.kinds)))
 
     def record_of_line(self) -> Column:
-        """The text that `_record_text` gives for a line in the column `value`."""
+        """The text of `_record_text` for a line in the column `value`."""
         if self.data.format == "csv":
             schema = ", ".join(f"c{place} string" for place in range(len(self.kinds)))
             options = self._plain_options()
@@ -144,7 +145,7 @@ def _column(name: str) -> Column:
 
 
 def _of_json(target: TableColumn) -> t.DataType:
-    """The type with which a reader of JSON takes a field for a column."""
+    """The type with which a JSON reader reads a field for a column."""
     if target.sql.type_name in ("json", "jsonb"):
         return t.VariantType()
     return target.sql.spark_type if target.sql.is_array else t.StringType()

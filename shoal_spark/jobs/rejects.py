@@ -1,8 +1,8 @@
-"""Finds bad records again in their files: the number of each one's line, and its original text.
+"""Finds bad records in their files: the number and the original text of each line.
 
-A reader reports only the text of a bad record, or its fields. So files with bad records are read once more, as lines.
-The lines that are equal to a record, as text or field by field, are the bad ones, because equal lines have equal
-results. Lines are counted within the pieces into which Spark cuts files, and the pieces added up.
+A reader reports only the text of a bad record, or its fields. So files with bad records are read again, as lines. The
+lines that equal a record, as text or field by field, are the bad ones, because equal lines have equal results. Lines
+are counted within the pieces into which Spark divides files, and the counts are added up.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _ID, _PIECE = "_shoal_id", "_shoal_piece"
 
 
 def read_back(path: str) -> list[Reject]:
-    """Reads what `write_rejects` has written."""
+    """Reads the file of `write_rejects`."""
     with open(path, encoding="utf-8") as lines:
         return [
             Reject(item["file"] or "", item["line"], item["record"] or "", item["reason"])
@@ -32,8 +32,8 @@ def read_back(path: str) -> list[Reject]:
 
 
 def with_lines(spark: SparkSession, rejects: Sequence[Reject], normal: Column, encoding: str = "UTF-8") -> list[Reject]:
-    """The rejects with lines and the lines' own text where they can be found. `normal`: what a reader would report of
-    the column `value`."""
+    """The rejects with line numbers and original text, where they are found. `normal`: the text that a reader would
+    report for the column `value`."""
     wanted = {item.record for item in rejects if item.line is None}
     files = sorted({item.file for item in rejects if item.line is None and item.file})
     if not files:
@@ -79,7 +79,7 @@ def _with_line(item: Reject, places: Mapping[tuple[str, str], list[tuple[int, st
 
 
 def csv_reason(record: str, columns: int, separator: str, quote: str) -> str:
-    """Why a reader of CSV says that a record is none."""
+    """The reason why a CSV reader rejects a record."""
     try:
         fields = next(csv.reader(io.StringIO(record), strict=True, delimiter=separator[:1], quotechar=quote[:1]), [])
     except csv.Error as error:
@@ -88,7 +88,7 @@ def csv_reason(record: str, columns: int, separator: str, quote: str) -> str:
 
 
 def json_reason(record: str) -> str:
-    """Why a line is no record of JSON."""
+    """The reason why a line is not a JSON record."""
     try:
         value = json.loads(record)
     except ValueError as error:

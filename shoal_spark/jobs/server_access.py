@@ -1,9 +1,9 @@
-"""Access of a job to Shoal (or PostgreSQL) with plain SQL.
+"""A job's access to Shoal (or PostgreSQL) with plain SQL.
 
-A password comes from PGPASSWORD, ~/.pgpass or a file, never from the command line, which everybody on the machine can
-read. It goes to Spark as the option "password" alone, which Spark redacts wherever it shows options.
+A password comes from PGPASSWORD, ~/.pgpass or a file, and never from the command line, which all users of the machine
+can read. Spark gets it only as the option "password", which Spark redacts wherever it shows options.
 
-Stages and moments are of one node, so all connections of a job go to the one that answered the first.
+Stages and moments belong to one node, so all connections of a job go to the node that answered first.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ WHERE i.indrelid = %s::regclass AND i.indisprimary
 
 @dataclass(frozen=True)
 class TableColumn:
-    """A column that a job writes. `filled`: it has a default; `made`: the server makes all its values."""
+    """A column that a job writes. `filled`: it has a default; `made`: the server computes all its values."""
 
     sql: SqlColumn
     type: str  # as SQL writes it
@@ -61,14 +61,14 @@ class TableColumn:
 
 @dataclass(frozen=True)
 class ServerAccess:
-    """A server that has answered. `parts` and `password` make libpq's connection string."""
+    """A server that has answered a connection. `parts` and `password` form libpq's connection string."""
 
     parts: Mapping[str, str]
     password: str = field(default="", repr=False)
 
     @property
     def display_name(self) -> str:
-        """The name of the server for people."""
+        """The name of the server in messages."""
         return f"{self.parts.get('host', '')}:{self.parts.get('port', '')}/{self.parts.get('dbname', '')}"
 
     def options(self, **more: object) -> dict[str, str]:
@@ -87,7 +87,7 @@ class ServerAccess:
 
 
 def find_server(dsn: str, password_file: str | None = None) -> ServerAccess:
-    """Connects once. Raises JobError, whose text repeats nothing of the DSN; psycopg.OperationalError."""
+    """Connects once. Raises JobError, without the text of the DSN; psycopg.OperationalError."""
     try:
         parts = {name: str(value) for name, value in conninfo.conninfo_to_dict(dsn).items()}
     except psycopg.Error:
@@ -111,7 +111,7 @@ def find_server(dsn: str, password_file: str | None = None) -> ServerAccess:
 
 
 def exists(connection: psycopg.Connection[Any], table: str) -> bool:
-    """Whether there is such a relation."""
+    """Whether the relation exists."""
     return connection.execute("SELECT to_regclass(%s)", (table,)).fetchone() != (None,)
 
 
@@ -130,7 +130,8 @@ def primary_key(connection: psycopg.Connection[Any], table: str) -> list[str]:
 
 
 def hold_moment(connection: psycopg.Connection[Any], seconds: int = HOLD_SECONDS) -> tuple[str, int]:
-    """Holds what is committed now: the name for the option "snapshot", and the LSN of pg_default's changelog."""
+    """Holds the present committed state. Returns the name for the option "snapshot", and the LSN of pg_default's
+    changelog."""
     while True:
         # The position before and after: where nothing was committed between them, it is the moment's.
         row = connection.execute(

@@ -1,6 +1,6 @@
-"""The Spark session of a job: on this machine unless a master is given, without output, removed without a trace.
+"""The Spark session of a job: on this machine unless a master is given, without output, removed completely at the end.
 
-The package goes to the executors with the job; they need Python with pyspark, pyarrow and psycopg of their own.
+The job sends this package to the executors. They need Python with pyspark, pyarrow and psycopg of their own.
 """
 
 from __future__ import annotations
@@ -98,8 +98,8 @@ def _start(master: str, given: dict[str, str], folder: pathlib.Path, verbose: bo
 
 @contextlib.contextmanager
 def _redirect_stderr(path: pathlib.Path) -> Iterator[None]:
-    """Redirects the standard error of processes that start meanwhile, because no setting of its log silences Spark's
-    JVM; this process keeps its own."""
+    """Redirects the standard error of processes that start meanwhile, because no log setting silences Spark's JVM. This
+    process keeps its own."""
     before = sys.stderr
     with path.open("wb") as file, warnings.catch_warnings():
         warnings.simplefilter("ignore", FutureWarning)
@@ -117,7 +117,7 @@ def _redirect_stderr(path: pathlib.Path) -> Iterator[None]:
 
 @contextlib.contextmanager
 def _python(executable: str) -> Iterator[None]:
-    """Workers on this machine run by the same Python, unless somebody has said otherwise."""
+    """Sets the Python of workers on this machine to the same Python, unless the user has set one."""
     before = os.environ.get("PYSPARK_PYTHON")
     os.environ.setdefault("PYSPARK_PYTHON", executable)
     try:
@@ -138,8 +138,8 @@ def _package(folder: pathlib.Path) -> pathlib.Path:
 
 
 def run_with_progress(spark: SparkSession, progress: Progress, what: str, work: Callable[[], T]) -> T:
-    """Runs work on Spark, showing how far its tasks are. An interrupt cancels it, and waits until it has taken back
-    what it has done; then it is raised. Raises JobError for what Spark says."""
+    """Runs work on Spark, and shows the progress of its tasks. An interrupt cancels the work, waits until it is rolled
+    back, and is then raised. Raises JobError for Spark's errors."""
     context = spark.sparkContext
     group = uuid.uuid4().hex
     results: list[T] = []
@@ -203,7 +203,7 @@ def _tasks(spark: SparkSession, group: str) -> tuple[int, int]:
 
 
 def one_line(error: BaseException) -> str:
-    """The message of an error of Spark in one line, without the traces of all processes on the way."""
+    """The message of a Spark error in one line, without the traces of the processes."""
     if not isinstance(error, PySparkException | Py4JJavaError):
         return next((line for line in str(error).splitlines() if line.strip()), type(error).__name__)
     text = str(error.java_exception) if isinstance(error, Py4JJavaError) else str(error)

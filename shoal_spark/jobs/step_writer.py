@@ -1,14 +1,14 @@
 """A staged write (shoal_spark/writer.py) of a frame with more columns than the table: the problem of a record, the
-record itself, and its file and line. Bad records go into a file in place of the table. The commit's own transaction
-records the input files.
+record itself, and its file and line. Bad records are written to a file and not to the table. The commit's transaction
+also records the input files.
 
-    a task      hands the good rows in; bad ones come back with its word that it is done, so that those of an attempt
-                that Spark does not count are not counted either
-    the commit  writes them all into the file; too many of them end the job, before anything is written; then the rows,
-                and one row of shoal_pipeline_done for each input file, in one transaction
+    a task      sends the good rows. Bad ones are part of its message at the end, so those of an attempt that Spark
+                does not use do not count
+    the commit  writes all bad records to the file. Too many of them fail the job before anything is written. Then it
+                writes the rows, and one row of shoal_pipeline_done for each input file, in one transaction
 
-A file that is in that table has been written once, whatever became of the driver; a job of the same name leaves it out.
-Two that run at once cannot both write it: its key is (job, item).
+A file in that table has been written once, even if the driver was killed, and a job of the same name skips it. Two jobs
+at the same time cannot both write it, because (job, item) is the key.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ CREATE TABLE IF NOT EXISTS shoal_pipeline_done (
 
 @dataclass(frozen=True)
 class Step:
-    """The properties of a step beside its rows. `items`: name, bytes, time of the last change in milliseconds since
+    """The properties of a step other than its rows. `items`: name, bytes, time of the last change in milliseconds since
     1970."""
 
     job: str = ""  # '': nothing is remembered
@@ -65,7 +65,7 @@ class Step:
 
 @dataclass(frozen=True)
 class Reject:
-    """A record that was put aside. `line` counts from 1; None: not known (yet)."""
+    """A rejected record. `line` counts from 1; None: not known (yet)."""
 
     file: str
     line: int | None
@@ -74,7 +74,7 @@ class Reject:
 
 
 def write_rejects(path: str, rejects: Sequence[Reject], more: int = 0) -> None:
-    """Writes one JSON object a line. The file is replaced as a whole."""
+    """Writes one JSON object for each line. The file is replaced as a whole."""
     lines = [
         json.dumps(
             {"file": item.file, "line": item.line, "reason": item.reason, "record": item.record}, ensure_ascii=False
@@ -90,7 +90,7 @@ def write_rejects(path: str, rejects: Sequence[Reject], more: int = 0) -> None:
 
 
 def read_done(connection: psycopg.Connection[Any], job: str) -> dict[str, tuple[int, int, int]]:
-    """The items that a job has done: the bytes of each, its time of change, and the rows of its step."""
+    """The finished items of a job: the bytes of each, its time of change, and the rows of its step."""
     # Another job may make it at this moment.
     with contextlib.suppress(psycopg.errors.UniqueViolation, psycopg.errors.DuplicateTable):
         connection.execute(_MADE)
@@ -100,7 +100,8 @@ def read_done(connection: psycopg.Connection[Any], job: str) -> dict[str, tuple[
 
 @dataclass
 class StepWriteMessage(WriteMessage):
-    """A task's message to the commit: its part, and its rejects. `rejected`: their number, kept or not."""
+    """A task's message to the commit: its part, and its rejects. `rejected`: their number, including those that are not
+    kept."""
 
     rejects: list[Reject]
     rejected: int
@@ -151,7 +152,7 @@ class StepWriter(ShoalWriter):
 
 
 class _RejectSplitter:
-    """Parts the batches of one task."""
+    """Splits the batches of one task into good rows and rejects."""
 
     def __init__(self, names: Sequence[str]) -> None:
         self._own = [place for place, name in enumerate(names) if name not in ASIDE]
@@ -160,7 +161,7 @@ class _RejectSplitter:
         self.rejected = 0
 
     def good_rows(self, batch: pa.RecordBatch) -> pa.RecordBatch:
-        """The rows of a batch that go to the table, with its columns alone."""
+        """The good rows of a batch, with the table's columns only."""
         if not self._places:
             return batch
         reasons = batch.column(self._places[REASON])

@@ -1,4 +1,4 @@
-"""What a job has done."""
+"""The summary of a job."""
 
 from __future__ import annotations
 
@@ -8,19 +8,19 @@ from typing import Protocol
 
 
 class JobError(Exception):
-    """A job that cannot be done, or was broken off; one line for a user, without a secret."""
+    """A job that cannot run, or was interrupted: one line for a user, without secrets."""
 
 
 class Progress(Protocol):
-    """Whatever shows how far work has come."""
+    """Shows the progress of work."""
 
     def show(self, what: str, done: int, total: int) -> None: ...
 
 
 @dataclass(slots=True)
 class Summary:
-    """`bytes` are those of the files that were read or written, `seconds` those of the work without Spark's start.
-    `more`: what only this job has to say, by name."""
+    """`bytes`: of the files that were read or written. `seconds`: of the work, without Spark's start. `more`:
+    additional fields of this job, by name."""
 
     job: str
     rows: int = 0
@@ -31,16 +31,16 @@ class Summary:
     _began: float = field(default_factory=time.monotonic)
 
     def begin(self) -> None:
-        """The work begins now."""
+        """Called at the start of the work."""
         self._began = time.monotonic()
 
     def end(self) -> Summary:
-        """The work has ended."""
+        """Called at the end of the work."""
         self.seconds = time.monotonic() - self._began
         return self
 
     def fields(self) -> dict[str, object]:
-        """The summary for programs."""
+        """The summary as fields for JSON."""
         rate = round(self.rows / self.seconds, 1) if self.seconds else 0.0
         found: dict[str, object] = {
             "job": self.job, "rows": self.rows, "bytes": self.bytes, "seconds": round(self.seconds, 3),
@@ -49,7 +49,7 @@ class Summary:
         return {**found, **self.more}
 
     def text(self) -> str:
-        """The summary for people."""
+        """The summary as text."""
         rate = self.rows / self.seconds if self.seconds else 0.0
         lines = [
             f"{self.job}: {plural(self.rows, 'row')}, {size(self.bytes)} in {self.seconds:.1f} s "

@@ -68,7 +68,7 @@ def test_versions_and_built_in_collations_are_postgresqls(postgres: psycopg.Conn
 
 def test_a_machine_without_icu_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(icu, "_library", lambda: None)
-    with pytest.raises(Exception, match="ICU is not available") as raised:
+    with pytest.raises(Exception, match="ICU collations are not available") as raised:
         icu.upper("a", "de")
     assert getattr(raised.value, "sqlstate", "") == "0A000"
     assert "shoal[icu]" in getattr(raised.value, "hint", "")

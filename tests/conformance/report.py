@@ -17,17 +17,17 @@ REFUSED = re.compile(r"([\w\"'`(), .\[\]/*:=+-]{1,90}? (?:is|are) not supported[
 RAISED = re.compile(r".*(?:(?:0A000|FeatureNotSupported(?:Error)?[):]*) |'M': ['\"])", re.DOTALL)
 PREFACE = """# Conformance
 
-What suites that others wrote say about Shoal, with PostgreSQL 15's own result as the ceiling: a test that PostgreSQL
-itself fails counts for nothing. `make conformance` writes this page (`python -m tests.conformance --help` for one
-suite); what failed, and why, is in `build/conformance/conformance.json`.
+Results of other projects' test suites on Shoal. Only tests that PostgreSQL 15 itself passes count. `make conformance`
+writes this page (`python -m tests.conformance --help` for one suite). `build/conformance/conformance.json` has every
+failure with its cause.
 
 """
 NOTES = """
-- sqllogictest: a record passes when the script's expected result comes.
-- regress: a statement passes when column names, rows (in order where ORDER BY is said), command tag, or SQLSTATE and
-  message are PostgreSQL's. Statements that PostgreSQL does not answer the same way twice are not counted. EXPLAIN is
-  counted, and shows another planner's plans.
-- isolation: a permutation passes when every step gives what it gives on PostgreSQL, and waits and ends where it does.
+- sqllogictest: a record passes when its result is the expected one.
+- regress: a statement passes when its column names, rows (in order if it has ORDER BY) and command tag, or its SQLSTATE
+  and message, are PostgreSQL's. Statements with different answers in two runs of PostgreSQL are not counted. EXPLAIN is
+  counted, although its plans differ.
+- isolation: a permutation passes when every step has the result of PostgreSQL, and waits and ends at the same places.
 - The drivers' suites run as their authors ship them, with the released driver.
 - A suite that reached its time limit is compared as far as it got. A suite that failed before its end has no figures.
 """
@@ -87,7 +87,7 @@ def markdown(outcomes: list[Outcome]) -> str:
     names = refused(outcomes)
     if names:
         text += (
-            "\n## Not supported\n\nWhat the suites asked for and were refused by name, with how many tests it cost.\n\n"
+            "\n## Not supported\n\nFeatures that the suites use and Shoal refuses, with the number of failed tests.\n\n"
         )
         text += "| refused | tests |\n| --- | --- |\n"
         text += "".join(f"| {_cell(name)} | {count} |\n" for name, count in names.most_common())

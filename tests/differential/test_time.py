@@ -11,7 +11,7 @@ from tests.oracle import PostgresServer
 from tests.server import ShoalServer
 
 
-def test_now_is_read_anew_each_time(server: ShoalServer | PostgresServer) -> None:
+def test_now_is_read_again_each_time(server: ShoalServer | PostgresServer) -> None:
     with psycopg.connect(server.dsn, autocommit=True) as connection:
         values: list[datetime.datetime] = []
         for _ in range(3):

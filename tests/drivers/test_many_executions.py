@@ -12,6 +12,7 @@ import psycopg
 import pytest
 
 from tests.oracle import PostgresServer
+from tests.samples import some
 from tests.server import ShoalServer
 
 SCHEMA = "together"
@@ -104,7 +105,7 @@ def outcomes(dsn: str, sql: str, rows: Sequence[tuple[object, ...]], in_block: b
         return found, contents(connection)
 
 
-@pytest.mark.parametrize("in_block", [False, True])
+@pytest.mark.parametrize("in_block", some([False, True], 2))
 @pytest.mark.parametrize(("sql", "rows"), [case[1:] for case in CASES], ids=[case[0] for case in CASES])
 def test_executions_in_a_pipeline(
     shoal: ShoalServer, postgres_server: PostgresServer, sql: str, rows: list[tuple[object, ...]], in_block: bool

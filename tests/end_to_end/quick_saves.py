@@ -33,9 +33,9 @@ class QuickServer(ShoalServer):
 
 def use(careless: bool = False) -> None:
     """Workers that this process starts from now on are such."""
-    from engine.columnar import ahead, client
+    from engine.columnar import ahead, worker_process
 
-    ahead.AGAIN_SECONDS = client.BROKEN_SECONDS = AGAIN_SECONDS
+    ahead.AGAIN_SECONDS = worker_process.BROKEN_SECONDS = AGAIN_SECONDS
     instead = [MODULE, "careless"] if careless else [MODULE]
     start = subprocess.Popen
 

@@ -118,7 +118,7 @@ def test_the_commands_have_passwords_and_tls_as_psql_has_them(guarded: GuardedSe
     assert refused.returncode == 1 and len(refused.stderr.splitlines()) == 1
     assert 'password authentication failed for user "keeper"' in refused.stderr and "wrong" not in refused.stderr
     refused = forks.run("backup", backups, "--dsn", f"{where} sslmode=disable", environment=known)
-    assert refused.returncode == 1 and 'no host rule lets user "keeper"' in refused.stderr
+    assert refused.returncode == 1 and 'no host rule allows user "keeper"' in refused.stderr
 
 
 def test_pg_stat_ssl_shows_what_psql_has_agreed_on(guarded: GuardedServer) -> None:
@@ -149,7 +149,7 @@ def test_channel_binding_is_refused_to_whom_insists(guarded: GuardedServer) -> N
 def test_rules_decide_by_role_and_encryption(guarded: GuardedServer) -> None:
     with connect(guarded, "secured", PASSWORD, sslmode="require") as connection:
         assert connection.execute("SELECT 1").fetchall() == [(1,)]
-    assert 'no host rule lets user "member"' in refusal(guarded, "member", "x")
+    assert 'no host rule allows user "member"' in refusal(guarded, "member", "x")
     with connect(guarded, "member", "x", sslmode="require"):
         pass
 

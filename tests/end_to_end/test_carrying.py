@@ -118,7 +118,7 @@ def test_settings_go_along_and_come_back(front: Client) -> None:
     ]
 
 
-def test_a_block_that_was_begun_here_goes_on_at_the_leader(nodes: TwoNodes, front: Client) -> None:
+def test_a_block_that_was_begun_here_continues_at_the_leader(nodes: TwoNodes, front: Client) -> None:
     front.execute("BEGIN ISOLATION LEVEL REPEATABLE READ")
     front.execute("SET LOCAL my.own = 'one'")
     front.execute("SAVEPOINT s")
@@ -604,7 +604,7 @@ def test_a_leader_that_is_not_sure_answers_nothing_from_its_own_state(nodes: Two
     assert rows(nodes.leader) == [1, 2]
 
 
-def test_nobody_leads(nodes: TwoNodes) -> None:
+def test_without_a_leader(nodes: TwoNodes) -> None:
     with connect(nodes.leader) as one, connect(nodes.follower) as two:
         two.execute("INSERT INTO t VALUES (1, '')")
         nodes.nobody_leads()

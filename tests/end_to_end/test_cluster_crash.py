@@ -34,6 +34,7 @@ def flushed(cluster: ShoalCluster, name: str) -> int:
     return 0 if found is None else found.flushed
 
 
+@pytest.mark.long
 def test_small_commits_are_flushed_by_time(cluster: ShoalCluster) -> None:
     with cluster.connect() as connection:
         for number in range(FEW):

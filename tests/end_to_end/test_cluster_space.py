@@ -69,6 +69,7 @@ def test_what_is_dropped(cluster: ShoalCluster, statement: str) -> None:
 
 
 @pytest.mark.parametrize("deletion", some(["id % 10 <> 0", "id > 8000"], 2))
+@pytest.mark.long
 def test_vacuum_full_after_deletions(cluster: ShoalCluster, deletion: str) -> None:
     with cluster.connect() as connection:
         full = filled(cluster, connection)

@@ -430,6 +430,7 @@ def test_a_tablespace_on_some_nodes_is_read_on_every_node(zookeeper_server: ZooK
             assert served == [("pg_default", third)]
 
 
+@pytest.mark.long
 def test_who_holds_a_tablespace_is_changed_while_it_is_used(zookeeper_server: ZooKeeper) -> None:
     with ShoalCluster(3, zookeeper=zookeeper_server) as cluster:
         leader, (second, third) = cluster.leader(), cluster.followers()

@@ -307,6 +307,7 @@ def test_a_client_that_asks_and_does_not_read_costs_little_memory(private_shoal:
         assert most < before + 150, "answers that nobody reads pile up"
 
 
+@pytest.mark.long
 def test_long_statements_do_not_hold_up_others(private_shoal: ShoalServer) -> None:
     with psycopg.connect(private_shoal.dsn, autocommit=True) as connection:
         connection.execute(

@@ -90,7 +90,7 @@ def test_a_dump_of_shoal_is_that_of_postgresql(sources: dict[str, Server]) -> No
             ("plain", "inserts", "custom", "directory", "clean"),
             (("shoal", "shoal"), ("shoal", "postgres"), ("postgres", "shoal")),
         ),
-        2,
+        4,
     ),
 )
 def test_a_dump_is_restored(

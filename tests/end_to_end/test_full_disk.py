@@ -53,7 +53,7 @@ def create_index(connection: Connection, rows: int, first: int = 1) -> None:
     connection.execute("CREATE INDEX ON t (v)")
 
 
-@pytest.mark.parametrize("write", some([insert, copy, update, create_index], 2))
+@pytest.mark.parametrize("write", some([insert, copy, update, create_index], 4))
 def test_a_bulk_write_without_room_fails_and_leaves_nothing(
     disk: pathlib.Path, server: ShoalServer, write: Callable[[Connection, int, int], None]
 ) -> None:

@@ -128,6 +128,7 @@ def test_copies_that_fail_hold_nothing(server: WithoutCollector) -> None:
 
 
 @pytest.mark.parametrize("bulk", some(["COPY", "INSERT of old rows too"], 2))
+@pytest.mark.long
 def test_bulk_statements_that_met_others_hold_nothing(server: WithoutCollector, bulk: str) -> None:
     side = Side(server.dsn)
     try:

@@ -87,7 +87,7 @@ def ended(connection: psycopg.Connection, run: Callable[[psycopg.Connection], ob
     return None
 
 
-@pytest.mark.parametrize(("helper", "step", "fault"), some(CASES, 3))
+@pytest.mark.parametrize(("helper", "step", "fault"), some(CASES, 6))
 def test_a_statement_ends_and_the_next_one_is_answered(
     server: FaultyServer, helper: str, step: str, fault: str
 ) -> None:

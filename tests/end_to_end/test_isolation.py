@@ -96,7 +96,7 @@ def after_waiting(holder: Client, held: str, waiter: Client, waiting: str, end: 
     return future.result(PATIENCE)
 
 
-def test_nobody_sees_what_is_not_committed(a: Client, b: Client) -> None:
+def test_uncommitted_changes_are_invisible(a: Client, b: Client) -> None:
     a.run("BEGIN", "UPDATE t SET v = 11 WHERE id = 1", "INSERT INTO t VALUES (4, 40)", "DELETE FROM t WHERE id = 3")
     assert b.run("SELECT * FROM t ORDER BY id") == [(1, 10), (2, 20), (3, 30)]
     assert b.run("SELECT sum(v), count(*) FROM t") == [(60, 3)]
@@ -238,7 +238,7 @@ def test_repeatable_read_fails_after_waiting_for_a_commit(a: Client, b: Client) 
     b.run("ROLLBACK")
 
 
-def test_repeatable_read_goes_on_after_waiting_for_a_rollback(a: Client, b: Client) -> None:
+def test_repeatable_read_continues_after_waiting_for_a_rollback(a: Client, b: Client) -> None:
     b.run("BEGIN ISOLATION LEVEL REPEATABLE READ", "SELECT 1 FROM t")
     held, waiting = "UPDATE t SET v = 11 WHERE id = 1", "UPDATE t SET v = 12 WHERE id = 1"
     assert after_waiting(a, held, b, waiting, "ROLLBACK") == 1

@@ -74,7 +74,7 @@ def send(server: ShoalServer, statement: str, mark: str, times: int) -> None:
                 connection.execute(statement.replace("{}", text).replace("{number}", str(number)).encode())
 
 
-@pytest.mark.parametrize("kind", some(KINDS, 3))
+@pytest.mark.parametrize("kind", some(KINDS, 6))
 def test_long_statements_are_not_kept(server: ShoalServer, kind: str) -> None:
     send(server, KINDS[kind], "first", 4)  # what the work itself takes, and leaves to the allocator
     before = resident(server)

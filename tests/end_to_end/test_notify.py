@@ -31,7 +31,7 @@ def heard(connection: Connection, count: int, patience: float = PATIENCE) -> lis
     return [(item.channel, item.payload) for item in found]
 
 
-def test_who_listens_is_told_at_commit_in_order(pair: tuple[Connection, Connection]) -> None:
+def test_listeners_are_notified_at_commit_in_order(pair: tuple[Connection, Connection]) -> None:
     one, two = pair
     two.execute('LISTEN a; LISTEN "B"')
     one.execute("BEGIN; NOTIFY a, 'first'; NOTIFY other; NOTIFY \"B\"; SELECT pg_notify('a', 'second')")
@@ -42,7 +42,7 @@ def test_who_listens_is_told_at_commit_in_order(pair: tuple[Connection, Connecti
     assert {item.pid for item in notifications} == {one.info.backend_pid}
 
 
-def test_equal_ones_of_a_transaction_are_told_once(pair: tuple[Connection, Connection]) -> None:
+def test_equal_notifications_of_a_transaction_are_sent_once(pair: tuple[Connection, Connection]) -> None:
     one, two = pair
     two.execute("LISTEN a")
     one.execute("BEGIN; NOTIFY a, 'x'; NOTIFY a, 'y'; NOTIFY a, 'x'; COMMIT; NOTIFY a, 'x'")
@@ -59,7 +59,7 @@ def test_what_is_rolled_back_is_not_told(pair: tuple[Connection, Connection]) ->
     assert heard(two, 0) == []
 
 
-def test_a_client_in_a_transaction_is_told_when_it_ends(pair: tuple[Connection, Connection]) -> None:
+def test_a_client_in_a_transaction_is_notified_when_it_ends(pair: tuple[Connection, Connection]) -> None:
     one, two = pair
     two.execute("LISTEN a")
     two.execute("BEGIN")

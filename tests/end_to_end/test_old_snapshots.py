@@ -8,12 +8,13 @@ from collections.abc import Iterator
 import psycopg
 import pytest
 
+from tests.samples import some
 from tests.server import ShoalServer
 
 LIMIT = 48 << 20
 
 
-@pytest.fixture(params=["5", "0"], ids=["past", "no past"])
+@pytest.fixture(params=some(["5", "0"], 2), ids=["past", "no past"])
 def server(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[ShoalServer]:
     monkeypatch.setitem(os.environ, "SHOAL_MEMORY", str(LIMIT))
     monkeypatch.setitem(os.environ, "SHOAL_PAST_WINDOW", request.param)

@@ -141,6 +141,7 @@ def test_psql_prints_the_same(both: tuple[ShoalServer, PostgresServer], command:
     assert got == expected
 
 
+@pytest.mark.long
 def test_describing_every_catalog_relation_works(both: tuple[ShoalServer, PostgresServer]) -> None:
     shoal, postgres = both
     with psycopg.connect(postgres.dsn) as connection:

@@ -112,7 +112,7 @@ def test_rules_certificates_and_the_log_change_while_clients_stay(
         server.rules.write_text("host all ann all reject\n" + TRUST)
         server.write(log_min_duration_statement=5000, log_format="json", max_connections=20, columnar_threads=1)
         again(server)
-        with pytest.raises(psycopg.OperationalError, match="no host rule lets"):
+        with pytest.raises(psycopg.OperationalError, match="no host rule allows"):
             psycopg.connect(server.dsn, user="ann")
         assert shown(server.port, True) == shown(server.admin, False) == second
         assert stays.execute("SHOW log_min_duration_statement").fetchone() == ("5s",)

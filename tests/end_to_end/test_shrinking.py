@@ -189,6 +189,7 @@ def test_readers_of_before_see_it_all_and_others_go_on(shoal: ShoalServer) -> No
 
 
 @pytest.mark.parametrize("gone", some(["DELETE FROM s.t WHERE id % 10 <> 0", "TRUNCATE s.t"], 2))
+@pytest.mark.long
 def test_what_a_kill_has_left_goes_after_the_next_start(private_shoal: ShoalServer, gone: str) -> None:
     """At several moments of it; the rows that stay are there."""
     server = private_shoal

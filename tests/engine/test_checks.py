@@ -174,7 +174,7 @@ async def test_old_requests_that_are_applied_again_are_passed_over(tmp_path: Pat
         assert not late.reports
 
 
-async def test_of_many_checks_at_once_the_last_one_is_answered_and_all_are_told(tmp_path: Path) -> None:
+async def test_of_many_checks_at_once_the_last_one_is_computed_and_others_fail(tmp_path: Path) -> None:
     async with replicas(tmp_path, 1) as (leader,):
         requests = [await begun(leader) for _ in range(5)]
         leader.commit_all()

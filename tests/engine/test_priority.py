@@ -130,7 +130,7 @@ async def test_a_thread_that_gives_way_rests_longer_than_it_works(
     assert sum(rests) >= 0.1 if gives_way else not rests
 
 
-async def test_one_long_work_goes_on_at_a_time(pressed: None) -> None:
+async def test_one_long_work_runs_at_a_time(pressed: None) -> None:
     running = most = 0
 
     def work() -> None:
@@ -278,7 +278,7 @@ def test_there_is_less_rest_beside_an_engine_that_is_less_busy(clocks: _Clocks, 
     assert sum(clocks.sleeps) == pytest.approx(REST * share * 0.5)
 
 
-def test_whoever_has_given_up_does_not_wait_for_the_rest(clocks: _Clocks) -> None:
+def test_a_cancelled_caller_does_not_wait_for_the_rest(clocks: _Clocks) -> None:
     def check() -> None:
         if clocks.sleeps:
             raise KeyboardInterrupt

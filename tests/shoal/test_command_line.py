@@ -145,7 +145,7 @@ def test_what_is_wrong_has_a_status_and_a_reason(
     assert "Traceback" not in told and (status == 2 or told.startswith("shoal: "))
 
 
-def test_a_directory_in_use_is_told_before_the_server_is_loaded(data: pathlib.Path) -> None:
+def test_a_directory_in_use_is_reported_before_the_server_is_loaded(data: pathlib.Path) -> None:
     """Loading takes a second and a half of a processor, which is many seconds on a busy machine."""
     program = (
         "import sys; from shoal.cli import main; status = main(); print('engine.node' in sys.modules); sys.exit(status)"

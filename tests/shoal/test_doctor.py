@@ -139,7 +139,7 @@ def test_damage_is_named_with_what_can_be_done(data: pathlib.Path, harm: object)
     assert "shoal restore BACKUP --data NEW" in told
 
 
-def test_a_replica_is_made_anew(data: pathlib.Path) -> None:
+def test_a_replica_is_bootstrapped_again(data: pathlib.Path) -> None:
     damage_entry(data)
     (data / "cluster.json").write_text("{}")
     status, told = doctor(data, "--json")

@@ -72,7 +72,7 @@ def test_the_administration_port_answers(capsys: Capture, tmp_path: pathlib.Path
 def test_who_speaks_something_else_is_no_server(capsys: Capture, answer: bytes) -> None:
     with answering(answer) as port:
         status, told = asked(capsys, f"127.0.0.1:{port}")
-    assert (status, "does not answer as a PostgreSQL server does" in told) == (
+    assert (status, "does not answer like a PostgreSQL server" in told) == (
         (0, False) if answer in b"SN" and answer else (1, True)
     )
 
@@ -85,7 +85,7 @@ def test_a_page_says_why_not(capsys: Capture) -> None:
     assert status == 1 and told.endswith("503 ZooKeeper cannot be reached")
 
 
-def test_where_nobody_listens(capsys: Capture) -> None:
+def test_an_address_without_a_listener(capsys: Capture) -> None:
     for address in (f"127.0.0.1:{free_port()}", f"http://127.0.0.1:{free_port()}/readyz"):
         status, told = asked(capsys, address)
         assert status == 1 and "Connection refused" in told and len(told.splitlines()) == 1
@@ -102,7 +102,7 @@ def test_the_image_says_where_it_listens_and_asks_there(monkeypatch: pytest.Monk
     assert "SHOAL_LISTEN" not in os.environ and json.loads(command)[0] == "shoal"
 
 
-def test_every_service_of_compose_is_asked_where_it_listens() -> None:
+def test_health_checks_of_compose_use_the_address_of_their_service() -> None:
     for name, service in yaml.safe_load((ROOT / "compose.yaml").read_text())["services"].items():
         if service.get("image") != "shoal":
             continue

@@ -56,7 +56,7 @@ ONE, TWO = "SELECT 1", "SELECT 2"
 @pytest.mark.parametrize("inside", ["", "SELECT", "nothing like it", ";"])
 @pytest.mark.parametrize("end", [CTRL_C, CTRL_C * 2, CTRL_G + CTRL_C])
 @pytest.mark.parametrize("before", ["", "SELECT", "SELECT 3;" + UP])
-def test_a_search_that_is_broken_off_leaves_a_prompt_that_works(before: str, inside: str, end: str) -> None:
+def test_the_prompt_works_after_a_cancelled_search(before: str, inside: str, end: str) -> None:
     assert _run(f"{ONE};{ENTER}{before}{CTRL_R}{inside}{end}{CTRL_C}{TWO};{ENTER}{CTRL_D}") == [ONE, TWO]
 
 

@@ -1,11 +1,11 @@
-"""Tries every promise for its share of a budget, and writes docs/guarantees.md with today's figures.
+"""Runs every trial for its share of a budget, and writes docs/guarantees.md with today's figures.
 
     make torture BUDGET=20m
     python -m tests.torture --budget 20m [--only isolation] [--seed 7]
 
-Each trial gets what it needs at the least, and its part of what the ones before it have left beyond that, so that the
-whole keeps to the budget where that is enough. With --only, what other trials have found before stays in the page.
-Exits with 1 if a promise was broken, or if a planted fault was not noticed.
+Each trial gets its minimum time, and its share of the time that is left beyond the minimum of all remaining trials. So
+the run keeps to the budget if the budget covers all minimum times. With --only, the figures of other trials stay in the
+page. Exits with 1 if a promise was broken, or if a planted fault was not noticed.
 """
 
 from __future__ import annotations
@@ -36,9 +36,9 @@ def _seconds(text: str) -> float:
 def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.torture", description=(__doc__ or "").split("\n\n")[0])
     parser.add_argument("--budget", type=_seconds, default=1200.0, help="90s, 20m, 2h (default: 20m)")
-    parser.add_argument("--only", default="", help="of the trials, those with this in their name")
-    parser.add_argument("--seed", type=int, help="repeats the choices of a run")
-    parser.add_argument("--list", action="store_true", help="the trials, and nothing more")
+    parser.add_argument("--only", default="", help="run only trials with this text in their names")
+    parser.add_argument("--seed", type=int, help="repeat the choices of a run")
+    parser.add_argument("--list", action="store_true", help="list the trials and exit")
     options = parser.parse_args()
     chosen = [trial for trial in TRIALS if options.only in trial.name]
     if options.list or not chosen:

@@ -14,10 +14,10 @@ from tests.torture.trial import Trial
 TRIALS = (
     Trial(
         "power",
-        "an acknowledged commit is never lost, another one is whole or absent: power cuts, a full disk",
-        "a file system on a loop device; its image is copied while the process stands still (before each operation on "
-        "files of the works below, and at random moments under load), mounted and recovered; the planted fault is a "
-        "changelog that is never synced",
+        "Power cuts and full disks lose no acknowledged commit",
+        "A commit that was not acknowledged is whole or absent. The data are on a loop device. Its image is copied "
+        "while the process stands still, before each file operation and at random moments under load; then it is "
+        "mounted and recovered.",
         2.0,
         durability.power_cuts,
         exact=True,
@@ -25,20 +25,20 @@ TRIALS = (
     ),
     Trial(
         "kills",
-        "the same when the process is killed",
-        "kill -9 at random moments of commits, flushes and the rolling of the changelog; the planted fault tells of "
-        "commits before they are written",
+        "kill -9 loses no acknowledged commit",
+        "The process is killed at random moments of commits, flushes and changes of the changelog's segment.",
         1.0,
         durability.kills,
         exact=True,
     ),
     Trial(
         "failures",
-        "failing operations, and kills at every operation, lose nothing and end politely",
-        "a library between the process and the C library meets each write, sync, rename, link, removal and creation, "
-        "of LMDB and Arrow too: it fails (once, or with all that follow), finds the disk full, is torn, or is the "
-        "last; of commits, flushes, bulk runs, rolling segments, a start after a crash, schema changes, tablespaces, "
-        "branches, objects of a cluster's changelog, checkpoints, a new replica, backups",
+        "A failing file operation loses nothing and has a clear result",
+        "A library between the process and the C library intercepts each write, sync, rename, link, removal and "
+        "creation, including those of LMDB and Arrow. The operation fails once, fails with all that follow, finds the "
+        "disk full, writes only a part, or is the last before a kill. The operations belong to commits, flushes, bulk "
+        "loads, new changelog segments, a start after a crash, schema changes, tablespaces, branches, objects of a "
+        "cluster's changelog, checkpoints, a new replica, and backups.",
         1.5,
         durability.failures,
         exact=True,
@@ -46,68 +46,68 @@ TRIALS = (
     ),
     Trial(
         "flips",
-        "damage is noticed",
-        "one bit of one byte after the other is flipped in changelogs, bulk files, checkpoints (Parquet, catalog, "
-        "manifest), backups, objects and packs of a cluster's changelog; `shoal doctor` has to name what a start "
-        "refuses",
+        "Damaged files are detected",
+        "One bit of each chosen byte is flipped in changelogs, bulk files, checkpoints (Parquet, catalog, manifest), "
+        "backups, and objects and packs of a cluster's changelog. `shoal doctor` must name each file that a start "
+        "refuses.",
         1.0,
         durability.flipped,
         exact=True,
     ),
     Trial(
         "isolation",
-        "isolation per level",
-        "Elle's list-append test on one node: through keys, secondary indexes, the row path and the columnar path, in "
-        "two tablespaces; PostgreSQL is the control; the planted faults are weaker levels than the ones asked for, and "
-        "a ROLLBACK that commits",
+        "Each isolation level forbids its anomalies",
+        "Elle's list-append test on one node: by primary keys and secondary indexes, on the row path and the columnar "
+        "path, in two tablespaces. PostgreSQL is the control. *Components with cycles* counts groups of transactions "
+        "that depend on each other in a cycle, by their worst anomaly. Allowed anomalies show that the histories are "
+        "hard enough.",
         3.0,
         isolation.histories,
         least=10.0,
     ),
     Trial(
         "isolation-cluster",
-        "isolation per level, in a cluster",
-        "the same on three nodes, sessions on the leader and on followers; the planted fault is followers that answer "
-        "with what they have",
+        "Each isolation level forbids its anomalies in a cluster",
+        "The same test on three nodes, with sessions on the leader and on followers.",
         2.0,
         isolation.cluster_histories,
         least=14.0,
     ),
     Trial(
         "isolation-named",
-        "named anomalies",
-        "Hermitage's scenarios as scripts of two or three sessions, and every pair of row locks, beside PostgreSQL; "
-        "the planted faults are weaker levels and a weaker lock",
+        "Named anomalies and row locks are those of PostgreSQL",
+        "Hermitage's scenarios as scripts of two or three sessions, and every pair of row locks, on Shoal and on "
+        "PostgreSQL.",
         0.5,
         isolation.named,
         least=4.0,
     ),
     Trial(
         "meetings",
-        "sessions that meet wait, continue and end as in PostgreSQL",
-        "generated scripts of two to four sessions that get in each other's way (rows, unique keys, ON CONFLICT, "
-        "MERGE, foreign keys, deferred keys, partitions, schema changes, rights, table and advisory locks, safe "
-        "snapshots), step by step in one order on Shoal and on PostgreSQL: what each step gives, whether it waits, who "
-        "lets it continue, what is in the tables in the end; the planted faults are weaker locks of rows and tables, a "
-        "weaker level, a ROLLBACK that commits, a foreign key that is none, no wait for rows, none for a safe snapshot",
+        "Conflicting sessions wait, continue and end as in PostgreSQL",
+        "Generated scripts of two to four sessions with conflicts (rows, unique keys, ON CONFLICT, MERGE, foreign "
+        "keys, deferred keys, partitions, schema changes, privileges, table and advisory locks, safe snapshots) run "
+        "step by step in the same order on Shoal and on PostgreSQL. The result of each step, its waits, the session "
+        "that ends each wait, and the final tables are compared.",
         1.0,
         isolation.meetings,
         least=10.0,
     ),
     Trial(
         "cluster",
-        "one leader, nothing lost, unknown is never called failed, replicas are equal: a cluster under faults",
-        "load on three nodes; they are killed and frozen at every step of a commit and of a takeover, ZooKeeper and "
-        "stores go away, replies are lost; then every replica and the log are compared; the planted faults are commits "
-        "without a fence, answers before the commit, entries that are not applied, and unknown outcomes called failed",
+        "A cluster under faults has one leader, loses nothing, and has equal replicas",
+        "A commit of unknown outcome is never reported as failed. Three nodes under load are killed and frozen at "
+        "every step of a commit and of a takeover, ZooKeeper and stores stop, and replies are lost. Then all replicas "
+        "are compared with each other and with the log.",
         4.0,
         others.cluster,
         least=75.0,
     ),
     Trial(
         "simulation",
-        "the same in virtual time",
-        "commit, takeover and followers with clock, ZooKeeper and stores in memory; faults by a seed that replays",
+        "The cluster's protocol holds in simulation",
+        "Commit, takeover and followers run in virtual time, with clock, ZooKeeper and stores in memory. A seed "
+        "determines the faults and repeats them.",
         1.0,
         simulation.trial,
         exact=True,
@@ -115,19 +115,18 @@ TRIALS = (
     ),
     Trial(
         "differential",
-        "answers are right",
-        "generated schemas, rows and statements on the row path, the columnar path and PostgreSQL; and by themselves, "
-        "as parts of a whole (TLP) and without plans (NoREC)",
+        "Answers are PostgreSQL's on both paths",
+        "Generated schemas, rows and statements run on the row path, the columnar path and PostgreSQL. Two more tests "
+        "need no second database: TLP compares a query with the union of its parts, NoREC with an unoptimised form.",
         1.5,
         others.differential,
         least=6.0,
     ),
     Trial(
         "columns",
-        "columns equal rows at every moment",
-        "one client changes tables while the analytic worker and the server are killed and restarted; at snapshots in "
-        "between every table is read by the columnar path, and by keys on the row path; the planted fault is a file of "
-        "columns that lacks changes which it says it has",
+        "Columns equal rows in every snapshot",
+        "One client changes tables while the analytic worker and the server are killed and restarted. At snapshots in "
+        "between, every table is read on the columnar path, and by key on the row path.",
         0.5,
         columns.columns,
         exact=True,
@@ -135,20 +134,19 @@ TRIALS = (
     ),
     Trial(
         "families",
-        "tables that stand for others answer right, and their indexes are whole, beside writers",
-        "partitioned tables (range, list, hash, two levels) and inherited ones change by two connections: ATTACH and "
-        "DETACH beside open transactions, keys that cascade and move rows; each answer, and who waits, beside "
-        "PostgreSQL's, then every index beside its rows; the planted faults are servers that are told something else "
-        "(cascades that stay, an ATTACH that does nothing, a unique index that is none and the like)",
+        "Partitioned and inherited tables are right beside writers",
+        "Two connections change partitioned tables (range, list, hash, two levels) and inherited tables: ATTACH and "
+        "DETACH beside open transactions, foreign keys that cascade, rows that move. Answers and waits are compared "
+        "with PostgreSQL's, then every index with its rows.",
         0.5,
         others.families,
         least=15.0,
     ),
     Trial(
         "sqlsmith",
-        "every statement is answered or properly refused",
-        "statements that sqlsmith makes of the catalog and of a few tables, on both paths: no crash, no hang, no "
-        "internal error; most of them call for what means nothing, or what is not there, and are refused",
+        "Every statement is answered or refused with an error",
+        "Statements that sqlsmith generates from the catalog and a few tables, on both paths, cause no crash, no hang "
+        "and no internal error. Most of these statements have no meaning, and are refused.",
         1.0,
         smith.sqlsmith,
         exact=True,
@@ -156,24 +154,23 @@ TRIALS = (
     ),
     Trial(
         "load",
-        "point reads are answered beside hundreds of connections and large loads",
-        "500 idle connections and 200 that read rows by key, 1,000 times a second in all; beside them a slow reader of "
-        "2 GB, COPY of 1 GB, IN lists of 100,000 items, a long analytic query, and all at once; a p99 of more than "
-        "five times the quiet one is wrong, and so is a process that grows by 1 GB of its own; PostgreSQL in turns "
-        "with it is the control; the planted fault stops the server",
+        "Point reads stay fast beside hundreds of connections and large loads",
+        "500 connections are idle, and 200 read rows by key, 1,000 times a second in total. Beside them run a slow "
+        "reader of 2 GB, COPY of 1 GB, IN lists of 100,000 items, a long analytic query, and all of these together. "
+        "The p99 must stay below five times that without load, and the process must not grow by 1 GB. PostgreSQL, in "
+        "turns, is the control.",
         1.0,
         crowd.load,
         least=62.0,
     ),
     Trial(
         "holding",
-        "no statement holds the server",
-        "calls of every function, operator, aggregate and cast over long, deep and wide values, on both paths, "
-        "and texts of 1 to 60 MB sent for every type, its own values and others, while "
-        "another connection asks; a wait of more than 0.25 s of the server's processor time is wrong, and so are an "
-        "end later than a second after statement_timeout, pg_cancel_backend or pg_terminate_backend, more than 1 GB, "
-        "XX000, and a server that SIGTERM does not end when its ten seconds for statements are over; the planted "
-        "faults are a function that takes 1, 4 and 16 s in one step",
+        "No statement blocks the server",
+        "Every function, operator, aggregate and cast is called with long, deep and wide values on both paths, and "
+        "texts of 1 to 60 MB are sent for every type, while another connection runs short statements. These must wait "
+        "less than 0.25 s of the server's processor time. The call must end within a second of statement_timeout, "
+        "pg_cancel_backend or pg_terminate_backend, without XX000, and use less than 1 GB. SIGTERM must end the server "
+        "when the ten seconds for running statements are over.",
         1.0,
         holding.holding,
         exact=True,
@@ -181,19 +178,18 @@ TRIALS = (
     ),
     Trial(
         "wire",
-        "the wire takes anything",
-        "good messages spoiled, cut, doubled and mixed with garbage, in every state of the protocol; the planted "
-        "faults are a defect, a hang and a crash at one kind of message",
+        "Malformed messages do no harm",
+        "Valid messages are changed, cut, repeated and mixed with garbage, in every state of the protocol.",
         1.0,
         security.frames,
         exact=True,
     ),
     Trial(
         "rights",
-        "no role may do what PostgreSQL would refuse",
-        "every kind of object and every statement that touches one, as owner, member with and without INHERIT, "
-        "grantee, stranger, superuser, one that is none any more, members of predefined roles; the SQLSTATE of each "
-        "cell beside PostgreSQL's; the planted faults are checks that pass, NOINHERIT without effect and the like",
+        "Privileges are PostgreSQL's",
+        "Every statement on every kind of object runs as owner, as member with and without INHERIT, as grantee, as a "
+        "role without privileges, as superuser, as a former superuser, and as member of the predefined roles. The "
+        "SQLSTATE of each combination (cell) is compared with PostgreSQL's.",
         0.3,
         security.rights,
         exact=True,
@@ -201,19 +197,18 @@ TRIALS = (
     ),
     Trial(
         "escapes",
-        "no file of the host can be read",
-        "DuckDB's and PostgreSQL's ways to files, programs, extensions and the network, as an ordinary user and as "
-        "superuser, on both paths; PostgreSQL's superuser is the planted fault",
+        "No statement reads a file of the host",
+        "DuckDB's and PostgreSQL's ways to files, programs, extensions and the network are tried as an ordinary user "
+        "and as superuser, on both paths. PostgreSQL's superuser is the planted fault.",
         0.3,
         security.escapes,
         least=4.0,
     ),
     Trial(
         "secrets",
-        "nobody reads by somebody else's function what he may not read",
-        "functions whose bodies read a table, in defaults, generated columns, constraints, domains, indexes, "
-        "partitions and views, run by each statement of four users on both paths, beside PostgreSQL; the planted "
-        "faults are servers that do not ask for the rights of bodies, of calls, of refreshes",
+        "Functions of other roles reveal nothing",
+        "Functions whose bodies read a table are used in defaults, generated columns, constraints, domains, indexes, "
+        "partitions and views. Four users run each statement that calls them, on both paths and on PostgreSQL.",
         0.3,
         security.secrets,
         exact=True,

@@ -2,7 +2,8 @@
 
 One client changes tables while something ends: the analytic worker, the server by kill -9 or in good order. In between
 a transaction reads every table twice at its snapshot: by the columnar path as a whole, and by keys, a part after the
-other, on the row path.
+other, on the row path. One more table is loaded in bulk, by loads of which some are undone: what it is to have is
+known.
 """
 
 from __future__ import annotations
@@ -35,6 +36,8 @@ VALUES = {
     "texts": "'key ' || n, (random() * 1000)::int, ARRAY[n, n + 1], now()",
 }
 KEYS = {"ints": "n", "texts": "'key ' || n"}
+LOAD_ROWS = 120_000  # so many that the worker makes columns of them while the load runs
+LOADS_KEPT = 4
 UPDATES = {"ints": "a = a + 1, c = c + 0.01", "texts": "a = a + 1, b = b || 7"}
 
 
@@ -53,9 +56,9 @@ def columns(seconds: float, seed: int, tell: Callable[[str], None]) -> Result:
         finally:
             run.end()
     result.figures.append(
-        f"{run.changes:,} changes, {run.comparisons} comparisons, {run.kills} workers and {run.crashes} servers "
-        f"killed, {run.restarts} restarts; columns of {run.from_file} tables taken from the file, of {run.from_rows} "
-        f"built: {len(result.problems)} differences"
+        f"{run.changes:,} changes, {run.loads} loads, {run.comparisons} comparisons, {run.kills} workers and "
+        f"{run.crashes} servers killed, {run.restarts} restarts; columns of {run.from_file} tables taken from the "
+        f"file, of {run.from_rows} built: {len(result.problems)} differences"
     )
     tell(result.figures[0])
     return result
@@ -68,8 +71,10 @@ class _Run:
         self._server.start()
         self.problems: list[str] = []
         self.changes = self.comparisons = self.kills = self.crashes = self.restarts = 0
-        self.from_file = self.from_rows = 0
+        self.from_file = self.from_rows = self.loads = 0
+        self._loaded = 0  # rows that the table of loads is to have
         self._connection = self._connect()
+        self._connection.execute("CREATE TABLE loads (id int PRIMARY KEY, a int)")
         for name, definition in TABLES.items():
             self._connection.execute(f"CREATE TABLE {name} ({definition})".encode())
             self._connection.execute(
@@ -81,12 +86,16 @@ class _Run:
 
     def step(self) -> None:
         """Some changes, a comparison, or an end."""
-        kind = self._choices.choice(["change"] * 6 + ["compare"] * 3 + ["kill", "crash", "restart", "vacuum", "wait"])
+        kind = self._choices.choice(
+            ["change"] * 6 + ["compare"] * 3 + ["load", "kill", "crash", "restart", "vacuum", "wait"]
+        )
         if kind == "change":
             for _ in range(self._choices.randrange(1, 8)):
                 self._change()
         elif kind == "compare":
             self.compare()
+        elif kind == "load":
+            self._load()
         elif kind == "vacuum":
             self._connection.execute("VACUUM FULL ints")
         elif kind == "wait":
@@ -113,6 +122,26 @@ class _Run:
             sql = f"DELETE FROM {table} WHERE id IN (SELECT {key} FROM {series} WHERE n % 3 = 0)"
         self._connection.execute(sql.encode())
         self.changes += 1
+
+    def _load(self) -> None:
+        """Rows in bulk, kept or undone; the worker may end before or after the commit."""
+        connection = self._connection
+        if self._loaded >= LOADS_KEPT * LOAD_ROWS:
+            connection.execute("TRUNCATE loads")
+            self._loaded = 0
+        first, ends = self._loaded, self._choices.choice(["no", "no", "before", "after"])
+        kept = self._choices.random() < 0.7
+        with connection.transaction(force_rollback=not kept):
+            connection.execute(
+                f"INSERT INTO loads SELECT n, n FROM generate_series({first}, {first + LOAD_ROWS - 1}) n".encode()
+            )
+            if ends == "before":
+                self._kill_worker()
+        self._loaded += kept * LOAD_ROWS
+        if ends == "after":
+            self._kill_worker()
+        self.loads += 1
+        self.compare()
 
     def _kill_worker(self) -> None:
         for pid in self._server.workers():
@@ -149,6 +178,11 @@ class _Run:
                     different = set(map(str, by_columns)) ^ set(map(str, by_rows))
                     self.problems.append(f"{table}: {len(different)} rows differ, such as {min(different)}")
                 self.comparisons += 1
+            connection.execute("SET LOCAL shoal.path = columnar")
+            found = connection.execute("SELECT count(*), coalesce(sum(a), 0), count(DISTINCT id) FROM loads").fetchone()
+            rows = self._loaded
+            if found != (rows, rows * (rows - 1) // 2, rows):
+                self.problems.append(f"loads: {found}, with {rows} rows")
         for (source,) in connection.execute("SELECT loaded_from FROM shoal_columns WHERE state = 'ready'").fetchall():
             self.from_file += source == "file"
             self.from_rows += source == "rows"
@@ -175,6 +209,17 @@ class _Run:
         self._connection = self._connect()
         self.compare()
         return bool(self.problems)
+
+    def _columns_file(self) -> duckdb.DuckDBPyConnection:
+        """The file of a worker that has ended: it may take the kernel a moment to let go of it."""
+        deadline = time.monotonic() + 10
+        while True:
+            try:
+                return duckdb.connect(str(self._server.data / "columnar" / "columns.duckdb"))
+            except duckdb.IOException:
+                if time.monotonic() > deadline:
+                    raise
+                time.sleep(0.05)
 
     def end(self) -> None:
         self._server.__exit__(None, None, None)

@@ -30,6 +30,7 @@ def test_a_faulty_cluster_is_noticed(fault: str) -> None:
     assert cluster_notices(fault, 7)
 
 
+@pytest.mark.long
 def test_histories_on_leader_and_followers_show_nothing_forbidden_and_late_reads_do() -> None:
     with ShoalCluster(3) as nodes:
         names = (nodes.leader(), *nodes.followers())

@@ -22,7 +22,7 @@ def test_all_queries_are_there_in_all_dialects() -> None:
     assert all(queries.keys() == QUERIES.keys() for queries in WRITTEN.values())
 
 
-@pytest.mark.parametrize(("dialect", "number"), some(product(WRITTEN, QUERIES), 4))
+@pytest.mark.parametrize(("dialect", "number"), some(product(WRITTEN, QUERIES), 9))
 def test_query(servers: tuple[Connection, Connection], dialect: str, number: str) -> None:
     postgres, ours = servers
     expected = postgres.execute(QUERIES[number].encode()).fetchall()

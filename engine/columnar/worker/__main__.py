@@ -5,10 +5,14 @@
                                                                     tables: storage ids that the file has}
     load      a table: bring it to what LMDB has          loaded   {storage_id, lsn, built, seconds, memory}
                                                           or lost  {...}
-    describe  a table has a new row layout
+    describe  a table has a new row layout, with columns that come or go
     apply     changed keys with their new values          applied  {bytes}            or  lost
-    run       the same, as a bulk run's file, which the worker removes when it has applied it
+    run       the same, as a bulk run's file, which the worker removes when it has applied it,
+              with the number of its draft (0: none)
               (the last of an LSN's changes have it: reached)
+    draft     a bulk load's file, of which columns are made while it grows (engine/columnar/drafts.py)
+    draft_rows     so many bytes of it are there         draft_grown {draft, rows}  or  draft_lost {draft, message}
+    draft_discard  they are not needed
     drop      a table
     save      the file, now; it is saved by itself too    saved    {id, tables: [storage id, LSN, rows, bytes], seconds,
                                                                     memory}

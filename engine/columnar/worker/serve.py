@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import queue
 import socket
@@ -23,6 +24,8 @@ from engine.columnar.interface import UdfSignature
 from engine.columnar.worker import calls, memory, udf
 from engine.columnar.worker.columns_file import Saving, is_damage
 from engine.columnar.worker.database import is_fatal, open_with_columns, pinned_cursor
+from engine.columnar.worker.drafts import DraftTable, DraftTables
+from engine.columnar.worker.held_table import read_run
 from engine.columnar.worker.progress import APPLYING, SAVING, WorkProgress
 from engine.columnar.worker.query import (
     Interrupter,
@@ -34,10 +37,11 @@ from engine.columnar.worker.query import (
     error_header,
 )
 from engine.columnar.worker.room import Room
-from engine.columnar.worker.tables import ArrayUse, Tables, read_run
+from engine.columnar.worker.tables import ArrayUse, Tables
+from engine.storage.columns import ShapedArray
 
 RUNNING_QUERIES = 4
-_LOADS = ("load", "apply", "run")
+_LOADS = ("load", "apply", "run", "draft_rows")
 
 Frame = tuple[Header, list[memoryview]]
 
@@ -54,6 +58,7 @@ class Server:
         self._database, self._file = open_with_columns(room, threads)
         self._progress = WorkProgress(lambda header: self._send(header, ()))
         self._tables = Tables(self._database, self._need, self._file.tables, self._progress, self._file.check_room)
+        self._drafts = DraftTables(self._database, self._file.check_room, self._progress)
         self._saving = Saving(room.save_after)
         self._functions: set[str] = set()
         self._work: queue.SimpleQueue[Frame] = queue.SimpleQueue()
@@ -67,6 +72,9 @@ class Server:
             "describe": self._describe,
             "apply": self._apply,
             "run": self._apply_run,
+            "draft": self._begin_draft,
+            "draft_rows": self._grow_draft,
+            "draft_discard": self._discard_draft,
             "drop": self._drop,
             "save": self._save,
             "virtual": self._virtual,
@@ -197,7 +205,11 @@ class Server:
         self._send({"op": "loaded", **loaded, "seconds": time.monotonic() - began, **self._memory()}, ())
 
     def _describe(self, header: Header, buffers: list[memoryview]) -> None:
-        self._tables.describe_again(header["table"])
+        description: Any = header["table"]
+        try:
+            self._tables.describe_again(description)
+        except Exception as error:
+            self._lose(description["storage_id"], error)
         self._saving.note_change()
 
     def _apply(self, header: Header, buffers: list[memoryview]) -> None:
@@ -214,13 +226,64 @@ class Server:
         self._slots.join()
         self._progress.begin(APPLYING, storage_id)
         try:
-            self._tables.apply_all(storage_id, read_run(path, storage_id))
+            draft = self._drafts.take(header["draft"])
+            if draft is None or not self._adopt(storage_id, draft):
+                self._progress.begin(APPLYING, storage_id)  # not beside rows that the draft had
+                self._tables.apply_all(storage_id, read_run(path, storage_id))
             self._note_reached(header)
         except Exception as error:
             self._lose(storage_id, error)
         finally:
             self._progress.end()
             os.unlink(path)
+
+    def _adopt(self, storage_id: int, draft: DraftTable) -> bool:
+        """Whether the draft has taken the place of its run."""
+        try:
+            self._drafts.finish(draft)
+            return self._tables.adopt(storage_id, draft)
+        except ShapedArray:
+            return False
+        finally:
+            self._drafts.drop(draft)
+
+    # ---- drafts (drafts.py) -----------------------------------------------------------------------------------------
+
+    def _begin_draft(self, header: Header, buffers: list[memoryview]) -> None:
+        try:
+            self._drafts.begin(header["draft"], header["table"], str(header["path"]))
+        except Exception as error:
+            self._lose_draft(header["draft"], error)
+
+    def _grow_draft(self, header: Header, buffers: list[memoryview]) -> None:
+        number: Any = header["draft"]
+        upto, rows = header["upto"], header["rows"]
+        self._slots.join()
+        try:
+            grown = self._drafts.grow(number, upto, rows)
+        except Exception as error:
+            self._lose_draft(number, error)
+            return
+        self._saving.note_change()
+        if grown is not None:
+            self._send({"op": "draft_grown", "draft": number, "rows": grown}, ())
+
+    def _lose_draft(self, number: int, error: Exception) -> None:
+        """The run's file stays: the engine may have sent already that it is to be applied."""
+        self._leave_if_broken(error)
+        draft = self._drafts.take(number)
+        if draft is not None:
+            self._drafts.drop(draft)
+            self._saving.note_change()  # its rows take room in the file until the next save
+        self._send({"op": "draft_lost", "draft": number, "message": as_sql_error(error).message}, ())
+
+    def _discard_draft(self, header: Header, buffers: list[memoryview]) -> None:
+        draft = self._drafts.take(header["draft"])
+        if draft is not None:
+            self._drafts.drop(draft)
+            self._saving.note_change()
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(str(header["path"]))
 
     def _note_reached(self, header: Header) -> None:
         self._saving.note_change()

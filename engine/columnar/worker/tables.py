@@ -19,54 +19,37 @@ name it get the error, and the engine loads it again when it is next asked for.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import closing, contextmanager, suppress
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import closing
 from dataclasses import dataclass, replace
 from types import MappingProxyType
-from typing import Any, TypeVar
+from typing import Any
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
-from catalog import types
 from catalog.errors import SqlError
-from catalog.schema import Table
-from catalog.types.text import has_blanks
-from engine.columnar.descriptions import table_of
+from engine.columnar.descriptions import definitions, table_of, text_of
 from engine.columnar.frames import Pairs
 from engine.columnar.interface import UdfSignature, whole_signature
+from engine.columnar.reshape import reshape_commands
 from engine.columnar.worker.columns_file import Saved, table_name
-from engine.columnar.worker.keys import ENCODED, ROW_NUMBER, KeyPlan
+from engine.columnar.worker.drafts import DraftTable
+from engine.columnar.worker.held_table import (
+    HeldTable,
+    column_types,
+    decode_pairs,
+    definition,
+    hold_table,
+    insert_rows,
+    larger_tables,
+    prefetch,
+    rows_as_held,
+    transaction,
+)
 from engine.columnar.worker.progress import BUILDING, CATCHING_UP, WorkProgress
-from engine.columnar.worker.timestamps import check_rows
-from engine.storage.columns import ShapedArray, takes_shapes
-from engine.storage.keys import storage_prefix
+from engine.storage.columns import ShapedArray
 from engine.storage.readonly import read_changes, read_table_batches
 from engine.storage.row_batches import RowBatches
-from engine.storage.rows import RowCodec
-
-Item = TypeVar("Item")
-TOGETHER_ROWS = 500_000
-TOGETHER_BYTES = 64 << 20  # what memory may be taken by rows on their way into a table, a few times
-
-
-@dataclass(slots=True)
-class _Held:
-    table: Table
-    codec: RowCodec
-    keys: KeyPlan
-    columns: str  # the column list, in the table's order
-    arrays: dict[str, int]  # columns that may be held as text, with their types
-    padded: frozenset[str]  # columns of char(n)
-    whole: bool  # its arrays are held as text, since one of them is none for a LIST
-    description: str  # by which the same table is known again
-    token: str  # of its list of changed keys (engine/storage/key_notes.py); "" where there is none
-    lsn: int = 0  # every change up to it is here
-
-    @property
-    def batches(self) -> RowBatches:
-        return self.codec.whole_batches if self.whole else self.codec.batches
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,7 +76,7 @@ class Tables:
         self._need = need
         self._progress = progress or WorkProgress()
         self._check_room = check_room
-        self._held: dict[int, _Held] = {}
+        self._held: dict[int, HeldTable] = {}
         self._found = dict(saved)  # what is in the file, and nobody has asked for yet
         self.lost: dict[int, SqlError] = {}
 
@@ -106,9 +89,9 @@ class Tables:
         table = table_of(description)
         if empty_at is not None:
             self.drop(table.storage_id)
-            held = self._held[table.storage_id] = _prepare(description, token)
+            held = self._held[table.storage_id] = hold_table(description, token)
             held.lsn = empty_at
-            self._connection.execute(f"CREATE TABLE {table_name(table.storage_id)} ({_definition(held)})")
+            self._connection.execute(f"CREATE TABLE {table_name(table.storage_id)} ({definition(held)})")
             return empty_at, True
         known = self._take(description, token, durable)
         if known is not None:
@@ -117,26 +100,32 @@ class Tables:
                 return lsn, False
         self.drop(table.storage_id)
         try:
-            lsn = self._build(_prepare(description, token), lmdb_path, description["bases"])
+            lsn = self._build(hold_table(description, token), lmdb_path, description["bases"])
         except ShapedArray:
-            lsn = self._build(_prepare(description, token, whole=True), lmdb_path, description["bases"])
+            lsn = self._build(hold_table(description, token, whole=True), lmdb_path, description["bases"])
         return lsn, True
 
-    def _take(self, description: Any, token: str, durable: int) -> _Held | None:
+    def _take(self, description: Any, token: str, durable: int) -> HeldTable | None:
         """The table, if it is here as it is described, the list of its changed keys is the one with the token, and it
         has nothing that is later than what is durable."""
         storage_id = description["storage_id"]
         found = self._found.get(storage_id)
-        if found is not None and (found.token, found.description) == (token, _text_of(description)):
+        if found is not None and found.token == token and self._fits(found, description):
             del self._found[storage_id]
-            held = self._held[storage_id] = _prepare(description, token, whole=found.whole)
+            held = self._held[storage_id] = hold_table(description, token, whole=found.whole)
             held.lsn = found.lsn
         known = self._held.get(storage_id)
         if known is None or not token or known.lsn > durable:
             return None
-        return known if (known.token, known.description) == (token, _text_of(description)) else None
+        return known if (known.token, known.description) == (token, text_of(description)) else None
 
-    def _catch_up(self, held: _Held, lmdb_path: str) -> int | None:
+    def _fits(self, found: Saved, description: Any) -> bool:
+        """Whether a table of the file is as it is described, or has been made so."""
+        if not set(map(tuple, json.loads(found.description)["types"])) <= definitions(description):
+            return False
+        return self._reshape(found.description, description, found.whole)
+
+    def _catch_up(self, held: HeldTable, lmdb_path: str) -> int | None:
         """Applies what has been flushed since the LSN that the table has reached. None where nobody knows what that
         is."""
         changes = read_changes(lmdb_path, held.table.storage_id, bytes.fromhex(held.token), held.lsn)
@@ -145,26 +134,26 @@ class Tables:
         lsn, count, batches = changes
         self._progress.begin(CATCHING_UP, held.table.storage_id, count)
         try:
-            with closing(batches), _transaction(self._connection):
+            with closing(batches), transaction(self._connection):
                 for keys, values in batches:
-                    gone, rows = _decode(held, Pairs.of(keys, values), held.batches)
+                    gone, rows = decode_pairs(held, Pairs.of(keys, values), held.batches)
                     self._replace(held, gone, rows)
-                    self._progress.add(gone.num_rows - rows.num_rows, 0)  # the others are counted where they come in
+                    self._progress.add(gone.num_rows - rows.num_rows, 0)  # `_insert` counts the others
         except ShapedArray:
             return self._catch_up(self._widen(held), lmdb_path)
         held.lsn = lsn
         return lsn
 
-    def _build(self, held: _Held, lmdb_path: str, bases: Sequence[int]) -> int:
+    def _build(self, held: HeldTable, lmdb_path: str, bases: Sequence[int]) -> int:
         storage_id = held.table.storage_id
         connection = self._connection
         self._progress.begin(BUILDING, storage_id)
         lsn, batches = read_table_batches(lmdb_path, storage_id, held.batches, bases)
-        parts = _together(_with_key(held, rows, keys) for keys, rows in batches)
-        with closing(batches), closing(_ahead(parts)) as made, _transaction(connection):
-            connection.execute(f"CREATE TABLE {table_name(storage_id)} ({_definition(held)})")
+        parts = larger_tables(rows_as_held(held, rows, keys) for keys, rows in batches)
+        with closing(batches), closing(prefetch(parts)) as made, transaction(connection):
+            connection.execute(f"CREATE TABLE {table_name(storage_id)} ({definition(held)})")
             for rows in made:
-                self._insert(connection, held, rows)
+                self._insert(held, rows)
         held.lsn = lsn
         self._held[storage_id] = held
         return lsn
@@ -192,23 +181,63 @@ class Tables:
         ]
 
     def describe_again(self, description: Any) -> None:
-        """Takes a new description of a table whose columns stay (a new row layout)."""
+        """Takes a new description of a table that can be made the one described (engine/columnar/reshape.py)."""
         held = self._held.get(description["storage_id"])
-        if held is not None:  # else it is lost: the engine has been told
-            again = self._held[held.table.storage_id] = _prepare(description, held.token, whole=held.whole)
-            again.lsn = held.lsn
+        if held is None:
+            return  # lost: the engine has been told
+        again = hold_table(description, held.token, whole=held.whole)
+        if not self._reshape(held.description, description, held.whole):
+            raise SqlError("XX000", f"columnar table {held.table.storage_id} has to be built again")
+        again.lsn = held.lsn
+        self._held[held.table.storage_id] = again
+
+    def _reshape(self, text: str, description: Any, whole: bool) -> bool:
+        """Makes the columns of a table those of a description. False where that cannot be."""
+        if text == text_of(description):
+            return True
+        commands = reshape_commands(json.loads(text), description, whole)
+        if commands is None:
+            return False
+        with transaction(self._connection):
+            for command in commands:
+                self._connection.execute(f"ALTER TABLE {table_name(description['storage_id'])} {command}")
+        return True
 
     def apply_all(self, storage_id: int, parts: Iterator[Pairs]) -> None:
         """The delta in parts. A table without rows, which a bulk load has filled, needs no look for keys that go."""
         held = self._held.get(storage_id)
-        name = table_name(storage_id)
-        if held is None or held.arrays or self._connection.execute(f"SELECT 1 FROM {name} LIMIT 1").fetchone():
+        if held is None or held.arrays or not self._is_empty(storage_id):
             for pairs in parts:
                 self.apply(storage_id, pairs)
             return
-        with _transaction(self._connection):
-            for rows in _ahead(_together(_decode(held, pairs, held.batches)[1] for pairs in parts)):
-                self._insert(self._connection, held, rows)
+        made = larger_tables(rows_as_held(held, held.batches.decode(pairs.rows), pairs.row_keys) for pairs in parts)
+        with transaction(self._connection), closing(prefetch(made)) as tables:
+            for rows in tables:
+                self._insert(held, rows)
+
+    def _is_empty(self, storage_id: int) -> bool:
+        return self._connection.execute(f"SELECT 1 FROM {table_name(storage_id)} LIMIT 1").fetchone() is None
+
+    def adopt(self, storage_id: int, draft: DraftTable) -> bool:
+        """Applies a bulk run of which a draft has all rows. False where the draft is not made for this table. Raises
+        53100 if the disk has no room to copy its rows."""
+        held = self._held.get(storage_id)
+        if held is None or (held.description, held.whole) != (draft.held.description, draft.held.whole):
+            return False
+        connection, name = self._connection, table_name(storage_id)
+        empty = self._is_empty(storage_id)
+        if not empty:
+            self._check_room(draft.rows)
+        with transaction(connection):
+            if empty:
+                connection.execute(f"DROP TABLE {name}")
+                connection.execute(f"ALTER TABLE {draft.name} RENAME TO t{storage_id}")
+            else:  # a key may have had another row, which went away in a change that has not come here
+                joined = " AND ".join(f"x.{key} = d.{key}" for key in held.keys.columns)
+                connection.execute(f"DELETE FROM {name} AS x USING {draft.name} AS d WHERE {joined}")
+                connection.execute(f"INSERT INTO {name} ({held.columns}) SELECT {held.columns} FROM {draft.name}")
+                connection.execute(f"DROP TABLE {draft.name}")
+        return True
 
     def apply(self, storage_id: int, pairs: Pairs) -> None:
         """One delta: every key is deleted, and inserted anew where it has a value. Each key occurs once."""
@@ -216,14 +245,14 @@ class Tables:
         if held is None:
             return  # lost: the engine has been told
         try:
-            keys, rows = _decode(held, pairs, held.batches)
+            keys, rows = decode_pairs(held, pairs, held.batches)
         except ShapedArray:
             held = self._widen(held)
-            keys, rows = _decode(held, pairs, held.batches)
-        with _transaction(self._connection):
+            keys, rows = decode_pairs(held, pairs, held.batches)
+        with transaction(self._connection):
             self._replace(held, keys, rows)
 
-    def _replace(self, held: _Held, keys: pa.Table, rows: pa.Table) -> None:
+    def _replace(self, held: HeldTable, keys: pa.Table, rows: pa.Table) -> None:
         """Deletes what is under the keys, and inserts the rows, in the transaction that is open."""
         connection = self._connection
         if keys.num_rows:
@@ -232,12 +261,12 @@ class Tables:
             connection.execute(f"DELETE FROM {table_name(held.table.storage_id)} AS x USING gone WHERE {joined}")
             connection.unregister("gone")
         if rows.num_rows:
-            self._insert(connection, held, rows)
+            self._insert(held, rows)
 
-    def _widen(self, held: _Held) -> _Held:
+    def _widen(self, held: HeldTable) -> HeldTable:
         """From now on the table's arrays are held as text."""
         wide = replace(held, whole=True)
-        wide.columns = ", ".join(name for name, _ in _column_types(wide))
+        wide.columns = ", ".join(name for name, _ in column_types(wide))
         name = table_name(held.table.storage_id)
         self._connection.execute(f"CREATE OR REPLACE TABLE {name} AS SELECT {self._as_whole(held)} FROM {name}")
         self._held[held.table.storage_id] = wide
@@ -248,10 +277,10 @@ class Tables:
         selected = self._as_whole(self._held[storage_id])
         cursor.execute(f"CREATE TEMP VIEW w{storage_id} AS SELECT {selected} FROM {table_name(storage_id)}")
 
-    def _as_whole(self, held: _Held) -> str:
+    def _as_whole(self, held: HeldTable) -> str:
         """The columns of a table, arrays as text."""
         selected = []
-        for name, kind in _column_types(held):
+        for name, kind in column_types(held):
             if name in held.arrays and not held.whole:
                 signature = whole_signature(held.arrays[name], kind)
                 self._need(signature)
@@ -268,30 +297,27 @@ class Tables:
         """
         held = self._held[storage_id]
         whole = held.whole or use.whole
-        kinds = _column_types(held, whole)
-        selected = [f"CAST({_held_form(held, name)} AS {kind}) AS {name}" for name, kind in kinds]
+        kinds = column_types(held, whole)
+        selected = [f"CAST({name} AS {kind}) AS {name}" for name, kind in kinds]
         try:
             keys, rows = self._overlaid(held, parts, held.codec.whole_batches if whole else held.codec.batches)
         except ShapedArray:
             if storage_id in use.tables:
                 raise
             keys, rows = self._overlaid(held, parts, held.codec.whole_batches)
-            selected = [
-                f"CAST({'NULL' if name in held.arrays else _held_form(held, name)} AS {kind}) AS {name}"
-                for name, kind in kinds
-            ]
+            selected = [f"CAST({'NULL' if name in held.arrays else name} AS {kind}) AS {name}" for name, kind in kinds]
         cursor.register(f"x{storage_id}", keys)
         cursor.register(f"n{storage_id}", rows)
         cursor.execute(f"CREATE TEMP VIEW o{storage_id} AS SELECT {', '.join(selected)} FROM n{storage_id}")
 
-    def _overlaid(self, held: _Held, parts: Sequence[Pairs], batches: RowBatches) -> tuple[pa.Table, pa.Table]:
+    def _overlaid(self, held: HeldTable, parts: Sequence[Pairs], batches: RowBatches) -> tuple[pa.Table, pa.Table]:
         keys: list[pa.Table] = []
         rows: list[pa.Table] = []
         seen: list[Any] = []
         for part in reversed(parts):
             unseen = part.without(pa.concat_arrays(seen)) if seen else part
             seen.append(part.keys)
-            part_keys, part_rows = _decode(held, unseen, batches)
+            part_keys, part_rows = decode_pairs(held, unseen, batches)
             keys.append(part_keys)
             rows.append(part_rows)
         return pa.concat_tables(keys), pa.concat_tables(rows)
@@ -316,125 +342,8 @@ class Tables:
             if self._held[storage_id].whole and not use.whole and storage_id in use.tables:
                 raise ShapedArray
 
-    def _insert(self, connection: Any, held: _Held, rows: pa.Table) -> None:
+    def _insert(self, held: HeldTable, rows: pa.Table) -> None:
+        """Into the table, in the transaction that is open. Raises 53100 if the disk has no room for them."""
         self._check_room(rows.num_rows)
-        connection.register("fresh", rows)
-        selected = ", ".join(_held_form(held, name) for name, _ in _column_types(held))
-        name = table_name(held.table.storage_id)
-        connection.execute(f"INSERT INTO {name} ({held.columns}) SELECT {selected} FROM fresh")
-        connection.unregister("fresh")
+        insert_rows(self._connection, table_name(held.table.storage_id), held, rows)
         self._progress.add(rows.num_rows, rows.nbytes)
-
-
-@contextmanager
-def _transaction(connection: Any) -> Iterator[None]:
-    """BEGIN, and COMMIT or ROLLBACK. The error is the one that was met first: after it DuckDB takes nothing but
-    ROLLBACK, which `unregister` is not, and no ROLLBACK where COMMIT has failed."""
-    connection.execute("BEGIN")
-    try:
-        yield
-        connection.execute("COMMIT")
-    except BaseException:
-        with suppress(Exception):
-            connection.execute("ROLLBACK")
-        with suppress(Exception):
-            connection.unregister("fresh")
-        raise
-    finally:
-        with suppress(Exception):
-            connection.unregister("gone")
-
-
-def _together(parts: Iterator[pa.Table]) -> Iterator[pa.Table]:
-    """The same rows in larger tables: DuckDB works on several of its row groups at a time, and each INSERT costs."""
-    pending: list[pa.Table] = []
-    rows = size = 0
-    for part in parts:
-        if part.num_rows:
-            pending.append(part)
-            rows, size = rows + part.num_rows, size + part.nbytes
-        if rows >= TOGETHER_ROWS or size >= TOGETHER_BYTES:
-            yield pa.concat_tables(pending)
-            pending, rows, size = [], 0, 0
-    if pending:
-        yield pa.concat_tables(pending)
-
-
-def _ahead(items: Iterator[Item]) -> Generator[Item, None, None]:
-    """The same items; each is made while what came before is used."""
-    with ThreadPoolExecutor(1, "build") as thread:
-        coming = thread.submit(next, items, None)
-        while (item := coming.result()) is not None:
-            coming = thread.submit(next, items, None)
-            yield item
-
-
-def _decode(held: _Held, pairs: Pairs, batches: RowBatches) -> tuple[pa.Table, pa.Table]:
-    """The key columns of all pairs, and the rows of those that have one."""
-    return held.keys.decode(pairs.keys), _with_key(held, batches.decode(pairs.rows), pairs.row_keys)
-
-
-def read_run(path: str, storage_id: int) -> Iterator[Pairs]:
-    """The pairs of one storage id in a bulk run's file (engine/storage/runs.py), a batch at a time."""
-    prefix = storage_prefix(storage_id)
-    with pa.memory_map(path) as source:
-        reader = pa.ipc.open_file(source)
-        for index in range(reader.num_record_batches):
-            keys, values = reader.get_batch(index).columns
-            if not (keys[0].as_py().startswith(prefix) and keys[-1].as_py().startswith(prefix)):
-                wanted = pc.starts_with(keys, pattern=prefix)
-                keys, values = keys.filter(wanted), values.filter(wanted)
-            if len(keys):
-                yield Pairs.of(keys, values)
-
-
-def _prepare(description: Any, token: str, *, whole: bool = False) -> _Held:
-    table = table_of(description)
-    arrays = {f"c{column.number}": column.type.oid for column in table.columns if takes_shapes(column.type.oid)}
-    padded = frozenset(f"c{column.number}" for column in table.columns if has_blanks(column.type))
-    text = _text_of(description)
-    held = _Held(table, RowCodec(table), KeyPlan(table), "", arrays, padded, whole, text, token)
-    held.columns = ", ".join(name for name, _ in _column_types(held))
-    return held
-
-
-def _text_of(description: Any) -> str:
-    """A description as text, equal for tables that are the same in every respect."""
-    return json.dumps({name: part for name, part in description.items() if name != "bases"}, sort_keys=True)
-
-
-def _held_form(held: _Held, name: str) -> str:
-    """A column of fresh rows as the table has it: char(n) without the blanks that pad it."""
-    return f"rtrim({name}, ' ')" if name in held.padded else name
-
-
-def _column_types(held: _Held, whole: bool | None = None) -> list[tuple[str, str]]:
-    found = [
-        (f"c{column.number}", types.lookup(column.type.oid).duckdb_type(column.type.typmod))
-        for column in held.table.columns
-    ]
-    if held.whole if whole is None else whole:
-        found = [(name, "VARCHAR" if name in held.arrays else kind) for name, kind in found]
-    if held.keys.columns == (ROW_NUMBER,):
-        found.append((ROW_NUMBER, "BIGINT"))
-    elif held.keys.is_encoded:
-        found.append((ENCODED, "BLOB"))
-    return found
-
-
-def _definition(held: _Held) -> str:
-    return ", ".join(f"{name} {kind}" for name, kind in _column_types(held))
-
-
-def _with_key(held: _Held, rows: pa.RecordBatch, keys: Any) -> pa.Table:
-    """The rows with their hidden key column, if the table has one. `keys`: a binary array, or a list of bytes. Raises
-    0A000 for what DuckDB has no form for."""
-    check_rows(rows)
-    table = pa.Table.from_batches([rows])
-    if held.keys.columns == (ROW_NUMBER,) or held.keys.is_encoded:
-        name = held.keys.columns[0]
-        array = keys if isinstance(keys, pa.Array) else pa.array(keys, type=pa.binary())
-        key = held.keys.decode(array).column(name)
-        # A batch without columns has no length that a column could be appended to.
-        table = table.append_column(name, key) if table.num_columns else pa.table({name: key})
-    return table

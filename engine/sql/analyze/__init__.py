@@ -1,20 +1,20 @@
 """The analyser: raw trees (engine/sql/ast) -> analysed trees (tree.py), by PostgreSQL's rules (its parse_analyze).
 
     environment   catalog and search path; `Environment`
-    dispatch      from a raw node, of an expression or a statement, to the function that analyses it
+    dispatch      maps a raw node, of an expression or a statement, to the function that analyses it
     expressions, comparisons, calls, aggregates, subscripts       the kinds of expression
     resolve, coerce, common_types, typeinfo, typenames, literals  types: operators, functions, casts, literals
-    scope, state  names, and what one query level knows
+    scope, state  names, and the state of one query level
     from_clause, targets, clauses, select, set_operations, with_clause, views       queries
-    search_cycle    SEARCH and CYCLE;  column_definitions, json_records  calls in FROM that are told their columns
-    domains, declared    domains; which domain or row type an expression has;  routines  functions of users
-    collations, collation_needs, derived_collations, collated_trees, collated_functions    which collation decides, and
-                  what that does to the tree
+    search_cycle    SEARCH and CYCLE;  column_definitions, json_records  calls in FROM with given columns
+    domains, declared    domains; the domain or row type of an expression;  routines  user-defined functions
+    collations, collation_needs, derived_collations, collated_trees, collated_functions    derives collations, and
+                                                                                           rewrites the tree for them
     sortable, references, assignments, json_rows, errors    orders, dependencies, parts of columns, rows, positions
-    changes, merge, set_clause, conflicts, updatable, rules    INSERT, UPDATE, DELETE, MERGE; what tables and views add
+    changes, merge, set_clause, conflicts, updatable, rules    INSERT, UPDATE, DELETE, MERGE; rules of tables and views
 
-An error has the SQLSTATE, message, hint and position that PostgreSQL 15 gives. Everything that costs more than the walk
-itself is cached: resolution by name and types, views and table rules by catalog.
+An error has the SQLSTATE, message, hint and position of PostgreSQL 15. Everything that costs more than the walk itself
+is cached: resolution by name and types, views and table rules by catalog.
 """
 
 from __future__ import annotations
@@ -59,9 +59,9 @@ def analyze(
 ) -> tree.Analyzed:
     """Analyses SELECT, VALUES, INSERT, UPDATE or DELETE.
 
-    `parameter_types` are the OIDs that the client gave for $1, $2, ...; 0 leaves one to be inferred, 42P18 if nothing
-    says what it is; unknown is that of a literal in quotes, which differs where it is cast to a domain. `literals`: as
-    in what comes back. Raises SqlError with positions that count characters of the text that was parsed.
+    `parameter_types` are the OIDs that the client gave for $1, $2, .... 0 stands for a type to infer, with 42P18 if
+    nothing determines it. `unknown` is the type of a quoted literal, which differs from 0 in a cast to a domain.
+    `literals`: as in the result. Raises SqlError with positions that count characters of the parsed text.
     """
     shared = Shared(environment, base_types(tuple(parameter_types)))
     shared.domains = given_domains(environment.catalog, parameter_types)
@@ -83,7 +83,7 @@ def analyze(
 
 
 def _asks_table_oids(shared: Shared) -> bool:
-    """Whether tableoid occurs, in the statement or in a view that it reads."""
+    """Whether the statement, or a view that it reads, uses tableoid."""
     views = (shared.environment.catalog.get(oid) for oid in shared.relations)
     return shared.table_oids or any(isinstance(item, View) and "tableoid" in item.query for item in views)
 
@@ -111,8 +111,8 @@ def runnable_expression(
     kind: str = "",
     shared: Shared | None = None,
 ) -> tree.Expr:
-    """The same as it can be run by the user of `environment`: without COLLATE, which has decided what it decides, and
-    with the bodies of functions."""
+    """The expression in a form that the user of `environment` can run: without COLLATE, and with the bodies of
+    functions."""
     found = expanded_expression(analyze_expression(node, environment, table, target_type, kind, shared), environment)
     return collations.collate_expression(found, environment.catalog, table)
 
@@ -138,6 +138,6 @@ def analyze_expression(
 
 
 def statement_parameters(environment: Environment, types: Sequence[int]) -> Shared:
-    """For `analyze_expression`: the parameters of a statement, `types` as for `analyze`. What its `parameters` say of
-    them is known better after each expression."""
+    """The parameters of a statement, for `analyze_expression`; `types` as for `analyze`. Each expression may add to the
+    types in `parameters`."""
     return Shared(environment, base_types(tuple(types)))

@@ -79,7 +79,8 @@ def aggregate_call(
 def unify_hypothetical(
     state: State, node: ast.FuncCall, function: Function, arguments: list[tree.Expr], direct: int
 ) -> list[tree.Expr]:
-    """rank(x) WITHIN GROUP (ORDER BY y) and its kin: each direct argument takes one type with its ordering column."""
+    """rank(x) WITHIN GROUP (ORDER BY y) and similar calls: each direct argument gets a common type with its ordering
+    column."""
     if registry.aggregate(function.oid).kind != "h":
         return arguments
     count = len(arguments) - direct
@@ -102,7 +103,7 @@ def unify_hypothetical(
 
 
 def _sort_argument(state: State, node: ast.Node, arguments: tuple[tree.Expr, ...]) -> tree.Expr:
-    """A sort key of an aggregate; one that is an argument but for its implicit cast is that argument."""
+    """A sort key of an aggregate. A key that equals an argument without its implicit cast is that argument."""
     value = coerce.settle_unknown(state, operand(state, node))
     return next((item for item in arguments if coerce.strip_implicit(item) == value), value)
 
@@ -132,12 +133,12 @@ def _check_distinct(
 
 
 def _same_plain(key: tree.Expr, value: tree.Expr) -> bool:
-    """Whether a sort key equals an argument that went through no implicit cast."""
+    """Whether a sort key equals an argument that has no implicit cast."""
     return key == value and coerce.strip_implicit(value) is value
 
 
 def _aggregate_level(parts: object, node: ast.FuncCall) -> int:
-    """check_agg_arguments: the query level that the aggregate belongs to, from the variables that it sees."""
+    """check_agg_arguments: the query level of the aggregate, from its variables."""
     lowest_variable = lowest_aggregate = inner_location = -1
     pending: list[tuple[object, int]] = [(part, 0) for part in children(parts)]
     while pending:
@@ -175,7 +176,7 @@ def _aggregate_level(parts: object, node: ast.FuncCall) -> int:
 
 
 def first_aggregate(exprs: Sequence[tree.Expr | None]) -> int:
-    """Where the first aggregate of this query level is written, -1 if there is none."""
+    """The position of the first aggregate of this query level, or -1."""
     found = [
         item.location
         for item, depth in walk_with_depth(tuple(exprs))
@@ -256,7 +257,7 @@ def window_clauses(state: State, targets: list[tree.Target]) -> tuple[tree.Windo
 
 
 def _partition(state: State, value: tree.Expr) -> tree.Expr:
-    """A key of PARTITION BY, which is sorted by. Raises 42883, 0A000."""
+    """A key of PARTITION BY, which needs an order. Raises 42883, 0A000."""
     must_have_equality(state, value)
     if not has_order(state, value.type):
         detail = "Window partitioning columns must be of sortable datatypes."
@@ -352,7 +353,7 @@ def _frame_offset(state: State, mode: str, offset: ast.Node, order: tuple[tree.S
 
 
 def check_grouping_call(state: State, node: ast.GroupingFunc) -> None:
-    """GROUPING() may stand where an aggregate may."""
+    """Checks that GROUPING() is at a place for an aggregate."""
     if state.kind not in _AGGREGATES_ALLOWED:
         fail("42803", f"grouping operations are not allowed in {_place(state.kind)}", node)
     if len(node.arguments) >= 32:
@@ -361,7 +362,7 @@ def check_grouping_call(state: State, node: ast.GroupingFunc) -> None:
 
 
 def check_grouping_level(arguments: tuple[tree.Expr, ...], node: ast.GroupingFunc) -> None:
-    """GROUPING() of an outer query's columns belongs to that query, which the analysed tree cannot say."""
+    """Refuses GROUPING() of an outer query's columns, which the analysed tree cannot represent."""
     levels = [
         item.levels_up - depth
         for item, depth in walk_with_depth(arguments)

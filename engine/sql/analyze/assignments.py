@@ -1,9 +1,8 @@
 """Assignments to parts of columns: SET a[1].x = v, INSERT INTO t (a[1], b.x) (transformAssignmentIndirection).
 
-What a column becomes is one expression: its value before, with something stored in it. A field is stored by a row of
-the composite type whose other fields are those of before; an element by `SubscriptingRef` with `assignment`. Several
-assignments to parts of a column nest, and one to a part that has been stored just now replaces what it stored, so that
-no value stands in the expression twice.
+The new value of the column is one expression over its old value. A field is stored by a row of the composite type with
+the other old fields, an element by `SubscriptingRef` with `assignment`. Several assignments to parts of a column nest.
+An assignment to a part of a stored value replaces that value, so that no value occurs twice in the expression.
 """
 
 from __future__ import annotations
@@ -37,7 +36,7 @@ _Store = Callable[[tree.Expr], tree.Expr]
 
 
 def check_default(target: ast.ResTarget) -> NoReturn:
-    """0A000: DEFAULT is no value of a part."""
+    """0A000 for DEFAULT as the value of a part."""
     what = "an array element" if isinstance(target.indirection[0], ast.Subscript) else "a subfield"
     fail("0A000", f"cannot set {what} to DEFAULT", target)
 
@@ -45,10 +44,10 @@ def check_default(target: ast.ResTarget) -> NoReturn:
 def store_part(
     state: State, before: tree.Expr, column: Column, target: ast.ResTarget, value: tree.Expr, kind: str
 ) -> tree.Expr:
-    """The column after `target`, a part of it, has been given `value`. `kind`: the clause, for messages.
+    """The column after `value` was stored in `target`, a part of it. `kind`: the clause, for messages.
 
-    Raises 42804, 42703 and 42846 for a part that is not there or of another type. What the column's own domain asks is
-    a rule of the table: it holds for the value in the end.
+    Raises 42804, 42703 and 42846 for a part that does not exist or has another type. The conditions of the column's own
+    domain are rules of the table, which are checked at the end.
     """
     saved, state.kind = state.kind, kind
     part = _Part(state, value, target.location)
@@ -59,7 +58,7 @@ def store_part(
 
 
 class _Part:
-    """One assignment: the value, and the places on the way to where it goes."""
+    """One assignment: the value, and the path to its place."""
 
     def __init__(self, state: State, value: tree.Expr, location: int) -> None:
         self.state = state
@@ -75,7 +74,8 @@ class _Part:
         *,
         subscripting: bool,
     ) -> tree.Expr:
-        """What a place of this type, which held `before`, holds after the value is stored `steps` further in."""
+        """The new value of a place of this type, whose value was `before`, after `value` is stored at the end of
+        `steps`."""
         if not steps:
             return self._coerce(type_, name, subscripting)
         count = next((at for at, step in enumerate(steps) if not isinstance(step, ast.Subscript)), len(steps))
@@ -149,7 +149,8 @@ class _Part:
         return TypeRef(element_type(type_.oid), type_.typmod, known.row.element if known is not None else 0)
 
     def _replace(self, array: tree.Expr, place: tree.SubscriptingRef, make: _Store) -> tree.Expr:
-        """The array with what `make` makes of a place: where this statement has stored it, if it has."""
+        """The array with the result of `make` at a place. `make` gets the value that this statement has stored there,
+        if it has."""
         below: list[tree.SubscriptingRef] = []  # stores at other places
         base = array
         while isinstance(base, tree.SubscriptingRef) and base.assignment is not None:
@@ -174,7 +175,7 @@ class _Part:
         subscripts: list[ast.Subscript],
         rest: tuple[ast.Subscript | str, ...],
     ) -> tree.Expr:
-        """A coordinate of a point, a corner of a box and the like."""
+        """A coordinate of a point, a corner of a box and so on."""
         function = registry.function(STORES[type_.oid])
         number = part_number(self.state, subscripts, "updates on slices of fixed-length arrays not implemented")
         part = TypeRef(function.argument_types[2])

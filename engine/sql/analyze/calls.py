@@ -57,7 +57,8 @@ def sql_value_function(state: State, node: ast.SqlValueFunction) -> tree.Expr:
 
 
 def _is_void_parameter(argument: tree.Expr) -> bool:
-    """Dropped, as in PostgreSQL: drivers put one in the place of an OUT argument (ParseFuncOrColumn)."""
+    """Whether it is a void parameter, which is dropped as in PostgreSQL: drivers use it for an OUT argument
+    (ParseFuncOrColumn)."""
     return isinstance(argument, tree.Param) and argument.type.oid == oids.VOID
 
 
@@ -115,8 +116,8 @@ def call_function(state: State, node: ast.FuncCall) -> tree.Expr:
 
 
 def _columns_of_rows(state: State, name: str, arguments: list[tree.Expr]) -> list[tree.Expr]:
-    """In place of the rows of pg_attribute and pg_type that two functions of information_schema take: their columns
-    that count. Other arguments stay as they are, and find no function."""
+    """Replaces rows of pg_attribute and pg_type, for two functions of information_schema, by their relevant columns.
+    Other arguments do not change, and match no function."""
     if name not in COLUMNS_OF_ROWS or len(arguments) != 2:
         return arguments
     columns: dict[str, tree.Expr] = {}
@@ -127,7 +128,7 @@ def _columns_of_rows(state: State, name: str, arguments: list[tree.Expr]) -> lis
 
 
 def check_set_call(state: State, location: int) -> None:
-    """check_srf_call_placement: 0A000 where a set makes no sense."""
+    """check_srf_call_placement: 0A000 where a set is not allowed."""
     if state.kind not in _SETS_ALLOWED:
         fail("0A000", f"set-returning functions are not allowed in {state.kind}", location)
     state.set_calls += 1
@@ -135,7 +136,7 @@ def check_set_call(state: State, location: int) -> None:
 
 
 def no_sets_since(state: State, calls: int, construct: str) -> None:
-    """0A000 for a set-returning call under CASE or COALESCE, which may leave it out."""
+    """0A000 for a set-returning call under CASE or COALESCE, which may not evaluate it."""
     if state.set_calls > calls:
         fail(
             "0A000", f"set-returning functions are not allowed in {construct}", state.set_location,
@@ -144,7 +145,7 @@ def no_sets_since(state: State, calls: int, construct: str) -> None:
 
 
 def _only_plain(node: ast.FuncCall, name: str) -> None:
-    """42809 for the decorations of an aggregate on something that is none."""
+    """42809 for clauses of an aggregate in the call of another function."""
     if node.star:
         fail("42809", f"{name}(*) specified, but {name} is not an aggregate function", node.location)
     if node.distinct:
@@ -160,7 +161,7 @@ def _only_plain(node: ast.FuncCall, name: str) -> None:
 
 
 def _is_literal(state: State, argument: tree.Expr) -> bool:
-    """Whether it was written as a constant, which may have been lifted out of the text."""
+    """Whether the statement has a constant here, which may have been replaced by a parameter."""
     if isinstance(argument, tree.Param):
         return argument.number in state.shared.literals
     return isinstance(argument, tree.Const)
@@ -200,7 +201,7 @@ def _type_to_cast_to(state: State, schemas: tuple[int, ...], name: str) -> int:
 
 
 def _cast_to_user_type(state: State, node: ast.FuncCall, argument: tree.Expr) -> int:
-    """The OID of the user's type that a call of one argument is a cast to, 0 if it is none."""
+    """The OID of the user-defined type, if a call with one argument is a cast to one; otherwise 0."""
     schema = node.names[-2] if len(node.names) > 1 else None
     defined = state.environment.find_type(schema, node.names[-1])
     if defined is None or isinstance(defined, Domain):

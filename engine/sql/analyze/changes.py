@@ -69,7 +69,7 @@ def changed_table(state: State, node: ast.RangeVar, verb: str) -> tuple[Table, N
 
 
 def _changed_view(state: State, node: ast.RangeVar, view: View, verb: str) -> tuple[Table, NamespaceItem]:
-    """The table under a view that can be changed, under the names that the view has for it."""
+    """The base table of an updatable view, with the view's column names."""
     target = view_target(view, state.environment, verb)
     table = target.table
     state.shared.relations.update(dict.fromkeys((view.oid, *target.relations)))
@@ -88,7 +88,7 @@ def _views(item: NamespaceItem, inserted: Iterable[Column] = ()) -> tuple[tree.V
 
 
 def _checks(item: NamespaceItem, checks: tuple[tuple[str, tree.Expr], ...]) -> tuple[tuple[str, tree.Expr], ...]:
-    """What new rows must meet: the table's constraints, and the check options of the view."""
+    """The checks of new rows: the table's constraints, and the check options of the view."""
     return checks if item.view is None else (*checks, *item.view.checks())
 
 
@@ -143,8 +143,8 @@ def insert(state: State, node: ast.InsertStmt) -> tree.Insert:
 
 
 def insert_columns(table: Table, item: NamespaceItem, targets: tuple[ast.ResTarget, ...]) -> list[Column]:
-    """checkInsertTargets: the column of each target, once for each of its parts that is given (`gather_values` joins
-    them). Of a view that computes some of its columns those before the first such one."""
+    """checkInsertTargets: the column of each target, once for each of its parts (`gather_values` joins them). For a
+    view, only the columns before the first computed one."""
     found: list[Column] = []
     if not targets:
         if item.view is None:
@@ -177,7 +177,7 @@ def _default(rules: TableRules, column: Column) -> tree.Expr:
 
 
 def check_given(column: Column, overriding: str) -> bool:
-    """Whether a given value is used (OVERRIDING USER VALUE has it ignored). 428C9 where it may not be given."""
+    """Whether a given value is used; OVERRIDING USER VALUE ignores it. 428C9 if it is not allowed."""
     if column.generated is not None:
         fail(
             "428C9", f'cannot insert a non-DEFAULT value into column "{column.name}"',
@@ -252,7 +252,7 @@ def once(columns: list[Column]) -> list[Column]:
 def gather_values(
     state: State, targets: tuple[ast.ResTarget, ...], columns: list[Column], row: Sequence[tree.Expr | None]
 ) -> list[tree.Expr | None]:
-    """The values of a row, parts that are given one by one as one value of their column: INSERT INTO t (a[1], b.x)."""
+    """The values of a row, with values of parts joined to one value of their column: INSERT INTO t (a[1], b.x)."""
     values: dict[int, tree.Expr | None] = {}
     for target, column, value in zip(targets, columns, row, strict=False):
         if not target.indirection:
@@ -364,7 +364,7 @@ def _insert_select(
 
 
 def _without_columns(source: tree.Query, dropped: list[int]) -> tree.Query:
-    """The source less some of its columns, which OVERRIDING USER VALUE has ignored."""
+    """The source without columns that OVERRIDING USER VALUE ignores."""
     inner = shift_levels(source, 1)
     assert isinstance(inner, tree.Query)
     columns = range_columns(inner.targets)

@@ -197,7 +197,7 @@ _STRENGTHS = ("key share", "share", "no key update", "update")
 
 
 def check_lockable(node: ast.SelectStmt, query: tree.Query) -> None:
-    """CheckSelectLocking: 0A000 where rows of the result are not rows of a table."""
+    """CheckSelectLocking: 0A000 if the rows of the result are not rows of a table."""
     what = f"FOR {node.locking[0].strength.upper()}"
     reasons = (
         (query.set_operation is not None, "UNION/INTERSECT/EXCEPT"),
@@ -214,7 +214,8 @@ def check_lockable(node: ast.SelectStmt, query: tree.Query) -> None:
 
 
 def row_marks(state: State, node: ast.SelectStmt) -> tuple[tree.RowMark, ...]:
-    """transformLockingClause: a mark for each table that FOR UPDATE and its kin lock; subqueries are marked inside."""
+    """transformLockingClause: a mark for each table that FOR UPDATE or a similar clause locks. Subqueries are marked
+    inside."""
     marks: dict[int, tree.RowMark] = {}
     for clause in node.locking:
         if not clause.of:

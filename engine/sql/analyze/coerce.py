@@ -1,8 +1,8 @@
-"""Type coercion: the expressions that make a value of one type one of another.
+"""Type coercion: converts an expression to another type.
 
 Follows PostgreSQL 16 manual chapter 10 and the behaviour of parse_coerce.c. A context is 'i' (implicit), 'a'
 (assignment) or 'e' (explicit), as in pg_cast. A literal without a type is a Const of type unknown until its context
-asks for a type; then the type's input function reads it, once, here.
+requires a type. Then the type's input function reads it, once, in this module.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ def coerce(
 
 
 def domain_parameter(state: State, param: tree.Param, type_: TypeRef) -> tree.Expr:
-    """A parameter that is of a domain: what its input function enforces."""
+    """A parameter of a domain: the conditions that its input function enforces."""
     read = add_checks(state.environment, param, TypeRef(type_.oid)) if type_.oid >= FIRST_USER_OID else param
     return to_domain(state.environment, coerce_typmod(read, type_, False), type_, False, param.location)
 
@@ -68,9 +68,10 @@ def domain_parameter(state: State, param: tree.Param, type_: TypeRef) -> tree.Ex
 def coerce_type(
     state: State, expr: tree.Expr, target: TypeRef, context: str, *, explicit: bool = False, location: int = -1
 ) -> tree.Expr:
-    """The expression as a value of the type, which can_coerce_one has promised; the modifier is not enforced.
+    """The expression with the type, which can_coerce_one has allowed. The modifier is not enforced.
 
-    What a client gives for a composite type (a literal, a text, a parameter) meets the domains of its attributes.
+    A client's value of a composite type (a literal, a text, a parameter) is checked against the domains of its
+    attributes.
     """
     found = _convert(state, expr, target, context, explicit, location)
     if target.oid < FIRST_USER_OID or not isinstance(found, (tree.Const, tree.Param, tree.CoerceViaIO)):
@@ -116,7 +117,7 @@ def _convert(state: State, expr: tree.Expr, target: TypeRef, context: str, expli
 def _record_to_composite(
     state: State, expr: tree.Expr, target: TypeRef, context: str, explicit: bool, location: int
 ) -> tree.Expr:
-    """coerce_record_to_complex: each field as the attribute at its place. Raises 42846."""
+    """coerce_record_to_complex: converts each field to the attribute at its position. Raises 42846."""
     entry = entry_of(target.oid)
     assert entry is not None and isinstance(entry.sql_type, CompositeType)
     fields = scope.row_columns(state, expr)
@@ -174,7 +175,7 @@ def _build(
 
 
 def _names_read(text: tree.Expr, target: TypeRef, explicit: bool, location: int) -> tree.Expr:
-    """A text as an array of objects: first the texts of its elements, then each by its name."""
+    """A text as an array of objects: the texts of the elements are read first, then the names in them."""
     texts = tree.CoerceViaIO(text, TypeRef(TEXT_ARRAY), not explicit, location)
     name = tree.CaseTestExpr(TypeRef(TEXT))
     found = tree.CoerceViaIO(name, TypeRef(element_type(target.oid)), not explicit, location)
@@ -182,7 +183,7 @@ def _names_read(text: tree.Expr, target: TypeRef, explicit: bool, location: int)
 
 
 def coerce_typmod(expr: tree.Expr, target: TypeRef, explicit: bool) -> tree.Expr:
-    """coerce_type_typmod: enforces the modifier, or only shows it where there is nothing to do."""
+    """coerce_type_typmod: enforces the modifier, or only sets it if no conversion is necessary."""
     if expr.type.typmod == target.typmod:
         return expr
     if target.typmod >= 0:
@@ -201,7 +202,7 @@ def coerce_typmod(expr: tree.Expr, target: TypeRef, explicit: bool) -> tree.Expr
 
 
 def strip_implicit(expr: tree.Expr) -> tree.Expr:
-    """The expression without the casts that nobody wrote."""
+    """The expression without implicit casts."""
     while True:
         if isinstance(expr, (tree.RelabelType, tree.CoerceViaIO)) and expr.implicit:
             expr = expr.argument
@@ -223,7 +224,8 @@ def _condition(state: State, condition: ConditionNode) -> tree.Expr:
 
 
 def to_specific(state: State, expr: tree.Expr, oid: int, construct: str, location: int = -1) -> tree.Expr:
-    """coerce_to_specific_type: assignment cast to the type, for LIMIT, CASE/WHEN, WHERE and their like."""
+    """to_specific: coerce_to_specific_type: assignment cast to the type, for LIMIT, CASE/WHEN, WHERE and similar
+    clauses."""
     result = expr
     if expr.type.oid != oid:
         found = coerce(state, expr, TypeRef(oid), "a", location=-1)
@@ -241,7 +243,7 @@ def to_specific(state: State, expr: tree.Expr, oid: int, construct: str, locatio
 
 
 def settle_unknown(state: State, expr: tree.Expr) -> tree.Expr:
-    """A value whose type nothing asked for becomes text."""
+    """Converts a value whose type is still unknown to text."""
     if expr.type.oid == UNKNOWN:
         return coerce_type(state, expr, typeinfo.TEXT_REF, "i")
     return expr

@@ -1,8 +1,8 @@
-"""The functions that a collation has a say in, and what is called in their place under one of ICU's.
+"""The functions that depend on a collation, and their replacements for ICU collations.
 
-`collated_lt` and its kin (catalog/functions/collated.py) compare by the key of the type that their arguments have been
-relabelled to; `icu_upper`, `icu_lower` and `icu_initcap` take the locale as their last argument. Under "C" and its kin
-`ascii_upper` and the others stand in place of upper, lower and initcap, and map the letters of ASCII alone.
+`collated_lt` and similar functions (catalog/functions/collated.py) compare by the key of the collated type of their
+arguments. `icu_upper`, `icu_lower` and `icu_initcap` take the locale as their last argument. For "C" and similar
+collations, `ascii_upper` and others replace upper, lower and initcap, and map the letters of ASCII only.
 """
 
 from __future__ import annotations
@@ -22,35 +22,36 @@ from engine.sql import tree
 
 
 def ascii_function(function: Function) -> Function:
-    """What knows the letters of ASCII alone, in place of a function of regular expressions or ILIKE. It has an OID of
-    its own, by which the worker tells functions apart."""
+    """The ASCII version of a function of regular expressions or ILIKE. It has an OID of its own, by which the worker
+    distinguishes functions."""
     return replace(function, oid=FIRST_FUNCTION | function.oid, source=ASCII + function.source)
 
 
 def like_function(function: Function) -> Function:
-    """LIKE in place of ILIKE, for texts that are in lower case already."""
+    """LIKE in place of ILIKE, for texts that are already in lower case."""
     (found,) = registry.functions_named(function.source.replace("ic", "", 1))
     return found
 
 
 def decides(function: Function, rules: Rules) -> bool:
-    """Whether a comparison of texts depends on the rules: equality does where different texts can be equal."""
+    """Whether a comparison of texts depends on the collation. Equality depends on it if different texts can be
+    equal."""
     return not (rules.deterministic and registry.comparison(function.source) in ("eq", "ne"))
 
 
 def collated_comparison(function: Function) -> Function:
-    """The comparison of collated values that stands for one of texts or arrays."""
+    """The comparison of collated values that replaces one of texts or arrays."""
     return replace(function, source=f"collated_{registry.comparison(function.source)}")
 
 
 def collated_pair(function: Function, operator: Operator, type_: TypeRef, rules: Rules) -> tuple[Function, Operator]:
-    """The same with its operator, whose operands are of the collated type then."""
+    """The collated comparison with its operator, whose operands have the collated type."""
     oid = collated_type(type_.oid, rules).oid
     return collated_comparison(function), replace(operator, left=oid, right=oid)
 
 
 def collated_extreme(node: tree.Aggref | tree.WindowFunc, rules: Rules) -> tree.Expr:
-    """max or min under a collation: of the collated type, shown as the type that it was."""
+    """max or min under a collation: of the collated type, with the original type as result."""
     name = node.function.source.partition("(")[0]
     type_ = collated_type(node.arguments[0].type.oid, rules)
     arguments = (tree.RelabelType(node.arguments[0], type_), *node.arguments[1:])
@@ -61,7 +62,7 @@ def collated_extreme(node: tree.Aggref | tree.WindowFunc, rules: Rules) -> tree.
 
 
 def collated_mapping(node: Any, rules: Rules, name: str = "") -> tree.Expr:
-    """upper, lower or initcap by a locale: in place of the call, or (`name`) around an expression."""
+    """upper, lower or initcap with a locale: replaces the call, or (`name`) wraps an expression."""
     text = TypeRef(oids.TEXT)
     if name:
         argument, location = node, -1
@@ -75,7 +76,7 @@ def collated_mapping(node: Any, rules: Rules, name: str = "") -> tree.Expr:
 
 
 def ascii_mapping(node: Any, name: str = "") -> tree.Expr:
-    """upper, lower or initcap of the letters of ASCII: in place of the call, or (`name`) around an expression."""
+    """upper, lower or initcap for ASCII letters: replaces the call, or (`name`) wraps an expression."""
     text = TypeRef(oids.TEXT)
     if name:
         argument, location = node, -1

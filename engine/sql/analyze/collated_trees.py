@@ -1,4 +1,4 @@
-"""Parts of analysed trees as collated types (catalog/types/collated.py): what collations.py puts a collation into."""
+"""Converts parts of analysed trees to collated types (catalog/types/collated.py), for collations.py."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ def loose(rules: Rules | None) -> bool:
 
 
 def texts(node: Any) -> bool:
-    """Whether its values are texts, or arrays of them."""
+    """Whether the type is text, or an array of texts."""
     oid = plain(node.type.oid)
     return oid in COLLATABLE or element_of(oid) in COLLATABLE
 
 
 def as_collated(node: Any, rules: Rules | None) -> Any:
-    """The expression relabelled to the collated type, if there are rules and it is text."""
+    """The expression relabelled to the collated type, if the collation has rules and the expression is text."""
     if rules is None or not texts(node) or node.type.oid >= FIRST_OID:
         return node
     type_ = collations.collated_type(node.type.oid, rules)
@@ -40,8 +40,8 @@ def as_collated(node: Any, rules: Rules | None) -> Any:
 
 
 def grouped_loosely(node: tree.Query, equal: Sequence[tuple[tree.Expr, Rules | None]]) -> tree.Query:
-    """GROUP BY under collations that take different texts for equal: the keys are collated, and what is shown of a
-    group is one of its texts."""
+    """GROUP BY under collations in which different texts can be equal. The keys are collated, and the output is one
+    text of each group."""
     keys = {item: as_collated(item, rules) for item, rules in equal}
     shown = {item: tree.RelabelType(key, item.type) for item, key in keys.items()}
 

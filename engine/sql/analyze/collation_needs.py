@@ -1,4 +1,4 @@
-"""Whether collations decide anything in a statement. Most name none, and are not walked again."""
+"""Decides whether a statement depends on collations. Most statements do not, and are not walked again."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from catalog.schema import Table, View
 
 
 def needs_collations(catalog: Catalog, relations: Sequence[int], named: bool) -> bool:
-    """Whether collations have to be derived for a statement: it names one itself (`named`), a relation has one, or the
-    database's own is not the usual one."""
+    """Whether collations must be derived for a statement: it names one (`named`), a relation has one, or the database's
+    own is not the usual one."""
     if named or catalog.collating_domains or catalog.knows_ascii_only:
         return True
     of, known = _cache.held
@@ -29,7 +29,7 @@ def needs_collations(catalog: Catalog, relations: Sequence[int], named: bool) ->
 
 
 class _Cache:
-    """Which relations of a catalog, the last that was asked of, have collations of their own."""
+    """The relations of a catalog (the one of the last call) with collations of their own."""
 
     def __init__(self) -> None:
         self.held: tuple[Catalog | None, dict[int, bool]] = None, {}
@@ -39,7 +39,7 @@ _cache = _Cache()
 
 
 def is_collated(table: Table) -> bool:
-    """Whether a column of a table, or an expression of it, has a collation of its own."""
+    """Whether a column of a table, or an expression of it, has a collation."""
     return any(column.collation for column in table.columns) or any("COLLATE" in text for text in texts_of(table))
 
 

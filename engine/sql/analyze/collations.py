@@ -1,20 +1,20 @@
-"""Which collation every comparison, order and case mapping has, and what that does to the tree (parse_collate.c).
+"""Derives the collation of every comparison, order and case mapping, and rewrites the tree for it (parse_collate.c).
 
-A collation is *derived* bottom-up. What an expression brings along is a `Derived`:
+A collation is *derived* bottom-up. The state of an expression is a `Derived`:
 
     none        no text
     implicit    a column's collation, or its type's; the default one gives way to any other
-    conflict    two columns disagree: whoever needs to know raises 42P22
-    explicit    COLLATE; two of them that differ are an error at once (42P21)
+    conflict    two columns disagree: an operation that needs a collation raises 42P22
+    explicit    COLLATE; two different ones are an error at once (42P21)
 
-`collate` walks a statement after analysis and gives a tree without COLLATE, in which what an ICU collation decides is
-said by types (catalog/types/collated.py): the operands of `<` are relabelled to the collated type and the function is
-`collated_lt`, so are ORDER BY, min and max, GREATEST, and what asks for equality (=, DISTINCT, GROUP BY, UNION) if the
-collation is not deterministic; upper, lower and initcap become ICU's. All other collations compare bytes, which is what
-an unchanged tree does: a statement that names no ICU collation comes back equal, but for its COLLATEs.
+`collate` walks a statement after analysis and returns a tree without COLLATE, in which types represent ICU collations
+(catalog/types/collated.py). The operands of `<` are relabelled to the collated type, and the function is `collated_lt`.
+The same is done for ORDER BY, min and max, GREATEST, and, if the collation is not deterministic, for equality (=,
+DISTINCT, GROUP BY, UNION). upper, lower and initcap become ICU's. All other collations compare bytes, as an unchanged
+tree does. So a statement without an ICU collation changes only in its COLLATEs.
 
-It runs when a statement is analysed, for its errors, and again when it is planned, for its result: in between a tree is
-still what a view's text can be printed from.
+It runs when a statement is analysed, for its errors, and again when it is planned, for its result. Between the two, the
+text of a view can still be printed from the tree.
 """
 
 from __future__ import annotations
@@ -75,7 +75,8 @@ class _Level:
 
 
 def collate(analyzed: tree.Analyzed, catalog: Catalog) -> tree.Analyzed:
-    """The statement as the executors take it. Raises 42P21, 42P22, 0A000 (what nondeterministic collations cannot)."""
+    """The statement in the form for the executors. Raises 42P21, 42P22, 0A000 (operations that nondeterministic
+    collations do not support)."""
     if not analyzed.collated:
         return analyzed
     walker = Collator(catalog)
@@ -84,7 +85,7 @@ def collate(analyzed: tree.Analyzed, catalog: Catalog) -> tree.Analyzed:
 
 
 def collate_expression(expression: tree.Expr, catalog: Catalog, table: Table | None) -> tree.Expr:
-    """The same for an expression outside of any query, over the columns of `table`."""
+    """The expression, outside of any query, in the form for the executors, over the columns of `table`."""
     named = any(isinstance(item, tree.CollateExpr | tree.CoerceToDomain) for item in walk(expression))
     named = named or catalog.knows_ascii_only
     if not named and (table is None or not any(column.collation for column in table.columns)):
@@ -99,14 +100,14 @@ def collation_of(expression: tree.Expr, catalog: Catalog, table: Table | None) -
 
 
 def output_collations(query: tree.Statement, catalog: Catalog) -> list[int]:
-    """The collation of each output column of a query, 0 for none and for one that could not be derived."""
+    """The collation of each output column of a query, or 0 if it has none or it could not be derived."""
     walker = Collator(catalog)
     walker.statement(query)
     return walker.outputs
 
 
 class Collator:
-    """Derives and rewrites. `table`: whose columns an expression outside of queries is over (range entry 0)."""
+    """Derives and rewrites. `table`: the table of an expression outside of queries (range entry 0)."""
 
     def __init__(self, catalog: Catalog, table: Table | None = None) -> None:
         self._catalog = catalog
@@ -123,7 +124,7 @@ class Collator:
     # ---- statements -------------------------------------------------------------------------------------------------
 
     def statement(self, node: Any) -> Any:
-        """A statement; `outputs` are then the collations of what it gives."""
+        """Rewrites a statement. `outputs` are then the collations of its output columns."""
         if isinstance(node, tree.Query):
             return self.query(node)
         level = _Level()
@@ -146,7 +147,7 @@ class Collator:
             self._levels.pop()
 
     def _part(self, value: Any) -> Any:
-        """What holds expressions in a place where their collations go nowhere."""
+        """Rewrites a node whose expressions pass no collation on."""
         if isinstance(value, tuple):
             items = tuple(self._part(item) for item in value)
             return value if all(a is b for a, b in zip(items, value, strict=True)) else items
@@ -197,7 +198,7 @@ class Collator:
         return tuple(made)
 
     def _refuse_other_overall(self, name: str, first: list[int], overall: list[int]) -> None:
-        """42P21 for a recursive query whose rows have another collation than its non-recursive term."""
+        """42P21 for a recursive query whose recursive term has another collation than its non-recursive term."""
         for number, (one, other) in enumerate(zip(first, overall, strict=False), 1):
             if one != other:
                 names = [f'"{self._name(oid)}"' if oid else "none" for oid in (one, other)]
@@ -288,7 +289,7 @@ class Collator:
     def _distinct_targets(
         self, before: tuple[tree.Target, ...], targets: tuple[tree.Target, ...]
     ) -> tuple[tree.Target, ...]:
-        """SELECT DISTINCT: by the collation's equality; ORDER BY then finds the same expressions here."""
+        """SELECT DISTINCT: equality by the collation. ORDER BY then finds the same expressions."""
         made = []
         for old, target in zip(before, targets, strict=True):
             derived = self.expression(old.expression)[1]
@@ -317,8 +318,8 @@ class Collator:
     def _combine(
         self, node: tree.SetOperation | tree.FromRef, level: _Level
     ) -> tuple[tree.SetOperation | tree.FromRef, list[int]]:
-        """The operation over types that its collations decide, and the collations of what it gives. COLLATE in an arm
-        is explicit; what a set operation within this one gives is implicit."""
+        """The set operation with collated column types, and the collations of its output. COLLATE in an arm is
+        explicit; the output of a nested set operation is implicit."""
         if isinstance(node, tree.FromRef):
             return node, list(level.entries[node.relation].values())
         left, lefts = self._combine(node.left, level)
@@ -337,7 +338,7 @@ class Collator:
 
     @staticmethod
     def _arm(node: tree.SetOperation | tree.FromRef, outputs: list[int], level: _Level) -> list[Derived]:
-        """What the columns of an arm derive."""
+        """The derived collations of an arm's columns."""
         if isinstance(node, tree.FromRef):
             return level.arms[node.relation]
         while isinstance(node, tree.SetOperation):
@@ -358,7 +359,7 @@ class Collator:
         return tuple(replace(clause, expression=self._order(clause.expression)) for clause in clauses)
 
     def _refuse_record(self, node: tree.Expr) -> None:
-        """0A000 for rows that are compared as a whole where ICU would have to compare one of their fields."""
+        """0A000 for a comparison of whole rows if ICU would have to compare one of their fields."""
         fields: list[int] = []
         if isinstance(node, tree.RowExpr):
             fields = [_settle(self.expression(item)[1]) for item in node.elements]
@@ -375,7 +376,7 @@ class Collator:
         return made
 
     def _refuse_mismatch(self, derived: Derived) -> None:
-        """42P21 for what rows are sorted or grouped by, and columns of UNION."""
+        """42P21 for a conflict in sort keys, group keys and columns of UNION."""
         if derived.strength == CONFLICT:
             fail(
                 "42P21",
@@ -395,17 +396,17 @@ class Collator:
     # ---- expressions ------------------------------------------------------------------------------------------------
 
     def expression(self, node: Any) -> tuple[Any, Derived]:
-        """The expression without COLLATE, and what it derives."""
+        """The expression without COLLATE, and its derived collation."""
         handler = _HANDLERS.get(type(node), Collator._plain)
         return handler(self, node)
 
     def _plain(self, node: Any) -> tuple[Any, Derived]:
-        """Any node whose collation is that of its operands."""
+        """Rewrites a node that has the collation of its operands."""
         changes, states = self._operands(node)
         return (replace(node, **changes) if changes else node), self._result(node.type, self._merge(states))
 
     def _operands(self, node: Any, skipped: Sequence[str] = ()) -> tuple[dict[str, Any], list[Derived]]:
-        """The operands of a node that have changed, by field, and what all of them derive."""
+        """The changed operands of a node, by field, and the collation that all of them derive."""
         changes: dict[str, Any] = {}
         states: list[Derived] = []
         for name in node_fields[type(node)]:
@@ -587,7 +588,7 @@ class Collator:
         return made, _NOTHING
 
     def _matching(self, function: Function, derived: Derived) -> Function:
-        """What matches each of several patterns under a collation."""
+        """The function for matches with several patterns (LIKE ANY and others) under a collation."""
         source = function.source
         if has_trait(source, Trait.LIKE):
             _refuse_loose(self._rules(derived), "LIKE")
@@ -665,7 +666,7 @@ class Collator:
         return self._compare(made, [derived for _, derived in tests], outputs), _NOTHING
 
     def _compare(self, node: tree.SubLink, tests: list[Derived], outputs: list[int]) -> tree.SubLink:
-        """x = ANY (SELECT ...): both sides as collated types where the collation decides."""
+        """x = ANY (SELECT ...): both sides have collated types if the result depends on the collation."""
         found: dict[int, Rules] = {}
         for place, ((_, function), derived, oid) in enumerate(zip(node.comparisons, tests, outputs, strict=False)):
             if has_trait(function.source, Trait.COMPARES_TEXTS) and texts(node.test[place]):
@@ -719,11 +720,11 @@ class Collator:
         return collations.rules(self._catalog, derived.oid)
 
     def _is_ascii(self, derived: Derived) -> bool:
-        """Whether the collation knows letters of ASCII only."""
+        """Whether the collation maps ASCII letters only."""
         return derived.strength in (IMPLICIT, EXPLICIT) and collations.is_ascii(self._catalog, derived.oid)
 
     def _require_rules(self, derived: Derived, what: str = "string comparison") -> Rules | None:
-        """The rules for what cannot do without a collation. Raises 42P22."""
+        """The rules of a collation that an operation needs. Raises 42P22."""
         if derived.strength == CONFLICT or derived is _NOT_DERIVED:
             raise indeterminate(what)
         return self._rules(derived)
@@ -733,12 +734,12 @@ class Collator:
 
 
 def _of_columns(table: Table | VirtualTable) -> dict[int, int]:
-    """The collations of a table's columns, by number; those without one of their own have their types'."""
+    """The collations of a table's columns, by number. A column without one has its type's."""
     return {column.number: column.collation or collations.of_type(column.type.oid) for column in table.columns}
 
 
 def _settle(derived: Derived) -> int:
-    """The collation of an output column: 0 where there is none."""
+    """The collation of an output column, or 0."""
     return derived.oid if derived.strength in (IMPLICIT, EXPLICIT) else 0
 
 
@@ -752,7 +753,7 @@ def _fail_unsupported(what: str) -> NoReturn:
 
 
 def _within(node: tree.Aggref) -> bool:
-    """Whether it is WITHIN GROUP: its ORDER BY is what it aggregates."""
+    """Whether the call is WITHIN GROUP, whose ORDER BY has the aggregated values."""
     declared = registry.aggregate(node.function.oid)
     return declared is not None and declared.kind != "n"
 

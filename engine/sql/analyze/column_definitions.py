@@ -20,8 +20,7 @@ Definitions = tuple[ast.ColumnDefinitionItem, ...]
 
 
 def calls_of(node: ast.RangeFunction) -> tuple[list[ast.Node], list[Definitions]]:
-    """The calls side by side, and the column definition list of each. Raises 42601 for a list that could be of several
-    calls."""
+    """The calls, and the column definition list of each. Raises 42601 for a list that could belong to several calls."""
     calls: list[ast.Node] = []
     lists: list[Definitions] = []
     for place, call in enumerate(node.functions):
@@ -54,8 +53,8 @@ def _unnest_each(call: ast.Node) -> list[ast.Node]:
 
 
 def columns_of(state: State, definitions: Definitions, value: tree.Expr) -> list[tree.RangeColumn]:
-    """The columns that a list defines for the rows of a call. Raises 42P16 for pseudo-types, 42701 for a name that is
-    there twice, 42704 and 42804 for COLLATE, 42804 where `value` lists rows that are seen to be others."""
+    """The columns that a list defines for the rows of a call. Raises 42P16 for pseudo-types, 42701 for a duplicate
+    name, 42704 and 42804 for COLLATE, 42804 if the rows in `value` are known to differ."""
     found: list[tree.RangeColumn] = []
     for item in definitions:
         type_ = resolve_type(item.type, state.environment)
@@ -73,7 +72,7 @@ def columns_of(state: State, definitions: Definitions, value: tree.Expr) -> list
 
 
 def _collation(state: State, item: ast.ColumnDefinitionItem, type_: TypeRef) -> int:
-    """GetColumnDefCollation: the one that a list names, its domain's, or 0 for its type's. Raises 42704, 42804."""
+    """GetColumnDefCollation: the collation in the list, the domain's, or 0 for the type's. Raises 42704, 42804."""
     catalog = state.environment.catalog
     if not item.collation:
         domain = catalog.objects.get(type_.domain)
@@ -99,12 +98,12 @@ def _listed_rows(value: tree.Expr) -> list[tree.RowExpr]:
 
 
 def _deciding_type(type_: TypeRef) -> int:
-    """The type that decides: of a domain the base type, of a literal that nothing gave a type `unknown`."""
+    """The type that is compared: the base type of a domain, `unknown` for a literal without a type."""
     return UNKNOWN if type_.domain == UNKNOWN else type_.oid
 
 
 def check_row(given: Sequence[TypeRef], wanted: Sequence[TypeRef]) -> None:
-    """tupledesc_match: a row is as its column definition list says. Raises 42804."""
+    """tupledesc_match: checks a row against its column definition list. Raises 42804."""
     detail = ""
     if len(given) != len(wanted):
         attributes = "attribute" if len(given) == 1 else "attributes"

@@ -1,7 +1,7 @@
-"""Which casts exist, the type that several expressions have in common, and polymorphic types.
+"""The casts between types, the common type of several expressions, and polymorphic types.
 
 Follows PostgreSQL 16 manual chapter 10 and the behaviour of parse_coerce.c. A context is 'i' (implicit), 'a'
-(assignment) or 'e' (explicit), as in pg_cast. coerce.py builds what is found here into expressions.
+(assignment) or 'e' (explicit), as in pg_cast. coerce.py builds expressions from the results.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ ALWAYS = frozenset({ANY, ANYELEMENT, ANYNONARRAY, ANYCOMPATIBLE, ANYCOMPATIBLENO
 
 @cached_for_builtins(8192)
 def find_pathway(target: int, source: int, context: str) -> tuple[str, int]:
-    """How to get from one type to another: ('none' | 'relabel' | 'function' | 'io' | 'array', function OID)."""
+    """The cast from one type to another: ('none' | 'relabel' | 'function' | 'io' | 'array', function OID)."""
     if source == target:
         return "relabel", 0
     cast = registry.cast(source, target)
@@ -93,7 +93,7 @@ def _generic_consistent(sources: tuple[int, ...], targets: tuple[int, ...]) -> b
 
 
 def select_common_type(exprs: Sequence[tree.Expr], construct: str | None) -> tuple[int, tree.Expr | None]:
-    """The type that UNION, CASE, ... resolve to (manual 10.5), and the expression that decided it.
+    """The type that UNION, CASE, ... resolve to (manual 10.5), and the expression that determined it.
 
     42804 '... types x and y cannot be matched'; without `construct`, type 0 instead of the error.
     """
@@ -127,12 +127,12 @@ def common_typmod(exprs: Sequence[tree.Expr], oid: int) -> int:
 
 
 def common_type(exprs: Sequence[tree.Expr], oid: int) -> TypeRef:
-    """The type of what is one of these expressions: a domain where all are of that domain."""
+    """The common type of expressions: a domain only if all have that domain."""
     return TypeRef(oid, common_typmod(exprs, oid), common_domain([_own_type(expr) for expr in exprs]))
 
 
 def _own_type(expr: tree.Expr) -> TypeRef:
-    """A NULL has none of its own."""
+    """The type of an expression; NULL has none."""
     return typeinfo.UNKNOWN_REF if isinstance(expr, tree.Const) and expr.value is None else expr.type
 
 
@@ -146,9 +146,9 @@ def _no_match(message: str, detail: str | None = None) -> SqlError:
 def resolve_polymorphic(
     actual: Sequence[int], declared: list[int], result: int, allow_polymorphic: bool, *, check_only: bool = False
 ) -> int:
-    """enforce_generic_type_consistency: replaces the polymorphic types in `declared`, and gives the result type.
+    """enforce_generic_type_consistency: replaces the polymorphic types in `declared`, and returns the result type.
 
-    42804 where the arguments do not agree. `check_only` stops once agreement is established.
+    42804 if the arguments do not agree. `check_only` stops after this check.
     """
     if not any(oid in POLYMORPHIC for oid in declared):
         if result in POLYMORPHIC:
@@ -281,7 +281,7 @@ class _Polymorphic:
             raise _no_match("could not determine polymorphic type because input has type unknown")
 
     def concrete(self, oid: int) -> int:
-        """What a polymorphic type stands for in this call."""
+        """The actual type for a polymorphic type in this call."""
         if oid in (ANYELEMENT, ANYNONARRAY, oids.ANYENUM):
             return self.element
         if oid == ANYARRAY:

@@ -74,7 +74,8 @@ def scalar_array_op(
 
 
 def in_list(state: State, node: ast.Expression) -> tree.Expr:
-    """x IN (a, b, ...): an array comparison over the items without variables, an equality for each of the others."""
+    """x IN (a, b, ...): an array comparison over the items without variables, and an equality for each of the
+    others."""
     assert node.left is not None and isinstance(node.right, ast.ListExpr | ast.IntegerList)
     use_or = node.kind == "in"
     names = node.operator or (("=",) if use_or else ("<>",))
@@ -108,7 +109,7 @@ def in_list(state: State, node: ast.Expression) -> tree.Expr:
 
 
 def _integers(node: ast.IntegerList, left: int) -> tree.Const:
-    """All items as one constant, of the type that is common to them and to the left side's."""
+    """All items as one constant, with the common type of the items and the left side."""
     numbers = node.numbers
     large = left == oids.INT8 or not -(2**31) <= numbers.min() <= numbers.max() < 2**31
     array = array_type(oids.INT8 if large else oids.INT4)
@@ -116,13 +117,13 @@ def _integers(node: ast.IntegerList, left: int) -> tree.Const:
 
 
 def _literals(node: ast.IntegerList) -> Iterator[ast.Literal]:
-    """The items one by one, as the parser would have read them."""
+    """The items one by one, in the form that the parser produces."""
     for item in _ITEM.finditer(node.text):
         yield ast.Literal("integer", item[0], location=node.location + item.start())
 
 
 def row_elements(state: State, row: ast.RowExpr) -> tuple[tree.Expr, ...]:
-    """The elements of ROW(...), t.* standing for all columns of t; unknown literals stay for others to settle."""
+    """The elements of ROW(...), with t.* expanded to all columns of t. Unknown literals are left to the caller."""
     found: list[tree.Expr] = []
     for item in row.elements:
         if isinstance(item, ast.ColumnRef) and item.names[-1] == "*":
@@ -133,7 +134,7 @@ def row_elements(state: State, row: ast.RowExpr) -> tuple[tree.Expr, ...]:
 
 
 def _with_row(state: State, node: ast.Node) -> tree.Expr:
-    """The value of a node; of a row the elements as they are, unknown literals for the comparison to settle."""
+    """The value of a node. A row gives its elements, with unknown literals left to the comparison."""
     if not isinstance(node, ast.RowExpr):
         return operand(state, node)
     elements = row_elements(state, node)
@@ -152,7 +153,7 @@ def _has_variables(expr: tree.Expr) -> bool:
 
 
 def between(state: State, node: ast.Expression) -> tree.Expr:
-    """x BETWEEN a AND b and its kin, as the comparisons that they stand for."""
+    """x BETWEEN a AND b and similar forms, as their comparisons."""
     assert node.left is not None and isinstance(node.right, ast.ListExpr)
     low, high = node.right.items
     negated = node.kind.startswith("not_")
@@ -253,8 +254,8 @@ def _operator_of(call: tree.FuncExpr) -> Operator:
 
 
 def row_sublink(state: State, node: ast.Expression, left: ast.RowExpr, right: ast.SubLink) -> tree.Expr:
-    """(a, b) op (SELECT c, d ...): a comparison with the one row of a subquery. It means op ANY over at most one row,
-    which PostgreSQL checks while it runs; it is refused rather than run without that check."""
+    """(a, b) op (SELECT c, d ...): a comparison with the one row of a subquery. It would be op ANY over at most one
+    row, which PostgreSQL checks at run time. It is refused, because that check is missing here."""
     refuse("a row comparison with a subquery", node)
 
 
@@ -345,7 +346,7 @@ def _quantify(state: State, node: ast.SubLink, query: tree.Query) -> tree.Expr:
 
 @handles(ast.CaseExpr)
 def case_when(state: State, node: ast.CaseExpr) -> tree.Expr:
-    """CASE in both forms; with an argument each condition compares a stand-in for the argument's value."""
+    """CASE in both forms. With an argument, each condition compares a CaseTestExpr."""
     set_calls = state.set_calls
     subject: tree.Expr | None = None
     stand_in: tree.Expr | None = None

@@ -1,4 +1,4 @@
-"""ON CONFLICT: which unique indexes arbitrate, and what is done instead (transformOnConflictClause, plancat.c)."""
+"""ON CONFLICT: the arbiter indexes, and the action (transformOnConflictClause, plancat.c)."""
 
 from __future__ import annotations
 
@@ -63,8 +63,8 @@ def on_conflict(
 def _arbiters(
     state: State, infer: ast.InferClause, table: Table, item: NamespaceItem, action: str
 ) -> tuple[tuple[int, ...], Provided]:
-    """The indexes, and what parameters have to be for them to be the ones: PostgreSQL infers them when it plans, with
-    the values of parameters at hand."""
+    """The arbiter indexes, and the conditions on parameters under which they are the arbiters. PostgreSQL infers them
+    during planning, with the values of parameters."""
     catalog = state.environment.catalog
     if infer.constraint is not None:
         for constraint in table.constraints:
@@ -118,7 +118,7 @@ def _matches(
     wanted_exprs: list[tree.Expr],
     predicate: tree.Expr | None,
 ) -> Provided | None:
-    """What parameters have to be for the index to arbitrate; None where it does not, whatever they are."""
+    """The conditions on parameters under which the index is an arbiter, or None if it cannot be."""
     if {column.number for column in index.columns if column.number} != wanted:
         return None
     texts = [column.expression for column in index.columns if column.expression is not None]
@@ -132,8 +132,8 @@ def _matches(
 
 
 def _implies(given: tree.Expr, needed: tree.Expr) -> Provided | None:
-    """Whether each conjunct of the index's predicate is among those of the given condition: what parameters have to be
-    for that, None where it cannot be."""
+    """Whether each conjunct of the index's predicate is among those of the given condition: returns the conditions on
+    parameters, or None if it is not possible."""
     have = given.arguments if isinstance(given, tree.BoolExpr) and given.operator == "and" else (given,)
     need = needed.arguments if isinstance(needed, tree.BoolExpr) and needed.operator == "and" else (needed,)
     if given == needed or all(item in have for item in need):
@@ -148,8 +148,8 @@ def _implies(given: tree.Expr, needed: tree.Expr) -> Provided | None:
 
 
 def _proves(given: tree.Expr, needed: tree.Expr) -> Provided | None:
-    """What parameters have to be for one condition to be true wherever the other one is (predicate_implied_by, of which
-    comparisons with constants and IS NOT NULL are here); None where that is not known."""
+    """The conditions on parameters under which one condition implies the other (predicate_implied_by, for comparisons
+    with constants and IS NOT NULL); None if unknown."""
     if isinstance(given, tree.FuncExpr) and given.operator is not None:
         if isinstance(needed, tree.NullTest):
             return () if not needed.is_null and given.function.strict and needed.argument in given.arguments else None
@@ -174,13 +174,13 @@ def _compare(given: tree.FuncExpr, operator: Operator, needed: tree.FuncExpr, ot
 
 
 def stands(value: object, test: str, known: tree.Const) -> bool:
-    """Whether a value compares so with a constant of its type."""
+    """Whether a value compares in this way with a constant of its type."""
     key = order_key(lookup(known.type.oid)) or (lambda item: item)
     return value is not None and bool(python_operator(test)(key(value), key(known.value)))
 
 
 def _as_constants(given: object, needed: object) -> Provided | None:
-    """What the parameters in `given` have to be for it to be what is `needed`; None where it is something else."""
+    """The conditions on the parameters in `given` under which it equals `needed`, or None."""
     if given == needed:
         return ()
     if isinstance(given, tree.Param) and isinstance(needed, tree.Const):

@@ -1,8 +1,8 @@
-"""Which domain, or which table's row, a value or an array is of: `TypeRef.domain` of what expressions make of others.
+"""The domain, or row type, of a value or an array: `TypeRef.domain` of expressions over other expressions.
 
 ARRAY[4::d4]          d4[]: the array type over the domain
-(x.v)[1], unnest(v)   of a column of d4[]: d4
-x                     the whole row of table x: its row type; for the tree it is a record
+(x.v)[1], unnest(v)   d4, if the column has the type d4[]
+x                     the whole row of table x: its row type; in the tree it is a record
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ _FAMILIES = (
 
 
 def row_of(entry: tree.RangeEntry) -> TypeRef:
-    """The type of a whole row: a record, with the row type where it is of a table or a view."""
+    """The type of a whole row: a record, with the row type if it belongs to a table or a view."""
     relation: int | None = None
     if isinstance(entry, tree.RangeTable):
         relation = entry.table.oid if isinstance(entry.table, Table) else None
@@ -48,7 +48,7 @@ def row_of(entry: tree.RangeEntry) -> TypeRef:
 
 
 def array_over(domain: int) -> int:
-    """The array type over a domain or a row type; 0 where there is none."""
+    """The array type over a domain or a row type, or 0."""
     if derived_oids.ROW_TYPES <= domain < derived_oids.ARRAY_TYPES:
         return domain - derived_oids.ROW_TYPES + derived_oids.ARRAY_TYPES
     entry = entry_of(domain)
@@ -56,7 +56,7 @@ def array_over(domain: int) -> int:
 
 
 def element_within(domain: int) -> int:
-    """The domain or row type of an array's elements, the array's type being `domain`; 0 where it is of neither."""
+    """The domain or row type of an array's elements, if `domain` is the array's type; otherwise 0."""
     if derived_oids.ARRAY_TYPES <= domain < derived_oids.RULES:
         return domain - derived_oids.ARRAY_TYPES + derived_oids.ROW_TYPES
     entry = entry_of(base_domain(domain))
@@ -65,13 +65,14 @@ def element_within(domain: int) -> int:
 
 
 def slice_of(type_: TypeRef) -> TypeRef:
-    """The type of a slice of an array: never a domain over arrays, whose conditions nobody has asked of it."""
+    """The type of a slice of an array. It is never a domain over arrays, because the domain's conditions were not
+    checked."""
     return TypeRef(type_.oid, type_.typmod, base_domain(type_.domain))
 
 
 def common_domain(types: Sequence[TypeRef]) -> int:
-    """The domain that all are of, 0 where there is none. Beside what has no type yet a value of a domain is one of the
-    base type; a row, or an array of a domain, stays what it is."""
+    """The domain that all have, or 0. Together with an unknown literal, a value of a domain has the base type. A row,
+    and an array of a domain, keep their types."""
     first = types[0]
     if all(item.domain == first.domain and item.oid == first.oid for item in types):
         return first.domain
@@ -80,8 +81,8 @@ def common_domain(types: Sequence[TypeRef]) -> int:
 
 
 def result_domain(types: Sequence[TypeRef], wanted: Sequence[int], result: int) -> int:
-    """The domain of a call's result of this declared type, `wanted` being the declared types of its arguments: that
-    which all arguments of the result's polymorphic family share."""
+    """The domain of a call's result. `wanted` are the declared types of its arguments; the domain is the common one of
+    all arguments in the polymorphic family of the result."""
     for family in _FAMILIES:
         if result in family:
             break
@@ -107,7 +108,7 @@ def _is_domain(oid: int) -> bool:
 
 
 def relation_of(environment: Environment, type_: TypeRef) -> Table | View | None:
-    """The table or view that a row, or an array of rows, is of."""
+    """The table or view of a row, or of an array of rows."""
     if type_.oid not in RECORDS or not type_.domain:
         return None
     catalog = environment.catalog
@@ -116,7 +117,7 @@ def relation_of(environment: Environment, type_: TypeRef) -> Table | View | None
 
 
 def shown_type(environment: Environment, type_: TypeRef) -> str:
-    """The type as messages name it: of a domain its name, of a table's row the table's."""
+    """The type as messages show it: the name of a domain, or of a row's table."""
     relation = relation_of(environment, type_)
     if relation is None:
         return type_name(type_.declared)

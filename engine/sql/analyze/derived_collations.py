@@ -1,4 +1,4 @@
-"""What is known of an expression's collation (parse_collate.c), and the errors where that is not enough."""
+"""The derived collation of an expression (parse_collate.c), and the errors if it is not determined."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _HINT = "Use the COLLATE clause to set the collation explicitly."
 
 @dataclass(frozen=True, slots=True)
 class Derived:
-    """What an expression's collation is, and how strongly. `other`: with which one it conflicts."""
+    """The collation of an expression, and its strength. `other`: the collation with which it conflicts."""
 
     strength: int = NONE
     oid: int = 0

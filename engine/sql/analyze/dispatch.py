@@ -1,11 +1,11 @@
-"""The way into the analysis of expressions and statements: from a raw node to the function that analyses its kind.
+"""Dispatches raw nodes of expressions and statements to the functions that analyse them.
 
-`expression(state, node, kind)` is what clauses call; `kind` says where the expression stands ('WHERE', 'select', ...),
-which decides whether aggregates, window functions and sets may be called there. `operand` is for nodes within nodes.
-Each module registers the kinds of node that it analyses with `handles`.
+Clauses call `expression(state, node, kind)`. `kind` is the place of the expression ('WHERE', 'select', ...), which
+determines whether aggregates, window functions and sets are allowed. `operand` is for nodes within nodes. Each module
+registers its kinds of nodes with `handles`.
 
-Statements stand within expressions, FROM items, WITH items and other statements. So whatever meets one calls
-`select_query` or `change_statement`, and the modules that analyse statements register with `analyses`.
+Statements occur within expressions, FROM items, WITH items and other statements. These call `select_query` or
+`change_statement`, and the modules that analyse statements register with `analyses`.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ def handles(kind: type) -> Callable[[Handler], Handler]:
 
 
 def expression(state: State, node: ast.Node, kind: str) -> tree.Expr:
-    """transformExpr: the typed expression; a literal without a type stays unknown for the caller to settle."""
+    """transformExpr: the typed expression. A literal without a type stays unknown, and the caller resolves it."""
     saved = state.kind
     state.kind = kind
     try:
@@ -46,7 +46,7 @@ def expression(state: State, node: ast.Node, kind: str) -> tree.Expr:
 
 
 def operand(state: State, node: ast.Node) -> tree.Expr:
-    """The typed expression of a node, in the kind of place that `state` is in."""
+    """The typed expression of a node, at the same kind of place as `state`."""
     handler = _HANDLERS.get(type(node))
     if handler is None:
         refuse(f"{type(node).__name__} in an expression", node)
@@ -78,7 +78,7 @@ def analyses(kind: type) -> Callable[[Analysis], Analysis]:
 
 
 def select_query(state: State, node: ast.SelectStmt, settle: bool) -> tree.Query:
-    """Analyses a SELECT, VALUES or set operation in a fresh state. `settle` makes unknown outputs text."""
+    """Analyses a SELECT, VALUES or set operation in a fresh state. `settle` converts unknown outputs to text."""
     query: tree.Query = _STATEMENTS[ast.SelectStmt](state, node, settle)
     return query
 

@@ -1,10 +1,10 @@
-"""Domains: what a cast to one checks, and what a stored value of one must meet.
+"""Domains: the checks of a cast to a domain, and of stored values.
 
-Values of a domain have its base type in the tree (catalog.types.base.TypeRef.domain says which domain), so functions,
-operators and both paths need not know of them. A cast adds a `CoerceToDomain` with the conditions of the domain and of
-those that it is built on. Columns are checked by rules of their table (`column_rule`), however the row came to be.
-Where a composite type has attributes of domains, whatever makes a value of it of something else than its attributes
-(its text form, JSON, a client's parameter) is wrapped in the conditions of all of them: `add_checks`.
+In the tree, values of a domain have its base type (catalog.types.base.TypeRef.domain is the domain), so functions,
+operators and both paths need no special case. A cast adds a `CoerceToDomain` with the conditions of the domain and of
+the domains below it. Columns are checked by rules of their table (`column_rule`), for all sources of rows. If a
+composite type has attributes of domains, an expression that makes its values from something else than attributes (its
+text form, JSON, a client's parameter) is wrapped in the conditions of all of them: `add_checks`.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ BOOL = TypeRef(oids.BOOL)
 
 
 def lineage(catalog: Catalog, oid: int) -> list[Domain]:
-    """The domain and those that it is built on, the innermost first."""
+    """The domain and the domains below it, innermost first."""
     found: list[Domain] = []
     item = catalog.get(oid)
     while isinstance(item, Domain):
@@ -40,7 +40,7 @@ def lineage(catalog: Catalog, oid: int) -> list[Domain]:
 
 
 def domain_default(catalog: Catalog, type_: TypeRef) -> str | None:
-    """The default of a column of this type that has none of its own."""
+    """The default of a column of this type without a default of its own."""
     for item in reversed(lineage(catalog, type_.domain)):
         if item.default is not None:
             return item.default
@@ -93,7 +93,8 @@ def _each_to_domain(
 
 
 def has_conditions(catalog: Catalog, type_: TypeRef) -> bool:
-    """Whether any value of the base type is not one of the type's: of the domain, or of a domain within it."""
+    """Whether some value of the base type is not a value of the type, because of the domain or of a domain within
+    it."""
     items = lineage(catalog, type_.domain)
     if any(item.not_null or item.checks for item in items):
         return True
@@ -101,7 +102,7 @@ def has_conditions(catalog: Catalog, type_: TypeRef) -> bool:
 
 
 def _parts(catalog: Catalog, type_: TypeRef) -> tuple[TypeRef, ...]:
-    """The types of a type's parts, which may be of domains: attributes, or elements."""
+    """The types of a type's attributes or elements, which may be domains."""
     if type_.oid < FIRST_USER_OID and type_.domain == 0:
         return ()
     element = _element(catalog, type_)
@@ -113,12 +114,12 @@ def _parts(catalog: Catalog, type_: TypeRef) -> tuple[TypeRef, ...]:
 
 
 def within(catalog: Catalog, type_: TypeRef, domains: Container[int]) -> bool:
-    """Whether values of the type hold values of one of the domains, further in."""
+    """Whether values of the type contain values of one of the domains."""
     return any(part.domain in domains or within(catalog, part, domains) for part in _parts(catalog, type_))
 
 
 def _element(catalog: Catalog, type_: TypeRef) -> TypeRef | None:
-    """The type of an array's elements with their domain; None for what is no array."""
+    """The type of an array's elements with their domain; None if it is not an array."""
     oid = element_type(type_.oid)
     if not oid:
         return None
@@ -127,7 +128,7 @@ def _element(catalog: Catalog, type_: TypeRef) -> TypeRef | None:
 
 
 def add_checks(environment: Environment, expr: tree.Expr, type_: TypeRef) -> tree.Expr:
-    """The expression, a value of `type_`'s base type, where every domain in it has its conditions met."""
+    """The expression, a value of `type_`'s base type, with checks of all domains in it."""
     catalog = environment.catalog
     if not has_conditions(catalog, type_):
         return expr
@@ -155,25 +156,25 @@ def add_checks(environment: Environment, expr: tree.Expr, type_: TypeRef) -> tre
 
 
 def column_rule(environment: Environment, column: Column) -> tree.Expr:
-    """A condition that is TRUE, or raises what the cast of the column's value to its type raises."""
+    """A condition that is TRUE, or raises the errors of a cast of the column's value to its type."""
     value = tree.Var(0, column.number, TypeRef(column.type.oid, column.type.typmod), name=column.name)
     return value_rule(environment, value, column.type)
 
 
 def value_rule(environment: Environment, value: tree.Expr, type_: TypeRef) -> tree.Expr:
-    """A condition that is TRUE where the value is one of `type_`, and raises otherwise."""
+    """A condition that is TRUE for a value of `type_`, and raises otherwise."""
     return tree.DomainRule(add_checks(environment, value, type_), BOOL)
 
 
 def base_types(oids: tuple[int, ...]) -> tuple[int, ...]:
-    """The OIDs that a client gave for parameters, with the base type in the place of a domain."""
+    """The OIDs that a client gave for parameters, with base types in place of domains."""
     if all(oid < FIRST_USER_OID for oid in oids):
         return oids
     return tuple(_base(oid) for oid in oids)
 
 
 def given_domains(catalog: Catalog, oids: Sequence[int]) -> dict[int, TypeRef]:
-    """Which of the types that a client gave for $1, $2, ... are domains: the base type with the domain, by number."""
+    """The domains among the types that a client gave for $1, $2, ...: the base type with the domain, by number."""
     found = {}
     for number, oid in enumerate(oids, 1):
         item = catalog.get(oid) if oid >= FIRST_USER_OID else None

@@ -1,4 +1,4 @@
-"""Where names are looked up: the catalog of the statement, the search path, and the built-in relations."""
+"""The environment in which names are resolved: the statement's catalog, the search path, and the built-in relations."""
 
 from __future__ import annotations
 
@@ -34,10 +34,10 @@ _EVERYBODYS = ("pg_catalog", "information_schema")
 
 @dataclass(frozen=True)
 class Environment:
-    """What the meaning of a statement depends on besides its text.
+    """Everything other than its text that the meaning of a statement depends on.
 
-    `search_path` holds schema names in order, the session's temporary schema in front once it exists. Names of schemas
-    that do not exist are skipped, as PostgreSQL does. `format` shapes how literals are read (DateStyle, TimeZone).
+    `search_path` contains schema names in order, with the session's temporary schema first once it exists. Names of
+    missing schemas are skipped, as in PostgreSQL. `format` is for reading literals (DateStyle, TimeZone).
     """
 
     catalog: Catalog
@@ -52,14 +52,14 @@ class Environment:
         self.make_current()
 
     def make_current(self) -> None:
-        """Types are found, and their names shown, as this environment has them; functions and operators too."""
+        """Makes this the environment that resolves and shows names of types, functions and operators."""
         user.use(self.catalog.user_types, self.path)
         added.use(self.catalog.added, self.path)
 
     @cached_property
     def path(self) -> tuple[str, ...]:
-        """The names of the schemas to search, each once (recomputeNamespacePath): the temporary one is the first and
-        pg_catalog the next, unless search_path says where they come."""
+        """The names of the schemas to search, each once (recomputeNamespacePath). The temporary schema is first and
+        pg_catalog second, unless search_path contains them."""
         names = self.search_path
         first = names[:1] if names and names[0].startswith("pg_temp_") else ()
         names = names[len(first) :]
@@ -82,15 +82,15 @@ class Environment:
         return self.path_oids[: self.path_oids.index(PG_CATALOG_OID)]
 
     def check_usage(self, schema: str | None) -> None:
-        """42501 for a schema that the text names, in which its user may look nothing up (LookupExplicitNamespace). The
-        system's schemas are everybody's."""
+        """42501 for a named schema without USAGE for its user (LookupExplicitNamespace). All users may use the system's
+        schemas."""
         if not self.asks or schema is None or schema in _EVERYBODYS:
             return
         if not _may_look_into(self.catalog.schemas.get(schema, 0), self.user_name, self.catalog, self.today):
             raise SqlError("42501", f"permission denied for schema {schema}")
 
     def check_operator(self, names: tuple[str, ...], location: int) -> None:
-        """The schema of OPERATOR(schema.name) is there, and may be looked into. Raises 3F000, 42501."""
+        """Checks the schema of OPERATOR(schema.name). Raises 3F000, 42501."""
         if len(names) == 1:
             return
         try:
@@ -102,15 +102,15 @@ class Environment:
             raise
 
     def schema_oid(self, name: str) -> int:
-        """OID of the schema, 0 if there is none. pg_temp is the session's own, which leads its path once it exists."""
+        """OID of the schema, or 0. pg_temp is the session's own, which is first in its path once it exists."""
         if name == "pg_temp":
             name = next((item for item in self.search_path if item.startswith("pg_temp_")), name)
         found = self.catalog.schemas.get(name, 0)
         return found or (PG_CATALOG_OID if name == "pg_catalog" else 0)
 
     def is_of_others(self, table: Table) -> bool:
-        """Whether it is a temporary table of another session (RELATION_IS_OTHER_TEMP): nothing reaches its rows by way
-        of the tables that it inherits from."""
+        """Whether it is a temporary table of another session (RELATION_IS_OTHER_TEMP), whose rows cannot be read
+        through a parent table."""
         return table.persistence == "t" and table.schema not in self.path_oids
 
     def find_relation(self, schema: str | None, name: str) -> Relation | None:
@@ -132,11 +132,11 @@ class Environment:
         return builtin_relations_by_oid().get(oid)
 
     def find_type(self, schema: str | None, name: str) -> UserType | ExtensionType | None:
-        """The type of that name that is not built in: in `schema`, or the first on the search path."""
+        """The user-defined type of that name: in `schema`, or the first on the search path."""
         return self.type_among((self.schema_oid(schema),) if schema is not None else self.path_oids, name)
 
     def type_among(self, schemas: tuple[int, ...], name: str) -> UserType | ExtensionType | None:
-        """The first type of that name in these schemas that is not built in."""
+        """The first user-defined type of that name in these schemas."""
         for oid in schemas:
             found = self.catalog.user_type(oid, name) or self.catalog.extension_type(oid, name)
             if found is not None:
@@ -144,7 +144,7 @@ class Environment:
         return None
 
     def find_element_type(self, schema: str | None, name: str) -> UserType | ExtensionType | None:
-        """The type that is not built in and whose array type has that name: `mood` for `_mood`."""
+        """The user-defined type whose array type has that name: `mood` for `_mood`."""
         if not name.startswith("_"):
             return None
         for oid in (self.schema_oid(schema),) if schema is not None else self.path_oids:
@@ -176,7 +176,7 @@ class Environment:
 def inner_environment(
     catalog: Catalog, search_path: tuple[str, ...] = ("public",), user_name: str = "postgres"
 ) -> Iterator[Environment]:
-    """The environment of a text within a statement: whose names are found and shown as before once it is left."""
+    """The environment of a text within a statement. The former environment becomes current again at the end."""
     types, functions = user.visible(), added.current()
     try:
         yield Environment(catalog, search_path, user_name)
@@ -188,7 +188,7 @@ def inner_environment(
 def usable_path(
     catalog: Catalog, path: tuple[str, ...], user_name: str, today: Catalog | None = None
 ) -> tuple[str, ...]:
-    """A search path without the schemas in which the user may look nothing up (recomputeNamespacePath). `today`: see
+    """A search path without the schemas in which the user lacks USAGE (recomputeNamespacePath). `today`: see
     Environment."""
 
     def is_usable(name: str) -> bool:
@@ -198,7 +198,7 @@ def usable_path(
 
 
 def _may_look_into(schema: int, user_name: str, *catalogs: Catalog | None) -> bool:
-    """Whether a user may look things up in a schema, as all catalogs say."""
+    """Whether a user has USAGE on a schema in all catalogs."""
     for catalog in catalogs:
         if catalog is not None:
             found, role = catalog.get(schema), catalog.get(catalog.roles.get(user_name, 0))
@@ -225,7 +225,7 @@ def builtin_relations_by_oid() -> dict[int, VirtualTable | View]:
 
 
 def undefined_table(schema: str | None, name: str, location: int) -> SqlError:
-    """42P01 for a relation that is nowhere to be found."""
+    """42P01 for a relation that does not exist."""
     full = f"{schema}.{name}" if schema else name
     return SqlError("42P01", f'relation "{full}" does not exist', position=position_of(location))
 

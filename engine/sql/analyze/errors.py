@@ -1,4 +1,4 @@
-"""Raising errors that point into the statement."""
+"""Raises errors with a position in the statement."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def refuse(feature: str, at: ast.Node | int = -1) -> NoReturn:
 
 
 def location_of(node: ast.Node) -> int:
-    """Where the expression starts in the text: the leftmost location of it and its operands (exprLocation)."""
+    """The start of the expression in the text: the leftmost location of it and its operands (exprLocation)."""
     location = node.location
     first: ast.Node | None = None
     if isinstance(node, ast.Expression):
@@ -43,7 +43,7 @@ def location_of(node: ast.Node) -> int:
 
 
 def expr_location(expr: tree.Expr) -> int:
-    """Where an analysed expression starts in the text, -1 if unknown (exprLocation)."""
+    """The start of an analysed expression in the text, or -1 (exprLocation)."""
     location = expr.location if not isinstance(expr, tree.SetToDefault) else -1
     inner: tuple[tree.Expr, ...] = ()
     if isinstance(expr, (tree.FuncExpr, tree.BoolExpr)):

@@ -105,7 +105,7 @@ def _column(state: State, node: ast.ColumnRef) -> tree.Expr:
 
 
 def _argument(state: State, node: ast.ColumnRef) -> tree.Expr | None:
-    """An argument of the function whose body this is, or a field of one; None for anything else."""
+    """An argument of the function with this body, or a field of one; None for anything else."""
     routine, names = state.shared.routine, node.names
     if routine is None or (len(names) > 1 and scope.find_item(state, None, names[0], node.location) is not None):
         return None
@@ -311,7 +311,7 @@ def _unify(state: State, nodes: tuple[ast.Node, ...], construct: str) -> tuple[t
 
 
 def _array(state: State, node: ast.ArrayExpr, element: TypeRef | None = None) -> tree.Expr:
-    """ARRAY[...]; `element` is the element type that a cast around it asks for."""
+    """ARRAY[...]. `element` is the element type of a cast around it."""
     nested = False
     values = []
     for item in node.elements:
@@ -367,7 +367,7 @@ def _row(state: State, node: ast.RowExpr) -> tree.Expr:
 
 
 def _row_field(state: State, item: tree.Expr) -> tree.Expr:
-    """A field of a row. A literal that nothing gave a type is text, and told as unknown (record_send)."""
+    """A field of a row. A literal without a type is text, but described as unknown (record_send)."""
     value = coerce.settle_unknown(state, item)
     lifted = isinstance(value, tree.Param) and value.number in state.shared.literals
     if value is not item and (lifted or isinstance(value, tree.Const)):

@@ -1,7 +1,7 @@
-"""FROM: tables, views, subqueries, functions and joins, and what names they bring (transformFromClause).
+"""FROM: tables, views, subqueries, functions and joins, and their names (transformFromClause).
 
-Every item appends entries to the range table and gives back its place in the join tree, its own namespace item (what *
-means for it), and the items that it makes visible. While an item is analysed, those to its left are in the namespace
+Every item adds entries to the range table, and returns its place in the join tree, its own namespace item (the meaning
+of * for it), and the items that it makes visible. While an item is analysed, the items to its left are in the namespace
 for LATERAL references only.
 """
 
@@ -43,7 +43,7 @@ class Item:
 
 
 def from_clause(state: State, nodes: tuple[ast.Node, ...]) -> tuple[tree.FromItem, ...]:
-    """Analyses the FROM list and leaves its names in the namespace. 42712 for a name given twice."""
+    """Analyses the FROM list and adds its names to the namespace. 42712 for a duplicate name."""
     places = []
     for node in nodes:
         item = _item(state, node)
@@ -71,7 +71,7 @@ def _check_conflicts(left: list[NamespaceItem], right: list[NamespaceItem]) -> N
 
 
 def _distinct_tables(one: NamespaceItem, other: NamespaceItem) -> bool:
-    """Two tables of one name in different schemas may stand beside each other when neither has an alias."""
+    """Allows two tables with the same name in different schemas, if neither has an alias."""
     first, second = one.entry, other.entry
     return (
         isinstance(first, tree.RangeTable)
@@ -104,7 +104,7 @@ def _has_samples(relation: Table | VirtualTable) -> bool:
 
 
 def _sample(state: State, node: ast.RangeTableSample) -> NamespaceItem:
-    """transformRangeTableSample. 0A000 for what is no table, 42704 for an unknown method, 2202H."""
+    """transformRangeTableSample. 0A000 if it is not a table, 42704 for an unknown method, 2202H."""
     relation = node.relation
     item = relation_item(state, relation) if isinstance(relation, ast.RangeVar) else None
     entry = None if item is None else state.entries[item.index]
@@ -182,8 +182,8 @@ def relation_item(state: State, node: ast.RangeVar) -> NamespaceItem:
 def _source_item(
     state: State, node: ast.RangeVar, table: Table | VirtualTable, source: Source, alias: str
 ) -> NamespaceItem:
-    """A table in a stored text: with the columns that it had then, by the names that they had. A column that has been
-    dropped keeps its place, for the lists of names behind aliases."""
+    """A table in a stored text, with its former columns and their former names. A dropped column keeps its position,
+    for the column lists of aliases."""
     former = [name for _, name in source.columns]
     written = node.alias.columns if node.alias is not None else ()
     names = dict(zip((number for number, _ in source.columns), _rename(former, node.alias), strict=True))
@@ -201,7 +201,7 @@ def _source_item(
 
 
 def open_relation(state: State, node: ast.RangeVar, source: Source | None = None) -> Table | VirtualTable | View:
-    """The relation of a RangeVar, noted among those that the statement depends on. 42P01, 42809, 0A000."""
+    """The relation of a RangeVar, which is added to the statement's dependencies. 42P01, 42809, 0A000."""
     if node.as_of is not None:  # where it is, the statement is analysed without it (engine/statements/as_of.py)
         fail(
             "0A000", "AS OF is not supported here", node.as_of, hint="It reads whole statements: SELECT, COPY, EXPLAIN."
@@ -305,7 +305,7 @@ def _subselect(state: State, node: ast.RangeSubselect) -> NamespaceItem:
 
 
 def _view_of(node: ast.RangeFunction) -> ast.RangeVar | None:
-    """The view whose rows a function of the system gives."""
+    """The view whose rows a system function returns."""
     call = node.functions[0]
     lists = node.definitions or node.inside
     if len(node.functions) > 1 or node.ordinality or lists or not isinstance(call, ast.FuncCall):
@@ -356,7 +356,7 @@ def _function(state: State, node: ast.RangeFunction) -> NamespaceItem:
 
 
 def _checked_rows(state: State, entry: tree.RangeFunction) -> tree.RangeEntry:
-    """The function's rows where domains in its columns have conditions, which then are asked of every row."""
+    """The function's rows with checks of domains, if domains in its columns have conditions."""
     columns = [
         tree.Var(0, number, TypeRef(column.type.oid, column.type.typmod), 0, column.name)
         for number, column in enumerate(entry.columns, 1)
@@ -501,7 +501,7 @@ def _merged_column(state: State, kind: str, left: tree.Expr, right: tree.Expr) -
 def _joined_columns(
     left: NamespaceItem, right: NamespaceItem, using: list[str], merged: list[tree.Expr]
 ) -> tuple[list[str], list[tree.Expr]]:
-    """The columns of a join: what USING merged, then those of both sides."""
+    """The columns of a join: the columns that USING has merged, then those of both sides."""
     if not using:
         return left.names + right.names, left.read_all() + right.read_all()
     names = list(using)

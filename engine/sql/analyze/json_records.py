@@ -1,4 +1,4 @@
-"""json_to_record, json_populate_record and their kin in FROM: calls that are told their columns."""
+"""json_to_record, json_populate_record and similar functions in FROM: calls with given columns."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from engine.sql.analyze.typeinfo import RECORD_REF, TEXT_REF
 
 
 def composite_columns(value: tree.Expr) -> list[tree.RangeColumn] | None:
-    """The columns that a populating call has in FROM: the fields of its composite type."""
+    """The columns of a populating call in FROM: the fields of its composite type."""
     if not isinstance(value, tree.FuncExpr) or not registry.has_trait(value.function.source, Trait.POPULATED_ROWS):
         return None
     entry = entry_of(value.type.oid)
@@ -27,7 +27,7 @@ def composite_columns(value: tree.Expr) -> list[tree.RangeColumn] | None:
 
 
 def with_columns(value: tree.Expr, columns: list[tree.RangeColumn]) -> tree.Expr:
-    """The call with its columns as an argument, where it is one of these; else the value itself."""
+    """The call with its columns as an argument, if it is one of these functions; else the value itself."""
     if not isinstance(value, tree.FuncExpr):
         return value
     source = value.function.source
@@ -46,15 +46,15 @@ def with_columns(value: tree.Expr, columns: list[tree.RangeColumn]) -> tree.Expr
 
 
 def _is_null(value: tree.Expr | None) -> bool:
-    """Whether it is NULL, written so: null::record."""
+    """Whether it is a literal NULL: null::record."""
     while isinstance(value, tree.RelabelType | tree.CoerceViaIO):
         value = value.argument
     return isinstance(value, tree.Const) and value.value is None
 
 
 def checked_record(environment: Environment, value: tree.FuncExpr, kind: str) -> tree.Expr:
-    """A populating call whose composite type, or the domain over it, has its conditions met. In FROM the columns are
-    looked at by the item itself."""
+    """A populating call with checks of its composite type, or of the domain over it. In FROM, the item itself checks
+    the columns."""
     if not registry.has_trait(value.function.source, Trait.POPULATED_ROWS):
         return value
     type_ = TypeRef(value.type.oid, -1, value.arguments[0].type.domain)

@@ -1,16 +1,16 @@
-"""Rows and session-dependent values on their way into functions that write them, and arrays behind VARIADIC.
+"""Arguments of functions that write values: rows, session-dependent values, and arrays after VARIADIC.
 
-    to_json(t), row_to_json(t)   a record does not know its fields' names and types, so a row becomes
+    to_json(t), row_to_json(t)   a record does not have its fields' names and types, so a row is replaced by
                                  row_to_json_object('id', t.id, 'name', t.name): {"id":1,"name":"x"}
-    json_agg(t), json_agg(ts)    aggregates know no session: what depends on its settings goes through to_json() first,
-                                 and through json_line() if it stands on a line of its own
-    to_json(c), concat(c)        a regclass and its kin are numbers, whose names only the session knows: functions that
-                                 write values of any type get them cast to text
-    concat(VARIADIC a)           functions of VARIADIC "any" take their arguments one by one: an array goes to the twin
-                                 that takes it apart (catalog/functions/variadic_arrays.py)
+    json_agg(t), json_agg(ts)    aggregates have no session, so to_json() converts values that depend on settings
+                                 first, or json_line() for values on a line of their own
+    to_json(c), concat(c)        regclass and similar values are numbers, whose names only the session knows: they are
+                                 cast to text for functions that write values of any type
+    concat(VARIADIC a)           functions of VARIADIC "any" take single arguments: an array is passed to the variant
+                                 that reads its elements (catalog/functions/variadic_arrays.py)
 
-A row that an outer join made up is NULL, not an object of NULLs: it is told by a column that is NOT NULL, and refused
-where there is none.
+A row that an outer join has added is NULL, and not an object of NULLs. A NOT NULL column shows this; a row without such
+a column is refused.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _JSON = TypeRef(oids.JSON)
 def prepare_call(
     state: State, node: ast.FuncCall, function: Function, arguments: tuple[tree.Expr, ...]
 ) -> tuple[Function, tuple[tree.Expr, ...]]:
-    """The function and the arguments that take the place of a call. Raises 0A000 for rows whose columns are unknown."""
+    """The function and the arguments that replace a call. Raises 0A000 for rows whose columns are unknown."""
     source, is_aggregate = function.source, function.kind == "a"
     writes_values, writes_json = has_trait(source, Trait.WRITES_VALUES), has_trait(source, Trait.WRITES_JSON)
     if writes_values or writes_json:
@@ -60,7 +60,7 @@ def prepare_call(
 
 
 def write_value(value: tree.Expr) -> tree.Expr:
-    """A value of a type that is shown by name, or an array of them, as text; any other as it is."""
+    """A value of a type that is shown by name, or an array of them, as text; any other value unchanged."""
     if value.type.oid in oids.NAMED_TYPES:
         return tree.CoerceViaIO(value, TypeRef(oids.TEXT), True)
     element = element_of(value.type.oid)
@@ -71,7 +71,7 @@ def write_value(value: tree.Expr) -> tree.Expr:
 
 
 def _text_of_names(value: tree.Expr) -> tree.Expr:
-    """A value of a composite type in which such names stand, as text."""
+    """A value of a composite type with such names, as text."""
     known = lookup(value.type.oid)
     if isinstance(known, CompositeType) and holds_names(known):
         return tree.CoerceViaIO(value, TypeRef(oids.TEXT), True)
@@ -79,7 +79,7 @@ def _text_of_names(value: tree.Expr) -> tree.Expr:
 
 
 def _row_of_names(value: tree.Expr) -> tree.Expr:
-    """A value of a composite type in which such names stand, as a JSON object."""
+    """A value of a composite type with such names, as a JSON object."""
     known = lookup(value.type.oid)
     if not holds_names(known) or value.type.oid in oids.NAMED_TYPES or value.type.oid in oids.NAMED_ARRAY_TYPES:
         return value
@@ -120,7 +120,7 @@ def _aggregate(state: State, argument: tree.Expr, function: Function, node: ast.
 
 
 def _row(state: State, row: tree.Expr, node: ast.FuncCall) -> tree.Expr:
-    """The row as a JSON object; rows within it, too."""
+    """The row as a JSON object, with nested rows."""
     columns = row_columns(state, row)
     if columns is None:
         refuse("JSON of a row whose columns are not known", node.location)
@@ -137,7 +137,7 @@ def _row(state: State, row: tree.Expr, node: ast.FuncCall) -> tree.Expr:
 def _unless_made_up(
     state: State, row: tree.Expr, made: tree.Expr, columns: list[tuple[str, tree.Expr]], node: ast.FuncCall
 ) -> tree.Expr:
-    """NULL for a row that is there only because an outer join found none."""
+    """NULL for a row that an outer join has added."""
     if not isinstance(row, tree.Var) or row.column != 0:
         return made
     level = state.up(row.levels_up)

@@ -1,7 +1,7 @@
-"""Reading the text of a literal as a value of a type.
+"""Reads the text of a literal as a value of a type.
 
-Types have their input functions in `catalog.types`; the reg types (regclass, regtype, ...) are names that only the
-catalog can resolve, so they are read here.
+Types have their input functions in `catalog.types`. The reg types (regclass, regtype, ...) are names that only the
+catalog can resolve, so this module reads them.
 """
 
 from __future__ import annotations
@@ -84,7 +84,7 @@ def _read_reg_array(environment: Environment, text: str, oid: int) -> Array:
 
 
 def _schema_of(environment: Environment, names: tuple[str, ...], what: str = "qualified") -> str | None:
-    """The schema that is said (DeconstructQualifiedName, LookupExplicitNamespace).
+    """The named schema (DeconstructQualifiedName, LookupExplicitNamespace).
 
     Raises 42601 for too many names, 0A000 for another database, 3F000, 42501.
     """
@@ -119,7 +119,7 @@ def _read_type(environment: Environment, text: str) -> int:
 
 
 def _row_type(environment: Environment, text: str) -> int:
-    """The OID of a table's row type, or of its array: no values of it exist, but catalogs tell of it."""
+    """The OID of a table's row type, or of its array type. It has no stored values, but catalogs show it."""
     names = split_name(text.removesuffix("[]"))
     schema = names[-2] if len(names) > 1 else None
     environment.check_usage(schema)
@@ -155,7 +155,7 @@ def _read_namespace(environment: Environment, text: str) -> int:
 
 
 def _read_procedure(environment: Environment, text: str, types: tuple[int, ...] | None = None) -> int:
-    """A function by its name; by the types of its arguments too, where they are said."""
+    """A function by its name, and by the types of its arguments if they are given."""
     names = split_name(text)
     found = _functions(names[-1], _schema_of(environment, names))
     if types is not None:
@@ -164,7 +164,7 @@ def _read_procedure(environment: Environment, text: str, types: tuple[int, ...] 
 
 
 def _functions(name: str, schema: str | None) -> tuple[Function, ...]:
-    """The functions of that name in a schema, or on the search path: those that none before them hides there."""
+    """The functions of that name in a schema, or on the search path without those that earlier schemas hide."""
     if schema is not None:
         return registry.functions_named(name) if schema == "pg_catalog" else added.functions_named(name, schema)
     found: dict[tuple[int, ...], Function] = {}
@@ -196,8 +196,8 @@ _TYPE_NAME = re.compile(r'((?:[^"(),]|"[^"]*"|\([^()]*\))*)(,|\Z)')
 
 
 def _with_types(read: Callable[..., int], operator: bool = False) -> Callable[[Environment, str], int]:
-    """The reader of a name that the types of its arguments must follow (parseNameAndArgTypes): NONE is one of an
-    operator's."""
+    """The reader of a name followed by the types of its arguments (parseNameAndArgTypes). NONE is a missing operand of
+    an operator."""
 
     def read_both(environment: Environment, text: str) -> int:
         name = _BEFORE_TYPES.match(text)

@@ -50,7 +50,7 @@ def merge(state: State, node: ast.MergeStmt) -> tree.Merge:
 
 
 def _check_reachable(node: ast.MergeStmt) -> None:
-    """42601 for a WHEN clause after one of its kind that takes every row."""
+    """42601 for a WHEN clause after one of the same kind without a condition."""
     taken: set[bool] = set()
     for when in node.whens:
         if when.matched in taken:
@@ -79,7 +79,7 @@ def _action(
     source: list[NamespaceItem],
     rules: TableRules,
 ) -> tree.MergeAction:
-    """One WHEN clause. Where nothing matched, the target's columns cannot be referred to."""
+    """One WHEN clause. In WHEN NOT MATCHED, the target's columns cannot be used."""
     state.namespace = [target, *source] if when.matched else source
     state.target = target
     condition = None

@@ -1,7 +1,7 @@
-"""What an analysed query or expression refers to, as pg_depend lists it (dependency.c: find_expr_references_walker).
+"""The references of an analysed query or expression, as in pg_depend (dependency.c: find_expr_references_walker).
 
-A view that is read is one reference, whatever it reads itself. Of a relation its columns are listed; the relation as a
-whole only where no column of it is used. What every server has is not listed: nobody can drop it.
+A view is one reference, whatever it reads itself. A relation's used columns are listed; the relation itself only if no
+column is used. Built-in objects are not listed, because they cannot be dropped.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _CONVERSIONS = (tree.RelabelType, tree.CoerceViaIO, tree.CoerceToDomain, tree.Ar
 
 
 def references(nodes: Iterable[object], entries: tuple[tree.RangeEntry, ...] = ()) -> tuple[Reference, ...]:
-    """In order of their OIDs. `entries`: the range table of an expression that stands alone."""
+    """The references in the order of their OIDs. `entries`: the range table of an expression outside of queries."""
     found: set[Reference] = set()
     for node in nodes:
         _gather(node, (entries,) if entries else (), found)

@@ -1,7 +1,7 @@
-"""Which operator, which function: PostgreSQL 16 manual 10.2 and 10.3 (parse_oper.c, parse_func.c).
+"""Resolves operators and functions: PostgreSQL 16 manual 10.2 and 10.3 (parse_oper.c, parse_func.c).
 
-Everything built in is immutable, so the outcome for a name and argument types is cached, failures included; where a
-user's type takes part, it is not.
+Everything built in is immutable, so the result for a name and argument types is cached, including failures. Results
+with user-defined types are not cached.
 """
 
 from __future__ import annotations
@@ -28,9 +28,9 @@ from engine.sql.analyze.typeinfo import cached_for_builtins, category, facts, ty
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
-    """A function as one call could use it. `order` maps declared positions to given arguments for named notation;
-    `defaults` is the number of arguments that declared defaults fill in; `variadic` says that the tail is expanded;
-    `place` is that of its schema in the search path. `ambiguous`: another one of the schema takes the same call."""
+    """A function in the form for one call. `order` maps declared positions to given arguments for named notation;
+    `defaults` is the number of arguments with declared defaults; `variadic`: the tail is expanded; `place` is the
+    position of its schema in the search path. `ambiguous`: another function of the schema accepts the same call."""
 
     function: Function
     types: tuple[int, ...]
@@ -45,7 +45,7 @@ class Candidate:
 
 
 def select_candidate(candidates: Sequence[Candidate], actual: Sequence[int]) -> Candidate | None:
-    """func_select_candidate: the one that fits best, None if several do."""
+    """func_select_candidate: the best candidate, or None if several are equally good."""
     count = len(actual)
     known = [oid != UNKNOWN for oid in actual]
 
@@ -83,7 +83,7 @@ def select_candidate(candidates: Sequence[Candidate], actual: Sequence[int]) -> 
 
 
 def _by_unknowns(current: list[Candidate], actual: Sequence[int], known: Sequence[bool]) -> Candidate | None:
-    """The last rules: unknown arguments take a category that the candidates agree on, or the known ones' type."""
+    """The last rules: unknown arguments get a category that the candidates agree on, or the type of the known ones."""
     count = len(actual)
     slots: dict[int, tuple[str, bool]] = {}
     resolved = True
@@ -181,8 +181,8 @@ def operator_for(
     location: int,
     declared: tuple[TypeRef | None, TypeRef] | None = None,
 ) -> Operator:
-    """The operator, or 42883 / 42725 with PostgreSQL's hints; 3F000, 42501 for the schema that is named. `declared`:
-    the operands' types as messages name them."""
+    """The operator, or 42883 / 42725 with PostgreSQL's hints; 3F000, 42501 for the named schema. `declared`: the
+    operands' types as messages name them."""
     environment.check_operator(names, location)
     found: Operator | str = "missing"
     if len(names) == 1:
@@ -222,7 +222,7 @@ def operator_types(operator: Operator, left: int, right: int) -> tuple[tuple[int
 
 @dataclass(frozen=True, slots=True)
 class _Call:
-    """What an operator between operands of two types comes to: its function, and the types that it wants and gives.
+    """The result of operator resolution for two operand types: the function, its argument types and result type.
     `joins_as_text`: a trait of the function."""
 
     operator: Operator
@@ -300,7 +300,7 @@ class Found:
 
 
 def _named_order(function: Function, names: tuple[str | None, ...]) -> tuple[int, ...] | None:
-    """Where each given argument goes in the declared list; None if a name does not fit. Gaps are defaults."""
+    """The declared position of each given argument; None if a name does not match. Gaps are defaults."""
     positional = sum(name is None for name in names)
     places = list(range(positional))
     for name in names[positional:]:
@@ -323,9 +323,9 @@ def _builtin_candidates(
 def candidates_of(
     functions: Iterable[tuple[int, Function]], count: int, names: tuple[str | None, ...], expand_variadic: bool
 ) -> tuple[Candidate, ...]:
-    """FuncnameGetCandidates: every way in which one of the functions, which are of one name and each have a place in
-    the search path, can take that many arguments. Of those that take the same types the first on the path counts, then
-    the one that is not variadic."""
+    """FuncnameGetCandidates: all ways in which a function of that name can accept that many arguments. Each function
+    has a position in the search path. Of those with the same types the first in the path is used, and then the one that
+    is not variadic."""
     found: dict[tuple[int, ...], Candidate] = {}
     for place, function in functions:
         declared = function.argument_types
@@ -382,9 +382,9 @@ def find_function(
     stored: bool = False,
     target: int = 0,
 ) -> Found:
-    """func_get_detail. `literal` says that the single argument is an unknown literal (int4('5') is then a cast).
-    `schema`: None to search the path. `stored`: of a text that was written of a tree. `target`: the type of that name
-    that the path leads to, where it is not a built-in one."""
+    """func_get_detail. `literal`: the single argument is an unknown literal (int4('5') is then a cast). `schema`: None
+    to search the path. `stored`: the text was deparsed from a tree. `target`: the type of that name in the path, if it
+    is not built in."""
     if stored and (inner := registry.inner_functions_named(name)):
         functions = [(0, item) for item in inner]
         return _function_among(candidates_of(functions, len(actual), names, expand_variadic), 0, actual, names, literal)
@@ -414,7 +414,7 @@ def _function_among(
     names: tuple[str | None, ...],
     literal: bool,
 ) -> Found:
-    """The candidate that fits, or a cast to the type of that name (`target`, 0: there is none)."""
+    """The matching candidate, or a cast to the type of that name (`target`, 0 if there is none)."""
     for candidate in candidates:
         if candidate.types == actual:
             return _make_found(candidate)

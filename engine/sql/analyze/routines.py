@@ -1,20 +1,20 @@
-"""Functions that users have written in SQL: their bodies analysed, and put in place of their calls.
+"""Functions that users have written in SQL: analyses their bodies, and replaces their calls by the bodies.
 
-A call stays a call in the analysed tree, so that views and stored expressions show what was written. Before a statement
-is planned, `expand_calls` puts the bodies in:
+A call stays a call in the analysed tree, so that views and stored expressions show the original text. Before a
+statement is planned, `expand_calls` inserts the bodies:
 
-    SELECT expression                    the expression, its arguments in place of $1, $2, ... (inline_function)
-    any other query                      a sub-query in parentheses, cut to its first row
+    SELECT expression                    the expression, with arguments in place of $1, $2, ... (inline_function)
+    any other query                      a sub-query in parentheses, limited to its first row
     SETOF, TABLE and rows, in FROM       a sub-query in FROM (inline_set_returning_function)
     SETOF in the target list             the same in FROM, joined LATERAL
 
-A strict function's body is asked only where no argument is NULL. A volatile argument that the body uses more than once
-is computed once, in a sub-query. What is more than one query is no part of another statement: it runs when the call is
+A strict function's body is evaluated only if no argument is NULL. A volatile argument that the body uses more than once
+is computed once, in a sub-query. A body of several queries cannot be part of another statement: it runs if the call is
 the whole statement (engine/statements/call.py).
 
-Wherever a call stands, in a statement, under a view, in what a table's definition adds, its body runs as the user who
-runs the statement, or as the function's owner if it is SECURITY DEFINER. So that user's rights are looked at here,
-where the body takes the place of the call: afterwards nothing tells which parts of a statement came from a body.
+Every body runs as the user of the statement, or as the function's owner if it is SECURITY DEFINER, whether the call is
+in a statement, in a view or in a table's definition. So that user's privileges are checked here, when the body replaces
+the call: later nothing shows which parts came from a body.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ class Body:
 
     @property
     def query(self) -> tree.Query | None:
-        """The last of the body's queries, where none of them has an effect."""
+        """The last query of the body, if none of the queries has an effect."""
         queries = [item.statement for item in self.statements if isinstance(item.statement, tree.Query)]
         if not queries or len(queries) != len(self.statements) or any(query.volatile for query in queries[:-1]):
             return None
@@ -94,8 +94,8 @@ def analyse_body(
     function: Function,
     result: TypeRef,
 ) -> Body:
-    """The body of a function whose input arguments have these names and types. Raises 42P13 where its last statement
-    does not give what the function is declared to return, 0A000 for statements that are neither queries nor changes."""
+    """The body of a function whose input arguments have these names and types. Raises 42P13 if its last statement does
+    not return the declared result, 0A000 for statements that are neither queries nor changes."""
     types = tuple(oid for _, oid in parameters)
     statements: list[tree.Analyzed] = []
     for node in nodes:
@@ -131,7 +131,7 @@ def _statement(state: State, node: ast.Node) -> tree.Statement:
 def _last(
     state: State, last: tree.Statement, function: Function, result: TypeRef, types: Sequence[int]
 ) -> tree.Statement:
-    """The final statement, which gives what the function returns."""
+    """The final statement, which returns the function's result."""
     if isinstance(last, tree.Query):
         return _conforming(state, last, function, result, types)
     if not last.returning:
@@ -155,7 +155,7 @@ def _mismatch(result: TypeRef, detail: str) -> SqlError:
 def _conforming(
     state: State, query: tree.Query, function: Function, result: TypeRef, types: Sequence[int]
 ) -> tree.Query:
-    """check_sql_fn_retval: the query with the types that the function is declared to return."""
+    """check_sql_fn_retval: the query with the declared result types."""
     given = [target.expression.type for target in query.output]
     columns = output_columns(function, result, types)
     if columns is None:  # record: whatever the query gives
@@ -180,7 +180,7 @@ def _conforming(
 
 
 def _coerce_outputs(state: State, query: tree.Query, columns: Sequence[TypeRef], result: TypeRef) -> list[tree.Expr]:
-    """What a query over the body computes of its columns, so that they have these types. Raises 42P13."""
+    """The expressions, in a query over the body, that convert its columns to these types. Raises 42P13."""
     outer = State(state.shared)
     values: list[tree.Expr] = []
     for number, (wanted, target) in enumerate(zip(columns, query.output, strict=False), 1):
@@ -199,8 +199,8 @@ def _coerce_outputs(state: State, query: tree.Query, columns: Sequence[TypeRef],
 
 
 def _as_defined(state: State, query: tree.Query, result: TypeRef, columns: Sequence[TypeRef]) -> tree.Query:
-    """The body of a function that returns record, as a column definition list says (check_sql_fn_retval). Raises 42P13
-    for columns that cannot become what it says, 42804 where the body gives one record of other fields."""
+    """The body of a function that returns record, with the columns of a column definition list (check_sql_fn_retval).
+    Raises 42P13 for columns that cannot be converted, 42804 if the body returns one record with other fields."""
     output = query.output
     value = output[0].expression if len(output) == 1 else None
     if value is not None and (value.type.oid == oids.RECORD or _is_row(value.type)):
@@ -215,7 +215,7 @@ def _as_defined(state: State, query: tree.Query, result: TypeRef, columns: Seque
 
 
 def _fields(value: tree.Expr) -> list[tuple[str, TypeRef]]:
-    """Names and types of the fields of a row. Raises 0A000 where they are not seen."""
+    """Names and types of the fields of a row. Raises 0A000 if they are unknown."""
     if isinstance(value, tree.RowExpr):
         return [(name, item.type) for name, item in zip(value.names, value.elements, strict=True)]
     entry = entry_of(value.type.oid)
@@ -230,8 +230,8 @@ def _is_row(result: TypeRef) -> bool:
 
 
 def output_columns(function: Function, result: TypeRef, types: Sequence[int]) -> list[TypeRef] | None:
-    """The types of the columns that a body must give for arguments of these types; None for record, where any will
-    do."""
+    """The types of the columns that a body must return for arguments of these types. None for record, which accepts
+    any."""
     if function.output_types:
         declared = function.argument_types
         return [
@@ -253,12 +253,12 @@ def over(query: tree.Query, values: Sequence[tree.Expr], names: Sequence[str]) -
 
 
 def is_routine(node: object) -> bool:
-    """Whether it is a call of a function that a user has written."""
+    """Whether it is a call of a user-defined function."""
     return isinstance(node, tree.FuncExpr) and node.function.language == LANGUAGE
 
 
 def expand_calls(analyzed: tree.Analyzed, environment: Environment) -> tree.Analyzed:
-    """The statement with the bodies of functions in place of their calls. Raises 0A000 for those that cannot be."""
+    """The statement with bodies in place of calls. Raises 0A000 for calls that cannot be replaced."""
     if not environment.catalog.routines:
         return analyzed
     expansion = Expansion(environment, privileges.role_of(environment.catalog, environment.user_name))
@@ -272,7 +272,7 @@ def expand_calls(analyzed: tree.Analyzed, environment: Environment) -> tree.Anal
 
 
 def expanded_expression(expression: tree.Expr, environment: Environment) -> tree.Expr:
-    """The same for an expression that stands outside of queries."""
+    """The same for an expression outside of queries."""
     catalog = environment.catalog
     if not catalog.routines:
         return expression
@@ -280,8 +280,7 @@ def expanded_expression(expression: tree.Expr, environment: Environment) -> tree
 
 
 def inline_call(expression: tree.Expr, catalog: Catalog) -> tree.Expr:
-    """The expression with bodies in place of calls, to be looked at, or run where somebody's rights have been looked at
-    before."""
+    """The expression with bodies in place of calls, to inspect it, or to run it after the privileges were checked."""
     if not catalog.routines:
         return expression
     with inner_environment(catalog) as inside:
@@ -289,7 +288,7 @@ def inline_call(expression: tree.Expr, catalog: Catalog) -> tree.Expr:
 
 
 def may_execute(routine: Routine, catalog: Catalog, role: Role) -> bool:
-    """Everybody may where nothing has been granted or revoked."""
+    """All users may execute it if no privilege was granted or revoked."""
     return routine.acl is None or role.superuser or may(catalog, routine, role, "X")
 
 
@@ -301,7 +300,7 @@ def check_execute(routine: Routine, catalog: Catalog, role: Role) -> None:
 
 
 def _check_today(routine: Routine, today: Catalog, caller: Role, role: Role, query: tree.Query) -> None:
-    """A call in the past: what has been revoked since is not allowed. Raises 42501, 42704 where a role has gone."""
+    """A call in the past also needs the present privileges. Raises 42501, 42704 if a role was dropped."""
     now = today.get(routine.oid)
     if isinstance(now, Routine):
         check_execute(now, today, privileges.role_of(today, caller.name))
@@ -309,13 +308,13 @@ def _check_today(routine: Routine, today: Catalog, caller: Role, role: Role, que
 
 
 def runner(routine: Routine, catalog: Catalog, role: Role) -> Role:
-    """Who runs the body of a routine that `role` calls."""
+    """The role that runs the body of a routine which `role` calls."""
     owner = catalog.get(routine.owner) if routine.security_definer else role
     return owner if isinstance(owner, Role) else role
 
 
 def _as_user(node: object, role: Role) -> object:
-    """A body with what it says of the current user as the role finds it: current_user, has_table_privilege(...), ..."""
+    """A body with functions of the current user evaluated for the role: current_user, has_table_privilege(...), ..."""
     name = tree.Const(role.name, TypeRef(oids.NAME))
 
     def change(item: object, depth: int) -> object:
@@ -334,8 +333,8 @@ def _as_user(node: object, role: Role) -> object:
 
 
 class Expansion:
-    """See `expand_calls`. `role`: who runs the bodies; None where nobody's rights are asked for. `relations`: the OIDs
-    of what the bodies read."""
+    """See `expand_calls`. `role`: the role that runs the bodies, or None without checks of privileges. `relations`: the
+    OIDs of the relations that the bodies read."""
 
     def __init__(self, environment: Environment, role: Role | None, open_: tuple[int, ...] = ()) -> None:
         self._environment = environment
@@ -374,7 +373,7 @@ class Expansion:
     # ---- in expressions ---------------------------------------------------------------------------------------------
 
     def _query(self, call: tree.FuncExpr) -> tree.Query:
-        """The body of a call, with its own calls expanded; parameters are not yet replaced."""
+        """The body of a call, with its own calls expanded. Its parameters are not yet replaced."""
         routine = self._environment.catalog.get(call.function.oid)
         assert isinstance(routine, Routine)
         if len(self._open) >= _DEEPEST or routine.oid in self._open:
@@ -388,7 +387,7 @@ class Expansion:
         body = body_of(routine, self._environment, call.function, types, call.type)
         query = body.query
         if query is None or call.type.oid == oids.VOID:
-            not_supported(f"{shown_signature(routine)} within another statement: a body that is more than a query")
+            not_supported(f"{shown_signature(routine)}, whose body is more than a query, within another statement")
         if role is not None:
             privileges.check(catalog, role, query)
         if role is not None and caller is not None and self._environment.today is not None:
@@ -405,7 +404,7 @@ class Expansion:
         return found
 
     def _scalar(self, call: tree.FuncExpr, field: int | None) -> tree.Expr:
-        """The value of a call; with `field`, of a field of the record that it gives, 0 for the record."""
+        """The value of a call; with `field`, a field of its record (0: the whole record)."""
         query = self._query(call)
         if field and _is_row(call.type) and len(query.output) == 1:
             query = _fields_of(query, call)
@@ -437,7 +436,7 @@ class Expansion:
         return tree.RangeSubquery(query, node.alias, node.columns, any(map(_has_variable, call.arguments)))
 
     def _rows_of(self, call: tree.FuncExpr, columns: Sequence[TypeRef] | None) -> tree.Query:
-        """The rows of a call as a sub-query in FROM, with columns of these types; None: as many as the body gives."""
+        """The rows of a call as a sub-query in FROM, with columns of these types. None: all columns of the body."""
         query = self._query(call)
         wanted = len(query.output) if columns is None else len(columns)
         if wanted > 1 and len(query.output) == 1 and _is_row(call.type):
@@ -470,7 +469,7 @@ class Expansion:
         return tree.Query(targets, (single, rows), (join,))
 
     def _in_targets(self, query: tree.Query) -> tree.Query:
-        """SELECT f(x) FROM t, where f gives a set: SELECT f.f FROM t, LATERAL f(x)."""
+        """SELECT f(x) FROM t, if f returns a set: SELECT f.f FROM t, LATERAL f(x)."""
         calls = list(dict.fromkeys(filter(None, (_set_call(target.expression) for target in query.targets))))
         if not calls:
             return query
@@ -512,7 +511,7 @@ class Expansion:
 
 
 def _set_call(expression: tree.Expr) -> tree.FuncExpr | None:
-    """The call of a function that gives a set, or whose rows' field this is."""
+    """The call of a function that returns a set, in the expression or in a field selection of it."""
     call = expression.argument if isinstance(expression, tree.FieldSelect) else expression
     return call if isinstance(call, tree.FuncExpr) and is_routine(call) and call.function.returns_set else None
 
@@ -523,7 +522,7 @@ _Key = tuple[int, tuple[int, ...], int, tuple[str, ...]]
 
 
 class _Bodies:
-    """Analysed bodies of the catalog seen last."""
+    """The analysed bodies for the most recent catalog."""
 
     def __init__(self) -> None:
         self.held: tuple[Catalog | None, dict[_Key, Body]] = None, {}
@@ -567,7 +566,7 @@ def body_of(
 
 
 def substitute_arguments(node: object, arguments: Sequence[tree.Expr]) -> object:
-    """A body with the arguments in place of its parameters; these are of the query around it."""
+    """A body with the arguments in place of its parameters. The arguments belong to the outer query."""
 
     def change(item: object, depth: int) -> object:
         if isinstance(item, tree.Param):
@@ -581,7 +580,7 @@ def substitute_arguments(node: object, arguments: Sequence[tree.Expr]) -> object
 
 
 def _value(body: object, type_: TypeRef, location: int) -> tree.Expr:
-    """A body as a value: an expression as it is, a query in parentheses."""
+    """A body as a value: an expression unchanged, a query in parentheses."""
     return (
         tree.SubLink("expr", body, type_, location=location) if isinstance(body, tree.Query) else cast(tree.Expr, body)
     )
@@ -599,8 +598,7 @@ def _over_arguments(body: object, arguments: Sequence[tree.Expr], type_: TypeRef
 
 
 def _computed_once(query: tree.Query, arguments: Sequence[tree.Expr]) -> tree.Query:
-    """The body as a sub-query over its arguments, of which the volatile ones that it uses several times are computed
-    once."""
+    """The body as a sub-query over its arguments, so that volatile arguments with several uses are computed once."""
     if _may_be_repeated(query, arguments):
         return cast(tree.Query, substitute_arguments(query, arguments))
     not_supported("a volatile argument that a function in SQL uses more than once")
@@ -627,7 +625,7 @@ def _may_be_repeated(body: object, arguments: Sequence[tree.Expr]) -> bool:
 
 
 def _plain_expression(query: tree.Query) -> tree.Expr | None:
-    """The expression of a body that is nothing else."""
+    """The expression of a body that has nothing else."""
     parts = (query.range_table, query.from_items, query.where, query.group_by, query.having, query.windows,
              query.order_by, query.limit, query.offset, query.set_operation, query.ctes, query.has_aggregates,
              query.has_windows, query.has_set_functions)  # fmt: skip
@@ -658,7 +656,7 @@ def _through_body(query: tree.Query) -> tree.Expr | None:
 
 
 def _first_row(query: tree.Query) -> tree.Query:
-    """The query cut to its first row."""
+    """The query limited to its first row."""
     if _one_row(query):
         return query
     one = tree.Const(1, TypeRef(oids.INT8))
@@ -668,7 +666,7 @@ def _first_row(query: tree.Query) -> tree.Query:
 
 
 def _one_row(query: tree.Query) -> bool:
-    """Whether it gives one row in any case."""
+    """Whether the query always returns one row."""
     if (
         query.set_operation is not None
         or query.has_set_functions
@@ -684,7 +682,7 @@ def _one_row(query: tree.Query) -> bool:
 
 
 def _through(query: tree.Query) -> tree.Query:
-    """A query that passes the rows of another on."""
+    """A query that returns the rows of another one."""
     output = query.output
     values = [tree.Var(0, n, target.expression.type, 0, target.name) for n, target in enumerate(output, 1)]
     return over(query, values, [target.name for target in output])
@@ -702,7 +700,7 @@ def _of_record(query: tree.Query, field: int) -> tree.Query:
 
 
 def row_columns(value: tree.Expr) -> list[tree.RangeColumn] | None:
-    """The columns in FROM of a call that gives values of a composite type; None for any other expression."""
+    """The columns in FROM of a call with values of a composite type; None for any other expression."""
     if not isinstance(value, tree.FuncExpr) or not is_routine(value):
         return None
     entry = entry_of(value.type.oid)
@@ -712,7 +710,7 @@ def row_columns(value: tree.Expr) -> list[tree.RangeColumn] | None:
 
 
 def _fields_of(query: tree.Query, call: tree.FuncExpr) -> tree.Query:
-    """A query over one column of a composite type, taken apart."""
+    """A query that returns the fields of a composite column."""
     whole = tree.Var(0, 1, call.type, 0, query.output[0].name)
     columns = row_columns(call) or []
     values = [tree.FieldSelect(whole, n, column.name, column.type) for n, column in enumerate(columns, 1)]

@@ -1,7 +1,7 @@
-"""What a table's definition adds to statements that change it: defaults, generated columns, checks, bound once.
+"""The parts of a table's definition that apply to changes: defaults, generated columns, checks.
 
-The catalog keeps them as text. They are parsed and analysed at the first statement that needs them and kept as long as
-the catalog that they were bound against.
+The catalog stores them as text. They are parsed and analysed for the first statement that needs them, and cached with
+the catalog.
 """
 
 from __future__ import annotations
@@ -32,8 +32,8 @@ from engine.sql.tree_walk import walk
 
 @dataclass(frozen=True, slots=True)
 class TableRules:
-    """Bound expressions of one table. `defaults` is by attnum; columns without one get NULL. `indexed`: those of its
-    indexes, where there are functions of users that they might call."""
+    """The analysed expressions of one table. `defaults` is by attnum; columns without one get NULL. `indexed`: the
+    expressions of its indexes, if they may call user-defined functions."""
 
     defaults: dict[int, tree.Expr]
     generated: tuple[tree.Assignment, ...]
@@ -41,7 +41,7 @@ class TableRules:
     indexed: tuple[tree.Expr, ...] = ()
 
     def checks_of_update(self, columns: Iterable[int]) -> tuple[tuple[str, tree.Expr], ...]:
-        """The checks of rows in which these columns get values: those that a domain asked of others it has asked."""
+        """The checks of rows in which these columns get values. Checks of domains apply to these columns only."""
         changed = {*columns, *(item.column for item in self.generated)}
         return tuple((name, check) for name, check in self.checks if name or not _column(check).isdisjoint(changed))
 
@@ -54,7 +54,7 @@ def _column(rule: tree.Expr) -> set[int]:
 
 
 class _Cache:
-    """Replaced as a whole: long statements are planned in threads."""
+    """The cache of rules. It is replaced as a whole, because long statements are planned in threads."""
 
     def __init__(self) -> None:
         self.held: tuple[Catalog | None, dict[int, TableRules]] = None, {}
@@ -76,8 +76,8 @@ def table_rules(table: Table, environment: Environment) -> TableRules:
 
 
 def runnable_rules(table: Table, environment: Environment, defaults: bool = True, asked: bool = True) -> TableRules:
-    """The same as they can be run where no statement has them: without COLLATE, with the bodies of functions, which the
-    user of `environment` must be allowed to run (`asked`). `defaults`: these too."""
+    """The rules in a form that runs outside of a statement: without COLLATE, with the bodies of functions, which the
+    user of `environment` must be allowed to execute (`asked`). `defaults`: with the defaults."""
     rules, catalog = table_rules(table, environment), environment.catalog
     collated = catalog.collating_domains or catalog.knows_ascii_only or is_collated(table)
     if not collated and not catalog.routines:
@@ -95,8 +95,8 @@ def runnable_rules(table: Table, environment: Environment, defaults: bool = True
 
 
 def check_calls(table: Table, environment: Environment) -> None:
-    """42501 unless the user may run what new rows of the table run besides what a statement has of its rules: the
-    expressions of indexes and of partition keys, and the rules of its partitions."""
+    """42501 unless the user may execute the functions that new rows of the table run in addition to the statement's
+    rules: in indexes and partition keys, and in the rules of its partitions."""
     catalog = environment.catalog
     if not catalog.routines:
         return

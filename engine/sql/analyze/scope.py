@@ -1,7 +1,7 @@
-"""Names of columns and relations within a statement (parse_relation.c): what `a`, `t.a` and `t` mean here.
+"""Resolves names of columns and relations within a statement (parse_relation.c): `a`, `t.a` and `t`.
 
-The innermost query level that knows the name decides; within a level two items that know it make it ambiguous (42702).
-Items joined by LATERAL rules may be visible but forbidden, which is an error of its own.
+The innermost query level with the name decides. Two items with the name at one level are ambiguous (42702). An item may
+be visible but not allowed, by the rules of LATERAL, which has an error of its own.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _SYSTEM_COLUMNS = frozenset({"ctid", "xmin", "xmax", "cmin", "cmax", "tableoid"}
 
 
 class TableShape:
-    """What all queries over a table see of it where its columns are not renamed."""
+    """The part of a table's namespace item that all queries share if its columns are not renamed."""
 
     __slots__ = ("_expressions", "by_name", "columns", "names", "origins", "table")
 
@@ -51,8 +51,8 @@ _shapes: dict[int, TableShape] = {}
 
 
 def shape_of(table: Table | VirtualTable) -> TableShape:
-    """The shape of a table definition, made once: a quarter of what analysing a small join takes, and more where tables
-    are wide."""
+    """The shape of a table definition, computed once, because it takes a quarter of the analysis of a small join, and
+    more for wide tables."""
     shape = _shapes.get(id(table))
     if shape is None or shape.table is not table:
         if len(_shapes) >= _SHAPES_KEPT:
@@ -95,7 +95,7 @@ def raise_levels(expr: tree.Expr, levels: int, location: int) -> tree.Expr:
 
 
 def find_column(state: State, name: str, location: int, local_only: bool = False) -> tree.Expr | None:
-    """colNameToVar: the column that an unqualified name means; None if there is none. 42702 if there are several."""
+    """colNameToVar: the column for an unqualified name, or None. 42702 if there are several."""
     level: State | None = state
     levels = 0
     while level is not None:
@@ -136,7 +136,7 @@ def _check_lateral(level: State, item: NamespaceItem, location: int) -> None:
 
 
 def find_item(state: State, schema: str | None, name: str, location: int) -> tuple[NamespaceItem, int] | None:
-    """refnameNamespaceItem: the table that a qualifier means, and how many levels out it is."""
+    """refnameNamespaceItem: the table for a qualifier, and its number of levels out."""
     schema_oid = 0
     if schema is not None:
         schema_oid = state.environment.schema_oid(schema)
@@ -189,8 +189,8 @@ def column_of(state: State, item: NamespaceItem, levels: int, name: str, locatio
 
 
 def _table_oid(state: State, table: Table | VirtualTable, item: NamespaceItem, levels: int, location: int) -> tree.Expr:
-    """tableoid: a column of a stored table, whose rows may be those of others; of a system catalog its OID, or NULL in
-    a row that an outer join made up."""
+    """tableoid: a column of a stored table, which may have rows of other tables. For a system catalog it is its OID, or
+    NULL in a row that an outer join has added."""
     if isinstance(table, Table):
         state.shared.table_oids = True
         return tree.Var(item.index, tree.TABLE_OID, TypeRef(OID), levels, "tableoid", location)
@@ -214,7 +214,7 @@ def whole_row(item: NamespaceItem, levels: int, location: int) -> tree.Expr:
 
 
 def row_columns(state: State, expr: tree.Expr) -> list[tuple[str, tree.Expr]] | None:
-    """The columns of a row-valued expression, as (name, expression); None where they cannot be known."""
+    """The columns of a row-valued expression, as (name, expression); None if they are unknown."""
     if isinstance(expr, tree.Var) and expr.column == 0:
         level = state.up(expr.levels_up)
         entry = level.entries[expr.relation]
@@ -231,8 +231,8 @@ def row_columns(state: State, expr: tree.Expr) -> list[tuple[str, tree.Expr]] | 
 
 
 def _record_fields(state: State, expr: tree.Expr) -> list[tuple[str, TypeRef]] | None:
-    """Names and types of a record's fields: of a function's OUT columns, of ROW(), or of the column of a sub-query that
-    holds one (expandRecordVariable)."""
+    """Names and types of a record's fields: of a function's OUT columns, of ROW(), or of a sub-query's column with one
+    (expandRecordVariable)."""
     if isinstance(expr, tree.RowExpr) and expr.type.oid == RECORD_REF.oid:
         return [(name, item.type) for name, item in zip(expr.names, expr.elements, strict=True)]
     entry = entry_of(expr.type.oid)
@@ -265,7 +265,7 @@ def entry_numbers(entry: tree.RangeEntry) -> list[int]:
 
 
 def missing_column(state: State, name: str, location: int) -> None:
-    """42703 for an unqualified name, with the hint that PostgreSQL gives for something near."""
+    """42703 for an unqualified name, with PostgreSQL's hint for similar names."""
     if name in _SYSTEM_COLUMNS and any(
         isinstance(entry, tree.RangeTable) and isinstance(entry.table, Table) for entry in state.entries
     ):
@@ -275,12 +275,12 @@ def missing_column(state: State, name: str, location: int) -> None:
 
 
 def missing_qualified(state: State, qualifier: str, name: str, location: int) -> None:
-    """42703 for t.a where t is known but a is not."""
+    """42703 for t.a if t exists but a does not."""
     fail("42703", f"column {qualifier}.{name} does not exist", location, **_column_hint(state, qualifier, name))
 
 
 def missing_table(state: State, qualifier: str, location: int) -> None:
-    """42P01 for a qualifier that names no FROM item here."""
+    """42P01 for a qualifier without a FROM item."""
     level: State | None = state
     hidden = None
     while level is not None and hidden is None:

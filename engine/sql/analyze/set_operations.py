@@ -1,6 +1,6 @@
-"""UNION, INTERSECT, EXCEPT: leaves as subqueries, one type per column (transformSetOperationStmt).
+"""UNION, INTERSECT, EXCEPT: leaves as subqueries, one type for each column (transformSetOperationStmt).
 
-Casts go into the leaves. A leaf whose output is looked at before the set operation (DISTINCT, ORDER BY, a set operation
+Casts are added to the leaves. A leaf whose output is used before the set operation (DISTINCT, ORDER BY, a set operation
 of its own) must keep its types inside, so it is wrapped in a query that only casts.
 """
 
@@ -25,7 +25,7 @@ from engine.sql.tree_walk import shift_levels
 
 
 def recast(query: tree.Query, targets: tuple[tree.Target, ...]) -> tree.Query:
-    """The query with casts put over its output columns: `targets` are its own with some expressions cast."""
+    """The query with casts over its output columns: `targets` are its own targets, some with casts."""
     if query.set_operation is None and query.distinct is None and not query.order_by and not query.has_set_functions:
         return replace(query, targets=targets)
     changed = [
@@ -56,7 +56,7 @@ def recast(query: tree.Query, targets: tuple[tree.Target, ...]) -> tree.Query:
 
 
 def _swap(cast: tree.Expr, old: tree.Expr, new: tree.Expr) -> tree.Expr:
-    """A chain of casts over `old`, put over `new` instead."""
+    """A chain of casts over `old`, moved to `new`."""
     if cast is old or cast == old:
         return new
     if isinstance(cast, tree.FuncExpr):
@@ -299,7 +299,7 @@ class _Builder:
         return leaf
 
     def finish(self, top: _Node) -> tree.SetOperation:
-        """Puts the leaves, now cast, into the range table, without those that moved inside another."""
+        """Adds the leaves, now with casts, to the range table, without those that moved into another one."""
         self.leaves.sort(key=lambda leaf: leaf.index)
         self.state.entries = []
         for position, leaf in enumerate(self.leaves):

@@ -1,6 +1,6 @@
-"""Which values can be sorted, grouped and told apart (get_sort_group_operators): those of types with an order, or at
-least an equality; rows of a declared type by all of their fields. Rows of no declared type always can, as far as
-analysis knows: whether their fields can be compared is found when two rows are (catalog/types/incomparable.py)."""
+"""Decides which values can be sorted, grouped and compared (get_sort_group_operators): those of types with an order, or
+at least with an equality. Rows of a declared type need this for all of their fields. Rows without a declared type are
+accepted here; a comparison of two rows raises the error (catalog/types/incomparable.py)."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def must_have_equality(state: State, value: tree.Expr, location: int = -1) -> tr
 
 
 def must_have_comparison(state: State, type_: TypeRef) -> None:
-    """42883, as GREATEST and LEAST raise it when they begin to run."""
+    """42883, as GREATEST and LEAST raise it at the start of execution."""
     if not has_order(state, type_):
         fail("42883", f"could not identify a comparison function for type {shown_type(state.environment, type_)}", -1)
 
@@ -52,7 +52,7 @@ def type_must_have_equality(state: State, type_: TypeRef, location: int) -> None
 
 
 def _parts(state: State, type_: TypeRef) -> tuple[int, ...]:
-    """The types whose operators decide."""
+    """The types whose operators are needed."""
     relation = relation_of(state.environment, type_)
     return (type_.oid,) if relation is None else tuple(column.type.oid for column in relation.columns)
 

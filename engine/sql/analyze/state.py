@@ -1,7 +1,8 @@
-"""The state of analysing one query level (PostgreSQL's ParseState) and what all levels of a statement share.
+"""The state of the analysis of one query level (PostgreSQL's ParseState), and the state that all levels of a statement
+share.
 
-A `Namespace` item is one name that columns can be qualified with. It keeps, for each column, the expression that the
-column stands for: a Var of a base entry, or for a join column the Var of the table that it comes from.
+A `Namespace` item is one name that can qualify columns. For each column it has the expression: a Var of a base entry,
+or for a column of a join the Var of the table that the column comes from.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
 
 
 class RoutineNames:
-    """What the body of a function may call its arguments: by name, and by the function's name and theirs."""
+    """The names for arguments in the body of a function: their names, also qualified with the function's name."""
 
     __slots__ = ("arguments", "function")
 
@@ -31,7 +32,7 @@ class RoutineNames:
         self.arguments = arguments
 
     def number_of(self, names: tuple[str, ...]) -> int:
-        """The number of the parameter that a column reference names; 0 for none."""
+        """The number of the parameter for a column reference, or 0."""
         if len(names) == 2 and names[0] != self.function:
             return 0
         if len(names) > 2 or not names[-1]:
@@ -40,7 +41,7 @@ class RoutineNames:
 
 
 class Shared:
-    """What holds for the whole statement: environment, parameters, relations met."""
+    """The state of the whole statement: environment, parameters, relations."""
 
     __slots__ = (
         "collated", "domain_value", "domains", "environment", "literals", "parameters", "recorded", "relations",
@@ -73,7 +74,7 @@ class Shared:
         return tree.Param(number, TypeRef(oid))
 
     def resolve_parameter(self, param: tree.Param, target: TypeRef, location: int) -> tree.Param:
-        """Gives a parameter of unknown type the type that its context wants (42P08 when two contexts disagree)."""
+        """Sets the type of a parameter of unknown type from its context (42P08 if two contexts disagree)."""
         known = self.get_declared(param.number)
         is_domain = self.takes_domain(param, target)
         wanted = target.domain if is_domain else target.oid
@@ -92,12 +93,12 @@ class Shared:
         return tree.Param(param.number, TypeRef(target.oid))
 
     def takes_domain(self, param: tree.Param, target: TypeRef) -> bool:
-        """Whether a parameter of unknown type becomes one of the target's domain: a literal has the base type."""
+        """Whether a parameter of unknown type gets the domain of the target. A literal gets the base type."""
         is_domain = target.domain and isinstance(self.environment.catalog.get(target.domain), Domain)
         return bool(is_domain) and param.number not in self.literals
 
     def get_declared(self, number: int) -> int:
-        """The type of $number as clients are told of it: the domain, where it is of one."""
+        """The type of $number for clients: the domain, if it has one."""
         return self.domains[number].domain if number in self.domains else self.parameters.get(number, UNKNOWN)
 
 
@@ -127,7 +128,7 @@ class NamespaceItem:
         origins: list[tuple[int, int]] | None = None,
         by_name: dict[str, int] | None = None,
     ) -> None:
-        """The lists may be others' too: nobody changes them."""
+        """The lists may be shared, so they are never changed."""
         self.alias = alias
         self.index = index
         self.entry = entry
@@ -144,15 +145,15 @@ class NamespaceItem:
 
     @property
     def by_name(self) -> dict[str, int]:
-        """The position of each column, -1 for a name that several have."""
+        """The position of each column, or -1 for an ambiguous name."""
         found = self._by_name
         if found is None:
             found = self._by_name = positions(self.names)
         return found
 
     def read(self, position: int) -> tree.Expr:
-        """What a column stands for, in an expression that reads it. A view that the statement changes is told which of
-        its columns are read: of the table under it a statement needs more than of the view."""
+        """The expression of a column that is read. In the view that a statement changes, it records the column as read,
+        because reads of the base table need more privileges than reads of the view."""
         if self.view is not None:
             self.view.reads((position,))
         return self._expressions[position]

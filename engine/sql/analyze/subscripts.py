@@ -36,7 +36,7 @@ def indirection(state: State, node: ast.Indirection) -> tree.Expr:
 
 
 def select_field(state: State, value: tree.Expr, name: str, location: int) -> tree.Expr:
-    """(value).name of a row whose columns are known. 42703, 42809 for something that is no row."""
+    """(value).name of a row with known columns. 42703, 42809 if it is not a row."""
     columns = scope.row_columns(state, value)
     if columns is not None:
         for column, expr in columns:
@@ -83,7 +83,7 @@ def subscript(state: State, value: tree.Expr, steps: list[ast.Subscript], locati
 
 
 def part_number(state: State, steps: list[ast.Subscript], complaint: str) -> tree.Expr:
-    """The one subscript of a type of fixed length. 0A000 with the complaint for a slice."""
+    """The one subscript of a type of fixed length. Raises 0A000 with this message for a slice."""
     if any(step.is_slice for step in steps):
         fail("0A000", complaint)
     if len(steps) > 1:

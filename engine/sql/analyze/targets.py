@@ -1,4 +1,4 @@
-"""Target lists: names of output columns, expansion of *, where a column comes from (parse_target.c)."""
+"""Target lists: names of output columns, expansion of *, origin of columns (parse_target.c)."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def target_list(state: State, nodes: tuple[ast.ResTarget, ...], kind: str) -> li
 
 
 def make_target(state: State, expr: tree.Expr, name: str) -> tree.Target:
-    """A target with the table column that it shows, if it is one."""
+    """A target, with the table column that it returns unchanged, if there is one."""
     if isinstance(expr, tree.Var):
         table, column = _origin(state, expr)
         return tree.Target(expr, name, False, table, column)
@@ -106,7 +106,7 @@ def _expand_row(state: State, node: ast.Indirection, kind: str) -> list[tuple[st
 
 
 def settle(state: State, targets: list[tree.Target]) -> None:
-    """resolveTargetListUnknowns: what is still unknown becomes text."""
+    """resolveTargetListUnknowns: unknown literals become text."""
     for position, target in enumerate(targets):
         if target.expression.type.oid == UNKNOWN:
             expr = coerce.settle_unknown(state, target.expression)
@@ -114,7 +114,7 @@ def settle(state: State, targets: list[tree.Target]) -> None:
 
 
 def range_columns(targets: tuple[tree.Target, ...]) -> tuple[tree.RangeColumn, ...]:
-    """The columns that a query's output gives to the query around it."""
+    """The columns of a query's output for the outer query."""
     return tuple(tree.RangeColumn(target.name, target.expression.type) for target in targets if not target.junk)
 
 
@@ -122,7 +122,7 @@ def range_columns(targets: tuple[tree.Target, ...]) -> tuple[tree.RangeColumn, .
 
 
 def column_name(node: ast.Node) -> str:
-    """FigureColname: the name of an output column that was given none."""
+    """FigureColname: the name of an output column without an alias."""
     return _figure(node)[0] or "?column?"
 
 

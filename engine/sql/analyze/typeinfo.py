@@ -1,6 +1,6 @@
-"""What type resolution asks of a type: kind, category, array and element types, printable name.
+"""Facts about types for resolution: kind, category, array and element types, printable name.
 
-Facts come from pg_type as PostgreSQL declares it, so that types without values here (point, regconfig, the polymorphic
+Facts come from PostgreSQL's pg_type, so that types without values in Shoal (point, regconfig, the polymorphic
 pseudo-types) still take part in resolution and in error messages. Everything is read once and kept in dictionaries.
 """
 
@@ -22,8 +22,8 @@ _Function = TypeVar("_Function", bound=Callable[..., Any])
 
 
 def cached_for_builtins(size: int) -> Callable[[_Function], _Function]:
-    """Decorator: the function's results are kept, up to `size` of them, but not where an argument is, or has among its
-    items, the OID of a user's type: what that is belongs to a catalog."""
+    """Decorator: caches up to `size` results of the function. It does not cache calls with the OID of a user-defined
+    type in their arguments, because its meaning depends on the catalog."""
 
     def wrap(function: _Function) -> _Function:
         known: dict[tuple[Any, ...], Any] = {}
@@ -141,7 +141,7 @@ def multirange_of(range_oid: int) -> int:
 
 
 def type_name(oid: int) -> str:
-    """The name that error messages print: 'integer', 'character varying', 'integer[]' (format_type_be)."""
+    """The name in error messages: 'integer', 'character varying', 'integer[]' (format_type_be)."""
     return _builtin_name(oid) if oid < FIRST_ADDED_OID else format_type(oid)
 
 

@@ -1,4 +1,4 @@
-"""Type names: what was written -> OID and modifier (LookupTypeName, typenameTypeMod)."""
+"""Type names: converts a written name to OID and modifier (LookupTypeName, typenameTypeMod)."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def resolve_type(name: ast.TypeName, environment: Environment) -> TypeRef:
 
 
 def _user_type(name: ast.TypeName, defined: UserType | ExtensionType, is_array: bool) -> TypeRef:
-    """A user's or an extension's type or the array over it. Modifiers are for built-in types only."""
+    """A user's or an extension's type or an array over it. Only built-in types have modifiers."""
     if name.modifiers:
         message = f'type modifier is not allowed for type "{type_name(defined.oid)}"'
         raise SqlError("42601", message, position=_position(name))
@@ -104,7 +104,7 @@ def _percent_type(name: ast.TypeName, environment: Environment) -> TypeRef:
 
 
 def type_from_text(text: str, environment: Environment) -> TypeRef:
-    """The type that a text names, as regtype's input does: 'integer[]', 'varchar(10)'. 42704 if there is none."""
+    """The type of a text in the form of regtype's input: 'integer[]', 'varchar(10)'. 42704 if there is none."""
     node = parse_expression(f"NULL::{text}") if text.strip() else None
     if not isinstance(node, ast.TypeCast) or isinstance(node.argument, ast.TypeCast):
         raise SqlError("42601", f'invalid type name "{text}"')

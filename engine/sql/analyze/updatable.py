@@ -1,8 +1,8 @@
-"""Views that can be changed like tables (rewriteHandler.c): a plain selection from one table, or from such a view.
+"""Updatable views (rewriteHandler.c): a simple selection from one table, or from another updatable view.
 
-A statement that changes the view changes the table under it. The names in the statement are the view's, and stand for
-what the view's columns stand for; the rows concerned are those of the view's WHERE; a check option adds conditions that
-every new row must meet, those of inner views first.
+A statement that changes the view changes its base table. Its names are the view's, and are replaced by the expressions
+of the view's columns. It changes only rows that match the view's WHERE. A check option adds conditions for every new
+row, those of inner views first.
 """
 
 from __future__ import annotations
@@ -34,11 +34,11 @@ _DOING = {
 
 @dataclass(frozen=True, slots=True)
 class ViewTarget:
-    """A view as the table under it. `expressions`: what its columns stand for, over the table as range entry 0;
-    `unchangeable`: by column, the view that computes it and why that is in the way; `conditions`: the views' WHERE, the
-    outermost first; `inner`: the view under this one; `relations`: every relation on the way; `only`: without the
-    tables that inherit from it; `below`: the columns of what is under it that its columns are, 0 for one that is
-    computed; `referred`: all that it names; `read` and `updated`: its columns that the statement names so far."""
+    """A view in the form of its base table. `expressions`: those of its columns, over the table as range entry 0;
+    `unchangeable`: by column, the view that computes it and the reason; `conditions`: the views' WHERE, outermost
+    first; `inner`: the view below this one; `relations`: all relations in between; `only`: without child tables;
+    `below`: the columns of its relation that its columns are, or 0 for computed ones; `referred`: all columns that its
+    query uses; `read` and `updated`: its columns that the statement uses so far."""
 
     view: View
     table: Table
@@ -55,7 +55,7 @@ class ViewTarget:
     updated: set[int] = field(default_factory=set)
 
     def where(self, where: tree.Expr | None) -> tree.Expr | None:
-        """The condition of a change with those of the views that it goes through."""
+        """The condition of a change, with those of all views in between."""
         level: ViewTarget | None = self
         levels: list[tuple[View, tree.Expr | None]] = []
         while level is not None:
@@ -64,8 +64,8 @@ class ViewTarget:
         return join_conditions(conditions_of_change(levels, where))
 
     def views(self, inserted: Iterable[str] = ()) -> tuple[tree.ViewUse, ...]:
-        """This view and those under it, with what the statement does to them. Whoever reads a column of a view has its
-        owner read all that the view names of what is under it."""
+        """This view and those below it, with the statement's use of them. If a column of a view is read, its owner
+        reads all columns that the view's query uses."""
         names = [self.names.index(name) + 1 for name in inserted]
         return self._used(tuple(sorted(self.read)), tuple(names), tuple(sorted(self.updated)))
 
@@ -80,8 +80,8 @@ class ViewTarget:
         return (own, *self.inner._used(referred, *below))
 
     def column(self, name: str, verb: str, location: int) -> Column | None:
-        """The table's column that a column of the view is, under the view's name; None for an unknown name. Raises
-        0A000 for one that is computed."""
+        """The table's column for a column of the view, under the view's name; None for an unknown name. Raises 0A000
+        for a computed one."""
         if name not in self.names:
             return None
         refused = self.unchangeable.get(name)
@@ -96,7 +96,7 @@ class ViewTarget:
         return replace(self.table.column_by_number(found.column), name=name)
 
     def checks(self, cascaded: bool = False) -> tuple[tuple[str, tree.Expr], ...]:
-        """The conditions of check options, as CHECK constraints under a name of their own kind; inner ones first."""
+        """The conditions of check options, as CHECK constraints with names of their own kind, inner ones first."""
         own = cascaded or self.view.check_option is not None
         cascaded = cascaded or self.view.check_option == "cascaded"
         found = () if self.inner is None else self.inner.checks(cascaded)
@@ -106,7 +106,7 @@ class ViewTarget:
         return found
 
     def item(self, index: int, alias: str) -> NamespaceItem:
-        """Its names over the table as range entry `index`."""
+        """The namespace item of its names over the table as range entry `index`."""
         expressions = [_move(expression, {0: index}) for expression in self.expressions]
         origins = [(self.view.oid, column.number) for column in self.view.columns]
         found = NamespaceItem(alias, index, None, list(self.names), expressions, origins)
@@ -114,12 +114,12 @@ class ViewTarget:
         return found
 
     def reads(self, positions: Iterable[int]) -> None:
-        """The statement reads these of its columns (NamespaceItem.read)."""
+        """Records that the statement reads these columns (NamespaceItem.read)."""
         self.read.update(position + 1 for position in positions)
 
 
 def view_target(view: View, environment: Environment, verb: str) -> ViewTarget:
-    """A view as the target of a change. Raises 55000 for one that cannot be changed."""
+    """A view as the target of a change. Raises 55000 for a view that is not updatable."""
     query, _ = view_query(view, environment)
     why = not_updatable(query, environment, changes_columns=verb != "delete from")
     if why is not None:
@@ -154,7 +154,7 @@ def view_target(view: View, environment: Environment, verb: str) -> ViewTarget:
 
 
 def _get_references(query: tree.Query, base: int) -> frozenset[int]:
-    """The columns of what is under a view that its query names."""
+    """The columns of a view's relation that its query uses."""
     parts = (*(target.expression for target in query.output), *(() if query.where is None else (query.where,)))
     found = {
         item.column
@@ -168,7 +168,7 @@ def _get_references(query: tree.Query, base: int) -> frozenset[int]:
 
 
 def _column_below(expression: tree.Expr, base: int) -> int:
-    """The column of what is under a view that an expression is, 0 if it is computed."""
+    """The column of a view's relation that an expression is, or 0 if it is computed."""
     if isinstance(expression, tree.Var) and expression.relation == base and not expression.levels_up:
         return expression.column
     return 0
@@ -178,7 +178,7 @@ INSERT, UPDATE, DELETE = 1 << 3, 1 << 2, 1 << 4  # as pg_relation_is_updatable h
 
 
 def updatable_events(view: View, environment: Environment) -> tuple[int, dict[int, int]]:
-    """What can be done to a view (relation_is_updatable): in all, and by attnum where that column alone is meant."""
+    """The changes that a view allows (relation_is_updatable): as a whole, and by attnum for single columns."""
     query, _ = view_query(view, environment)
     if not_updatable(query, environment, changes_columns=False) is not None:
         return 0, {}
@@ -203,7 +203,7 @@ def updatable_events(view: View, environment: Environment) -> tuple[int, dict[in
 
 
 def _get_refusal(view: View, expression: tree.Expr, base: int, inner: ViewTarget | None) -> tuple[str, str] | None:
-    """Why a column of a view cannot be assigned to, if it cannot, and which view it is that says so."""
+    """The reason why a column of a view is not updatable, if it is not, and the view in which it is computed."""
     if not isinstance(expression, tree.Var) or expression.relation != base or expression.levels_up:
         return view.name, _COMPUTED
     if expression.column == 0:
@@ -223,8 +223,8 @@ def _refuse(view: View, verb: str, why: str) -> NoReturn:
 
 
 def not_updatable(query: tree.Query, environment: Environment, changes_columns: bool) -> str | None:
-    """view_query_is_auto_updatable: the reason why a view's rows are not rows of one table, None if they are.
-    `changes_columns`: some column must be one of the table's too."""
+    """view_query_is_auto_updatable: the reason why a view is not updatable, or None. `changes_columns`: at least one
+    column must be updatable."""
     for present, reason in (
         (query.distinct is not None, "Views containing DISTINCT"),
         (query.group_by or query.grouping_sets, "Views containing GROUP BY"),
@@ -264,7 +264,8 @@ def _base(query: tree.Query) -> int:
 
 
 def _over_table(node: tree.Expr, base: int, put: dict[int, tree.Expr]) -> tree.Expr:
-    """A view's expression over the table as range entry 0. `put`: what the columns of the view between stand for."""
+    """A view's expression over the table as range entry 0. `put`: the expressions of the columns of the views in
+    between."""
 
     def change(item: object, depth: int) -> object:
         if not isinstance(item, tree.Var) or item.levels_up != depth or item.relation != base:

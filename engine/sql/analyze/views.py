@@ -1,9 +1,9 @@
-"""Views: the stored text, parsed and analysed, once per catalog.
+"""Views: their stored texts, parsed and analysed once for each catalog.
 
-A view's text has all its names qualified, so it means the same under any search path; which relations and columns they
-are is stored beside it (`Source`), so they may be renamed. What they are called now is the printer's business
-(engine/sql/deparse.py). Built-in views depend on built-in
-relations only and are kept for good; users' views are kept as long as the catalog that they were analysed against.
+All names in a view's text are qualified, so it means the same under any search path. The relations and columns of these
+names are stored with it (`Source`), so they may be renamed. The deparser (engine/sql/deparse.py) prints their present
+names. Built-in views depend on built-in relations only, and are cached for good. Users' views are cached with their
+catalog.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ _Known = dict[int, tuple[tree.Query, tuple[int, ...]]]
 
 
 class _Cache:
-    """Analysed views of the catalog seen last (replaced as a whole: long statements are planned in threads), and the
-    built-in ones."""
+    """Analysed views of the most recent catalog, and the built-in ones. It is replaced as a whole, because long
+    statements are planned in threads."""
 
     def __init__(self) -> None:
         self.held: tuple[Catalog | None, _Known] = None, {}
@@ -63,7 +63,7 @@ def _analyse(item: View | Table, environment: Environment) -> tuple[tree.Query, 
 
 
 def sources_of(text: str, environment: Environment) -> tuple[Source, ...]:
-    """The relations that a text names which is about to be stored."""
+    """The relations in a text that will be stored."""
     shared = Shared(environment, ())
     shared.recorded = []
     _read(shared, text)
@@ -71,7 +71,7 @@ def sources_of(text: str, environment: Environment) -> tuple[Source, ...]:
 
 
 def _read(shared: Shared, text: str) -> tree.Query:
-    """Analyses a stored text, whatever the search path is."""
+    """Analyses a stored text, independent of the search path."""
     environment = shared.environment
     path = ("pg_catalog", "public")
     shared.environment = Environment(environment.catalog, path, environment.user_name, environment.database_name)
@@ -85,7 +85,7 @@ _Levels = tuple[tuple[tree.RangeEntry, ...], ...]
 
 
 def reads_column(node: object, table: int, column: int, levels: _Levels = ()) -> bool:
-    """Whether a query itself refers to a column (attnum) of a table; views in it are not looked into."""
+    """Whether a query itself uses a column (attnum) of a table. Views in it are not searched."""
     if isinstance(node, tree.RangeSubquery) and node.view is not None:
         return False
     if isinstance(node, tree.RangeJoin):  # of its columns those count that are referred to

@@ -15,7 +15,7 @@ from engine.sql.tree_walk import children
 
 
 def with_clause(state: State, node: ast.WithClause) -> None:
-    """Analyses the WITH items into `state.ctes`, in an order in which each sees those that it needs."""
+    """Analyses the WITH items into `state.ctes`, in an order in which each one comes after those that it uses."""
     names = [item.name for item in node.ctes]
     for position, name in enumerate(names):
         if name in names[:position]:
@@ -124,7 +124,7 @@ def _reference(node: object, name: str) -> ast.Node | int:
 
 
 def _check_recursive_term(node: ast.SelectStmt, name: str) -> None:
-    """checkWellFormedRecursion: where the recursive term may refer to the query itself."""
+    """checkWellFormedRecursion: checks where the recursive term refers to the query itself."""
     references = [item for item in _range_variables(node) if item.schema is None and item.name == name]
     if node.set_operation:
         if node.set_operation == "except" and name in set(_table_names(node.right)):
@@ -165,7 +165,7 @@ def _check_outer_joins(node: ast.Node, name: str) -> None:
 
 
 def _range_variables(node: object) -> Iterator[ast.RangeVar]:
-    """Every relation named in a raw tree, those that an inner WITH defines left out."""
+    """Every relation named in a raw tree, without the names that an inner WITH defines."""
     if isinstance(node, ast.RangeVar):
         yield node
         return
@@ -184,7 +184,7 @@ def _table_names(node: object) -> Iterator[str]:
 
 
 def _order(node: ast.WithClause) -> list[ast.CommonTableExpr]:
-    """TopologicalSort: items after those that they need. 0A000 for mutual recursion."""
+    """TopologicalSort: items after those that they use. 0A000 for mutual recursion."""
     waiting = list(node.ctes)
     names = {item.name for item in waiting}
     needs = {item.name: (set(_table_names(item.query)) & names) - {item.name} for item in waiting}

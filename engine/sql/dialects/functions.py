@@ -1,7 +1,7 @@
-"""Functions by dialect and name. What has no entry has no counterpart.
+"""Functions by dialect and name. A function without an entry is refused.
 
-A function is entered where its manual gives it the meaning that the text written here has, for all arguments; where
-that holds for some arguments only, the others are refused.
+A function has an entry if the dialect's manual gives it the meaning of the text that is written here, for all
+arguments. If the meaning is the same only for some arguments, the others are refused.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from engine.sql.dialects.writer import Writer, string, text_of
 
 
 class Call:
-    """A call as it was written."""
+    """A call in the statement."""
 
     def __init__(self, writer: Writer, node: Any, name: str, arguments: list[Any]) -> None:
         self.writer = writer
@@ -74,24 +74,24 @@ NOT_IN_WINDOWS = {"tsql": frozenset(("AVG",)), "mysql": frozenset(("STD",))}
 
 
 def find(dialect: str, name: str) -> Function | None:
-    """What writes calls of a function, by its name in upper case."""
+    """The function that writes calls of a function, by its name in upper case."""
     return _FUNCTIONS[dialect].get(name)
 
 
 def names(dialect: str) -> list[str]:
-    """The functions that are known in a dialect."""
+    """The supported functions of a dialect."""
     return sorted(_FUNCTIONS[dialect])
 
 
 def define(letters: str, names: str, function: Function) -> None:
-    """These names mean this in these dialects."""
+    """Registers these names for these dialects."""
     for letter in letters:
         for name in names.split():
             _FUNCTIONS[_LETTERS[letter]][name] = function
 
 
 def same(name: str, least: int, most: int | None = None) -> Function:
-    """PostgreSQL's function of that name has the same arguments, in the same order."""
+    """Registers names whose arguments equal those of PostgreSQL's function, in the same order."""
 
     def write(call: Call) -> str:
         call.check(least, most)
@@ -101,7 +101,7 @@ def same(name: str, least: int, most: int | None = None) -> Function:
 
 
 def form(template: str, count: int) -> Function:
-    """Text with the arguments in their places: {0}, {1}; they are in parentheses where they have to be."""
+    """A text with the arguments at {0}, {1}, with parentheses where necessary."""
 
     def write(call: Call) -> str:
         call.check(count)

@@ -29,7 +29,7 @@ _MISREAD = {"tsql": frozenset(("REAL",))}
 
 
 class Piece(NamedTuple):
-    """The tokens of one statement, and where they lie in the text (characters, from 0)."""
+    """The tokens of one statement, and its position in the text (characters, from 0)."""
 
     tokens: Sequence[Token]
     start: int
@@ -66,7 +66,7 @@ def _tokens(text: str, traits: Traits) -> list[Token]:
 
 
 def tree_of(tokens: Sequence[Token], text: str, traits: Traits) -> exp.Expression:
-    """One statement's tree. `text`: of which the tokens are. Raises 42601, 54001, 0A000."""
+    """One statement's tree. `text`: the text of the tokens. Raises 42601, 54001, 0A000."""
     for token in tokens:
         if token.token_type != TokenType.IDENTIFIER and token.text.upper() in _MISREAD.get(traits.name, ()):
             _refuse(token.text.upper(), token, traits)
@@ -95,7 +95,8 @@ def _refuse(what: str, token: Token, traits: Traits) -> NoReturn:
 
 
 def _fail(error: ParseError, tokens: Sequence[Token], traits: Traits) -> NoReturn:
-    """PostgreSQL's words, with the token that sqlglot names: what it says besides is about its own rules."""
+    """A syntax error in PostgreSQL's words, with the token of sqlglot's error. The rest of sqlglot's message is about
+    its own rules."""
     found = error.errors[0] if error.errors else {}
     near = [token for token in tokens if (token.line, token.col) == (found.get("line"), found.get("col"))]
     said = found.get("description") or ""
@@ -108,13 +109,14 @@ def _fail(error: ParseError, tokens: Sequence[Token], traits: Traits) -> NoRetur
 
 @cache
 def _dialect(name: str) -> Dialect:
-    """sqlglot imports the module of a dialect when it is first asked for it."""
+    """The dialect of sqlglot, whose module sqlglot imports at the first use."""
     return Dialect.get_or_raise(name)
 
 
 @cache
 def _tokenizer(name: str) -> Callable[..., Any]:
-    """sqlglot's, but what follows EXPLAIN, CALL and the like is tokens too, and no string up to the next semicolon."""
+    """sqlglot's tokenizer, but text after EXPLAIN, CALL and similar words is also split into tokens, and is not a
+    string up to the next semicolon."""
     return type("DialectTokenizer", (_dialect(name).tokenizer_class,), {"COMMANDS": set()})
 
 
@@ -138,7 +140,7 @@ def _parser(name: str) -> Callable[..., Any]:
 
 
 def _placeholder(parser: Any) -> exp.Expression:
-    """A question mark keeps its place: parameters are numbered in the order of the text."""
+    """A question mark with its position, because parameters are numbered in the order of the text."""
     found = parser.expression(exp.Placeholder())
     found.meta["start"] = parser._prev.start
     return found

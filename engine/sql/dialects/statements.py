@@ -19,10 +19,10 @@ _FIRST_WORD = re.compile(r"\s*([A-Za-z]+)")
 
 
 def statements_in(text: str, dialect: str, conforming: bool = True) -> tuple[ast.Statement, ...]:
-    """The statements of a query string; what is carried over says so in `translation`.
+    """The statements of a query string. Translated ones have `translation`.
 
-    Raises 42601 with the place in the text, 0A000 for what has no counterpart, 54000 for a text that is too long, and
-    what PostgreSQL's grammar does. `conforming`: standard_conforming_strings, for a text in PostgreSQL's SQL."""
+    Raises 42601 with the position in the text, 0A000 for unsupported constructs, 54000 for a text that is too long, and
+    errors of PostgreSQL's grammar. `conforming`: standard_conforming_strings, for a text in PostgreSQL's SQL."""
     if dialect == SHOAL or is_of_session(text):
         return parse(text, conforming)
     if len(text) > LONGEST:
@@ -40,7 +40,7 @@ def begins_for_session(text: str) -> bool:
 
 
 def is_of_session(text: str) -> bool:
-    """Whether a text is one statement that is PostgreSQL's in every dialect, or none: it is not looked at further."""
+    """Whether a text is at most one statement, which is PostgreSQL's in every dialect. It is not examined further."""
     if not text.strip(" \t\r\n;"):
         return True
     return begins_for_session(text) and ";" not in text.rstrip(" \t\r\n;")

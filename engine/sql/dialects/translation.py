@@ -33,20 +33,21 @@ _OWN_WORDS = (
 
 
 class _Carried(NamedTuple):
-    """A statement as PostgreSQL has it. `query`: what was carried over of it, '' for nothing."""
+    """A statement in PostgreSQL's SQL. `query`: its translated part, or ''."""
 
     text: str
     query: str
 
 
 def carry_over(text: str, dialect: str) -> tuple[ast.Statement, ...]:
-    """The statements of a text in a dialect. Raises what `statements_in` does."""
+    """Translates the statements of a text in a dialect. Raises the errors of `statements_in`."""
     traits = TRAITS[dialect]
     return tuple(_statement(_carry_over(piece, text, traits), traits) for piece in pieces(text, traits))
 
 
 def _statement(carried: _Carried, traits: Traits) -> ast.Statement:
-    """Raises 42601 where what is PostgreSQL's in every dialect has a string or comment that only the dialect ends."""
+    """Raises 42601 if a statement that is PostgreSQL's in every dialect has a string or comment that only the dialect
+    ends."""
     found = parse(carried.text)
     if len(found) != 1:
         raise SqlError("42601", f"a statement ends elsewhere in PostgreSQL's SQL than in the dialect {traits.name}")
@@ -87,7 +88,7 @@ def _query(tokens: Sequence[Token], whole: str, traits: Traits) -> str:
 
 
 def _own_syntax(tokens: Sequence[Token], whole: str, traits: Traits) -> Iterator[str]:
-    """What of Shoal's own syntax a statement that cannot be read or carried over has outside its strings."""
+    """The constructs of Shoal's own syntax, outside of strings, in a statement that cannot be read or translated."""
     plain = " ".join(
         whole[token.start : token.end + 1]
         for token in tokens

@@ -1,4 +1,4 @@
-"""A tree of sqlglot's -> PostgreSQL's text, for the classes and arguments that are known."""
+"""Writes a sqlglot tree as PostgreSQL's text, for the supported classes and arguments."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ _NAMES = {
 
 
 class Writer:
-    """Writes one statement. `placeholders`: where its question marks are, in the order of the text."""
+    """Writes one statement. `placeholders`: the positions of its question marks, in the order of the text."""
 
     def __init__(self, traits: Traits, writers: dict[type, Write], placeholders: dict[int, int]) -> None:
         self.traits = traits
@@ -47,14 +47,14 @@ class Writer:
         self._aliases = 0
 
     def text(self, node: exp.Expression) -> str:
-        """A part of the tree as PostgreSQL's text. Raises 0A000 for what has no counterpart."""
+        """A part of the tree as PostgreSQL's text. Raises 0A000 for an unsupported part."""
         write = self._writers.get(type(node))
         if write is None:
             self.refuse(construct(node), node)
         return write(self, node)
 
     def operand(self, node: exp.Expression) -> str:
-        """The same within an operator: PostgreSQL's precedence is not asked."""
+        """The same as an operand, with parentheses independent of PostgreSQL's precedence."""
         found = self.text(node)
         return f"({found})" if isinstance(node, LOOSE) else found
 
@@ -62,15 +62,15 @@ class Writer:
         return ", ".join(map(self.text, nodes))
 
     def take(self, node: exp.Expression, *names: str) -> tuple[Any, ...]:
-        """The arguments of a node by their names. Raises 0A000 if it has others: what is not read is not dropped."""
+        """The arguments of a node by name. Raises 0A000 if it has others, so that none is ignored."""
         for name, value in node.args.items():
             if name not in names and _says_something(value):
                 self.refuse(f"{construct(node)} {name.rstrip('_').replace('_', ' ')}", node)
         return tuple(node.args.get(name) for name in names)
 
     def name(self, node: exp.Expression) -> str:
-        """An identifier, as PostgreSQL's catalog has it. The names of these dialects do not depend on their case, but
-        for quoted ones of Snowflake and Oracle; those in upper case are the same as without quotes."""
+        """An identifier in the form of PostgreSQL's catalog. Names in these dialects do not depend on case, except
+        quoted ones in Snowflake and Oracle; those in upper case equal unquoted ones."""
         if isinstance(node, str):  # of db..t
             self.refuse("name without a schema")
         if not isinstance(node, exp.Identifier):
@@ -91,7 +91,7 @@ class Writer:
         return '"' + name.replace('"', '""') + '"'
 
     def new_alias(self) -> str:
-        """A name for a sub-query that has none, which PostgreSQL wants to have one."""
+        """A name for a sub-query without one, because PostgreSQL requires it."""
         self._aliases += 1
         return f"unnamed_{self._aliases}"
 
@@ -109,7 +109,7 @@ LOOSE: tuple[type, ...] = (exp.Binary, exp.Not, exp.Neg, exp.Between, exp.In, ex
 
 
 def construct(node: exp.Expression) -> str:
-    """What a node is called in a message."""
+    """The name of a node in a message."""
     kind = type(node).__name__
     if isinstance(node, exp.Anonymous):
         return str(node.name).upper()
@@ -119,7 +119,7 @@ def construct(node: exp.Expression) -> str:
 
 
 def position(node: exp.Expression) -> int | None:
-    """Where the first part of a node that knows its place begins (characters of the text, from 1)."""
+    """The position of the first part of a node that has one (characters of the text, from 1)."""
     starts = [item.meta["start"] for item in node.walk() if "start" in (item._meta or ())]
     return min(starts) + 1 if starts else None
 
@@ -141,7 +141,7 @@ def text_of(node: exp.Expression | None) -> str | None:
 
 
 def word_of(node: exp.Expression | None) -> str | None:
-    """A word that sqlglot may have read as a name, in upper case; None for what is more than a word."""
+    """A word that sqlglot may have read as a name, in upper case; None if it is not a single word."""
     if isinstance(node, exp.Var):
         return str(node.name).upper()
     if isinstance(node, exp.Column) and not any(value for name, value in node.args.items() if name != "this"):
@@ -152,7 +152,7 @@ def word_of(node: exp.Expression | None) -> str | None:
 
 
 def integer_of(node: exp.Expression | None) -> int | None:
-    """The value of an integer literal, perhaps behind a minus; None for anything else."""
+    """The value of an integer literal, with or without a minus; None for anything else."""
     if isinstance(node, exp.Paren):
         return integer_of(node.this)
     if isinstance(node, exp.Neg):

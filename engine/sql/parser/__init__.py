@@ -1,16 +1,16 @@
 """SQL text -> the trees of engine/sql/ast, exactly as PostgreSQL 15 reads it.
 
-What is sqlglot's here, and what is not. `Grammar` is a sqlglot dialect, a subclass of its Postgres: its tokenizer hands
-out sqlglot's tokens, its parser is a sqlglot parser. But the rules inside are ours, for sqlglot reads for many dialects
-and forgives: it renames functions, shifts subscripts, reads `SAVEPOINT x` as an alias, has one class of identifiers,
-and keeps no position for most nodes. Undoing that after the fact is more work, and less exact, than reading
-PostgreSQL's grammar by recursive descent and building PostgreSQL's parse tree directly, so that every syntax error is
-found at the same token as in PostgreSQL. The grammar is a line of classes, one file each, from the cursor up:
+**The use of sqlglot.** `Grammar` is a sqlglot dialect, a subclass of its Postgres: its tokenizer returns sqlglot's
+tokens, and its parser is a sqlglot parser. The rules inside are Shoal's own, because sqlglot reads many dialects and is
+tolerant: it renames functions, shifts subscripts, reads `SAVEPOINT x` as an alias, has one class of identifiers, and
+keeps no position for most nodes. A correction of its result would be more work, and less exact, than a recursive
+descent parser of PostgreSQL's grammar, which builds PostgreSQL's parse tree and finds every syntax error at the same
+token. The grammar is a chain of classes, one file each, starting with the cursor:
 
     Cursor -> TypeNames -> FunctionSyntax -> Expressions -> Queries -> Changes -> Sessions -> Tables -> Objects
 
-Locations in trees, and positions in errors, count characters of the whole text, also when it holds many statements.
-Nesting is bounded by Python's recursion limit: deeper text is 54001.
+Locations in trees, and positions in errors, count characters of the whole text, also if it contains many statements.
+Python's recursion limit bounds the nesting: deeper text raises 54001.
 """
 
 from __future__ import annotations
@@ -35,7 +35,8 @@ _QUERY = re.compile(r"[\s(]*(?:select|with|insert|update|delete|merge|explain|co
 
 
 class Grammar(Postgres):  # type: ignore[misc]  # sqlglot is untyped here
-    """The dialect: PostgreSQL 15, as it is. sqlglot knows it by its class's name; `shoal` is that of shoal_sqlglot."""
+    """The dialect of PostgreSQL 15. sqlglot finds it by its class's name; `shoal` is the name of shoal_sqlglot's
+    dialect."""
 
     class Tokenizer(Postgres.Tokenizer):  # type: ignore[misc]
         def tokenize(self, sql: str) -> list[Token]:

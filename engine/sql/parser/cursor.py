@@ -1,7 +1,7 @@
-"""The cursor over one string's tokens, and the grammar's names.
+"""The cursor over the tokens of one string, and the grammar's rules for names.
 
-The methods look at exactly one token, or at a named number of tokens ahead, and never go back: so an error is found at
-the first token that cannot continue the text, which is where PostgreSQL's parser finds it.
+The methods read exactly one token, or a fixed number of tokens ahead, and never go back. So an error is found at the
+first token that cannot continue the text, which is where PostgreSQL's parser finds it.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from engine.sql.parser.lexer import ErrorToken, Token
 
 
 class Cursor:
-    """`_curr` is the token that comes next; `key` its terminal."""
+    """`_curr` is the next token; `key` its terminal."""
 
     sql: str
     _tokens: list[Token]
@@ -81,8 +81,8 @@ class Cursor:
         return True
 
     def accept_phrase(self, phrases: tuple[tuple[str, ...], ...]) -> tuple[str, ...] | None:
-        """Takes the longest of these phrases that comes next; None if the first word is none of theirs. 42601 at the
-        word that leaves them all."""
+        """Takes the longest of these phrases that comes next; None if the first word begins none of them. 42601 at the
+        word that matches none."""
         if not any(phrase[0] == self._curr.key for phrase in phrases):
             return None
         for phrase in sorted(phrases, key=len, reverse=True):
@@ -101,7 +101,7 @@ class Cursor:
         return key in ("select", "with", "table") or (key == "values" and self.peek() == "(")
 
     def expect(self, *keys: str) -> Token:
-        """Takes these tokens in a row; 42601 at the first that is another. Gives the last one."""
+        """Takes these tokens in a row, and returns the last one. 42601 at the first different token."""
         token = self._curr
         for key in keys:
             token = self._curr
@@ -112,7 +112,7 @@ class Cursor:
         return token
 
     def expect_one_of(self, *keys: str) -> str:
-        """Takes one of these tokens and gives its key; 42601 if another comes."""
+        """Takes one of these tokens and returns its key. 42601 for another token."""
         if self._curr.key not in keys:
             self.fail()
         return self.advance().key
@@ -133,20 +133,20 @@ class Cursor:
         raise SqlError("42601", f'syntax error at or near "{near}"', position=token.start + 1)
 
     def complain(self, message: str, location: int, sqlstate: str = "42601") -> NoReturn:
-        """An error that the grammar raises itself; `location` counts from 0, -1 for none."""
+        """An error that the grammar itself raises; `location` counts from 0, -1 for none."""
         raise SqlError(sqlstate, message, position=location + 1 if location >= 0 else None)
 
     def refuse(self, feature: str, location: int) -> NoReturn:
-        """0A000 for syntax that PostgreSQL has and Shoal has not."""
+        """0A000 for syntax that PostgreSQL has and Shoal does not."""
         not_supported(feature, position=location + 1)
 
     def literal(self, kind: str, value: str | bool | None, location: int = -1) -> ast.Literal:
-        """A constant, which the statement then has."""
+        """Adds a constant to the statement's constants."""
         self._constants = True
         return ast.Literal(kind, value, location=location)
 
     def source(self, start: int) -> str:
-        """What was written from offset `start` to the end of the last token taken."""
+        """The text from offset `start` to the end of the last token."""
         return self.sql[start : self._tokens[self._index - 1].end]
 
     # ---- names ----
@@ -267,7 +267,7 @@ class Cursor:
         return name
 
     def role_id(self) -> str:
-        """RoleId: the name of a role that there may not yet be."""
+        """RoleId: the name of a role that need not exist."""
         token = self._curr
         name = self.role_name()
         if token.key in ("current_user", "current_role", "session_user"):
@@ -299,5 +299,5 @@ class Cursor:
         return False
 
     def optional_keyword(self, *keys: str) -> str:
-        """Takes one of these keywords if it comes next; '' otherwise."""
+        """Takes one of these keywords if it comes next; otherwise returns ''."""
         return self.advance().key if self._curr.key in keys else ""

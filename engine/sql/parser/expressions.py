@@ -2,11 +2,11 @@
 
     OR  AND  NOT  IS  comparison  BETWEEN-IN-LIKE  other operators  + -  * / %  ^  AT TIME ZONE  COLLATE  sign  ::
 
-`_operators(left, floor)` goes on from a complete operand for as long as the next operator binds at least as tight as
-`floor`. A binary operator reads its right side with a floor one above its own level, so it is left-associative; where
-PostgreSQL says nonassoc, the same level coming next is an error at that token. An operator that ends in a terminal of
-its own (IS NULL, IN (...), = ANY (...)) leaves a complete operand again, whatever its level.
-Chains of AND, of OR and of operators are loops, not recursion, so only nesting deepens the stack.
+`_operators(left, floor)` continues after a complete operand while the next operator binds at least as tightly as
+`floor`. A binary operator reads its right side with a floor one above its own level, so it is left-associative. For
+PostgreSQL's nonassoc operators, another operator of the same level is an error at that token. An operator that ends in
+a terminal of its own (IS NULL, IN (...), = ANY (...)) is again a complete operand, whatever its level. Chains of AND,
+of OR and of operators are loops and not recursion, so only nesting uses the stack.
 """
 
 from __future__ import annotations
@@ -87,11 +87,11 @@ class Expressions(FunctionSyntax):
         return self._operators(self._operand(False), _OR, False)
 
     def restricted_expression(self) -> ast.Node:
-        """b_expr: what may stand where AND, IN or NOT belong to something around it."""
+        """b_expr: an expression at a place where AND, IN or NOT belong to the construct around it."""
         return self._operators(self._operand(True), _OR, True)
 
     def continue_expression(self, left: ast.Node) -> ast.Node:
-        """Goes on after an operand that was read by other means."""
+        """Continues after an operand that was read elsewhere."""
         return self._operators(left, _OR, False)
 
     def expressions(self) -> tuple[ast.Node, ...]:
@@ -136,7 +136,7 @@ class Expressions(FunctionSyntax):
                 left = ast.CollateClause(left, self.any_name(), location=token.start)
 
     def _is_no_operator(self, key: str) -> bool:
-        """NOT before what is no LIKE (`default 1 not null`); SIMILAR in SUBSTRING(a SIMILAR b ESCAPE c)."""
+        """NOT before something other than LIKE (`default 1 not null`); SIMILAR in SUBSTRING(a SIMILAR b ESCAPE c)."""
         if key == "similar":
             return self._similar_ends and self.peek() != "to"
         return key == "not" and self.peek() not in _AFTER_NOT
@@ -144,7 +144,7 @@ class Expressions(FunctionSyntax):
     def _is_bare_label(self, token: Token) -> bool:
         """Whether a keyword that could be an operator is a column's label: `select 1 is from t`.
 
-        Only between complete expressions: inside `1 + 2 at from t` the operator that binds tighter goes on.
+        Only between complete expressions: in `1 + 2 at from t` the operator that binds tighter continues.
         """
         if not self._labels_allowed or token.key in ("isnull", "notnull") or not token.key.isalpha():
             return False
@@ -316,8 +316,8 @@ class Expressions(FunctionSyntax):
         return self.primary()
 
     def _plain_column(self, token: Token) -> ast.Node | None:
-        """A name, or two with a dot between, that no parenthesis, string or step follows: a column, which most operands
-        are. None for what has to be looked at closely."""
+        """A name, or two with a dot between, without a following parenthesis, string or subscript. It is a column,
+        which most operands are. None for everything else."""
         names: tuple[str, ...] = (token.text,)
         tokens, end = self._tokens, self._index + 1
         if tokens[end].key == "." and tokens[end + 1].key in LABEL:
@@ -410,10 +410,10 @@ class Expressions(FunctionSyntax):
         return self.indirection(inner)
 
     def select_or_expression(self) -> ast.Node:
-        """What stands after an opening parenthesis, up to what cannot belong to it: a SelectStmt or an expression.
+        """The content of a parenthesis: a SelectStmt or an expression.
 
-        A parenthesised query goes on as a query if UNION, ORDER BY and the like follow, and ends as one before ')';
-        before anything else it was an operand.
+        A query in parentheses continues as a query if UNION, ORDER BY or a similar clause follows, and ends as one
+        before ')'. Before anything else it was an operand.
         """
         saved, self._labels_allowed = self._labels_allowed, False
         try:
@@ -540,7 +540,7 @@ class Expressions(FunctionSyntax):
         return following in ("SCONST", "(", "varying", "with", "without")
 
     def _column_or_call(self, token: Token) -> ast.Node:
-        """A dotted name: a column, a call or a typed literal, by what follows it."""
+        """A dotted name: a column, a call or a typed literal, depending on the next token."""
         parts = [token.text]
         while self._curr.key == "." and parts[-1] != "*":
             self.advance()
@@ -558,7 +558,7 @@ class Expressions(FunctionSyntax):
         return self.indirection(ast.ColumnRef(tuple(parts), location=token.start))
 
     def _generic_literal(self, parts: tuple[str, ...], token: Token) -> ast.Node:
-        """point '(1,2)': any type's name before a string."""
+        """point '(1,2)': a type's name before a string."""
         return self.typed_literal(ast.TypeName(parts, location=token.start))
 
     def typed_literal(self, type_name: ast.TypeName) -> ast.Node:

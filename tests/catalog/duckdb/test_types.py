@@ -28,7 +28,7 @@ def test_duckdb_reads_it_as_the_same_type(text: str) -> None:
     assert row is not None and parse_type(row[0].replace('"', "")) == parse_type(text)
 
 
-def test_types_are_asked_for_their_parts() -> None:
+def test_types_have_their_parts_as_attributes() -> None:
     form = parse_type("DECIMAL(10,2)[]")
     assert isinstance(form, ListType) and isinstance(form.element, DecimalType)
     assert (form.element.precision, form.element.scale) == (10, 2)

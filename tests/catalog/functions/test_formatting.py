@@ -162,6 +162,7 @@ def reading(chance: random.Random) -> tuple[str, str]:
 
 
 @pytest.mark.parametrize("seed", some(range(12), 12))
+@pytest.mark.long
 def test_any_text_is_read_by_any_template(postgres: psycopg.Connection[Any], seed: int) -> None:
     chance = random.Random(seed)
     rows = tuple(reading(chance) for _ in range(1500))

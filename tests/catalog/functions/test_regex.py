@@ -58,6 +58,7 @@ def test_too_complex(postgres: psycopg.Connection[Any], part: str, count: int, l
 
 
 @pytest.mark.parametrize("pattern", some(("a" * 10_000, r"\w" * 10, "a|" * 4000), 3))
+@pytest.mark.long
 def test_few_long_patterns_are_remembered(pattern: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(regex_engine, "REMEMBERED", 100_000)
     tracemalloc.start()

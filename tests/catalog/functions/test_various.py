@@ -66,7 +66,7 @@ def test_identifiers(postgres: psycopg.Connection[Any]) -> None:
     check(postgres, ["parse_ident({a})", "parse_ident({a}, false)"], a=("text", names))
 
 
-def test_sleep_runs_where_it_holds_nobody_up(postgres: psycopg.Connection[Any]) -> None:
+def test_sleep_does_not_block_other_sessions(postgres: psycopg.Connection[Any]) -> None:
     comparison = Comparison(postgres, {"a": ("int4", ("1",))})
     start = time.monotonic()
     assert comparison.columnar("pg_sleep(0.12)", [""]) == ["value "]

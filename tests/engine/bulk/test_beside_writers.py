@@ -134,7 +134,7 @@ def test_keys_stay_locked_when_a_later_savepoint_is_undone(sides: tuple[Side, Si
         assert running.result(PATIENCE) == "23505"
 
 
-def test_who_waits_for_a_whole_table_is_told_for_whom(shoal: ShoalServer, sides: tuple[Side, Side]) -> None:
+def test_a_wait_for_a_whole_table_names_the_blocking_sessions(shoal: ShoalServer, sides: tuple[Side, Side]) -> None:
     side = sides[0]
     side.third.run(ROWS, f"INSERT INTO t SELECT n, n, 0 FROM generate_series(1000, {1000 + MANY}) n")
     side.first.run("BEGIN", "UPDATE t SET v = 1 WHERE id = 7")

@@ -107,7 +107,7 @@ def test_a_key_that_a_load_brings_is_waited_for(clients: Two) -> None:
     assert waiting.result(PATIENCE) == MANY
 
 
-def test_a_key_that_somebody_inserts_is_waited_for(clients: Two) -> None:
+def test_an_insert_waits_for_a_concurrent_insert_of_the_key(clients: Two) -> None:
     a, b = clients
     a.run("BEGIN", "INSERT INTO t VALUES (100005, 1)")
     waiting = b.start("COPY t FROM STDIN", lines(100_000))

@@ -85,7 +85,7 @@ GOOD = fields(FOUR, b"four")
         HEADER + GOOD + GOOD + TRAILER,
     ],
 )
-def test_what_is_wrong_is_told_as_postgresql_tells_it(pair: Pair, data: bytes) -> None:
+def test_errors_are_those_of_postgresql(pair: Pair, data: bytes) -> None:
     pair.run("CREATE TABLE t (a int PRIMARY KEY, b varchar(5))")
     pair.same_copy_in("COPY t FROM STDIN (FORMAT binary)", data, "t")
 

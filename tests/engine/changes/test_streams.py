@@ -106,7 +106,7 @@ def test_the_columns_say_when_and_by_which_commit(db: Connection) -> None:
     ]
 
 
-def test_who_goes_on_after_an_lsn_misses_nothing_and_gets_nothing_twice(db: Connection) -> None:
+def test_a_reader_that_continues_after_an_lsn_gets_each_change_once(db: Connection) -> None:
     run(db, "CREATE TABLE t (id int PRIMARY KEY, v int)", "CREATE CHANGE STREAM s FOR TABLE t")
     for number in range(30):
         run(db, f"INSERT INTO t SELECT g, {number} FROM generate_series({number * 10}, {number * 10 + number % 7}) g")
@@ -307,7 +307,7 @@ def test_a_long_random_history_replays_to_the_table(db: Connection) -> None:
 # ---- from when on ---------------------------------------------------------------------------------------------------
 
 
-def test_a_stream_begins_with_its_own_commit_whoever_writes_meanwhile(db: Connection, shoal: ShoalServer) -> None:
+def test_a_stream_begins_with_its_own_commit_beside_other_writers(db: Connection, shoal: ShoalServer) -> None:
     run(db, "CREATE TABLE t (id int PRIMARY KEY)", "INSERT INTO t VALUES (1)")
     with connected(shoal) as other:
         run(other, "BEGIN", "INSERT INTO cs.t VALUES (2)")
@@ -394,7 +394,7 @@ def test_a_rewritten_table_is_no_change_of_its_rows(db: Connection) -> None:
 # ---- how long -------------------------------------------------------------------------------------------------------
 
 
-def test_a_position_is_kept_and_lets_go_of_what_lies_before_it(db: Connection) -> None:
+def test_a_position_is_kept_and_earlier_changes_are_removed(db: Connection) -> None:
     run(db, "CREATE TABLE t (id int PRIMARY KEY)", "CREATE CHANGE STREAM s FOR TABLE t")
     run(db, *(f"INSERT INTO t VALUES ({number})" for number in range(20)))
     lsns = [row[0] for row in db.execute("SELECT lsn FROM shoal_changes('s')").fetchall()]

@@ -19,6 +19,7 @@ from engine.checkpoint import (
     write_checkpoint,
 )
 from tests.engine.checkpoint.harness import FaultError, FolderFiles, checkpoint, contents, mark, opened
+from tests.samples import some
 
 
 async def calls_of_a_write(samples: Path, tmp_path: Path) -> int:
@@ -28,7 +29,7 @@ async def calls_of_a_write(samples: Path, tmp_path: Path) -> int:
     return len(files.log)
 
 
-@pytest.mark.parametrize("after", [False, True], ids=["not done", "done and lost"])
+@pytest.mark.parametrize("after", some([True, False], 2))
 async def test_a_store_that_fails_at_any_step_leaves_no_half_checkpoint(
     samples: Path, tmp_path: Path, after: bool
 ) -> None:
@@ -62,7 +63,7 @@ class DyingFiles(FolderFiles):
         return super()._begin(call, name)
 
 
-async def test_what_a_dead_process_left_is_in_nobodys_way(samples: Path, tmp_path: Path) -> None:
+async def test_files_of_a_dead_process_do_not_hinder_the_next_one(samples: Path, tmp_path: Path) -> None:
     calls = await calls_of_a_write(samples, tmp_path)
     async with opened(samples) as store:
         for step in range(0, calls, 5):

@@ -73,7 +73,7 @@ def test_files_that_a_newer_checkpoint_refers_to_stay() -> None:
     assert len(gone) == len(set(gone)) == 2 + 2 + 4
 
 
-def test_leftovers_are_files_in_old_folders_that_nobody_refers_to() -> None:
+def test_leftovers_are_unreferenced_files_in_old_folders() -> None:
     kept = manifest(5, f"{folder_name(3)}/b")
     names = [
         f"{folder_name(3)}/b", f"{folder_name(3)}/b.exact", f"{folder_name(3)}/x", f"{folder_name(5)}/manifest.json",

@@ -11,7 +11,7 @@ from tests.engine.checkpoint.harness import FaultError, FolderFiles, checkpoint,
 from tests.engine.checkpoint.test_incremental import heap_rows, table_of
 
 
-async def test_the_next_attempt_goes_on_from_what_is_there(
+async def test_the_next_attempt_continues_from_existing_files(
     samples: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(write, "PARTIAL_BYTES", 2000)

@@ -87,7 +87,7 @@ def all_rows(server: ShoalServer) -> dict[str, list[tuple[bytes | None, ...]]]:
     return found
 
 
-async def test_a_server_goes_on_with_what_was_restored(samples: Path, tmp_path: Path) -> None:
+async def test_a_server_works_on_restored_data(samples: Path, tmp_path: Path) -> None:
     files = FolderFiles(tmp_path / "store")
     async with opened(samples) as store:
         manifest = await checkpoint(store, files, tmp_path / "scratch")

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from engine.columnar import client
+from engine.columnar import worker_process
 
 PROGRAM = """
 from engine.columnar.worker import memory
@@ -35,4 +35,4 @@ def use_program(monkeypatch: pytest.MonkeyPatch, program: str) -> None:
         place = command.index("-m")
         return start([*command[:place], "-c", program, *command[place + 2 :]], **more)
 
-    monkeypatch.setattr(client.subprocess, "Popen", start_program)
+    monkeypatch.setattr(worker_process.subprocess, "Popen", start_program)

@@ -36,7 +36,7 @@ async def commit(database: Database, run: BulkRun) -> None:
     await database.durable(database.store.sequence(Edits({}, [run.reference]), 0, 1))
 
 
-async def test_a_table_that_is_filled_is_there_before_it_is_asked_for(
+async def test_a_filled_table_is_in_the_worker_before_a_query(
     database: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("engine.columnar.client.PUSH_SECONDS", 0.01)
@@ -50,7 +50,7 @@ async def test_a_table_that_is_filled_is_there_before_it_is_asked_for(
     assert await database.fetch(COUNT) == [(1000,)]
 
 
-async def test_nothing_is_built_where_nobody_asks_analytic_queries(database: Database) -> None:
+async def test_nothing_is_built_without_analytic_queries(database: Database) -> None:
     await commit(database, run_of(database, 1000))
     assert not database.client._feed.tables and not database.client.running
     assert await database.fetch(COUNT) == [(1000,)]

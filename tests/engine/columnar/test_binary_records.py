@@ -66,7 +66,7 @@ def test_an_interval_within_a_record_is_refused_in_binary(shoal: ShoalServer) ->
         assert connection.pgconn.exec_params(query, []).ntuples == 1200
 
 
-def test_a_field_of_a_domain_is_told_as_the_domain(shoal: ShoalServer) -> None:
+def test_a_field_of_a_domain_has_the_oid_of_the_domain(shoal: ShoalServer) -> None:
     with psycopg.connect(shoal.dsn, autocommit=True) as connection:
         connection.execute("CREATE DOMAIN binary_whole AS int")
         (oid,) = connection.execute("SELECT 'binary_whole'::regtype::oid").fetchone() or ()

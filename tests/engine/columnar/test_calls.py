@@ -312,7 +312,7 @@ async def test_a_function_ends_with_its_query(database: Database, arguments: tup
     assert (database.client.process_id == before) == (arguments is IN_STEPS)
 
 
-async def test_a_worker_that_goes_on_is_noticed(database: Database, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_worker_that_does_not_stop_is_found(database: Database, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(worker_answers, "CANCEL_SECONDS", 30.0)
     monkeypatch.setattr(worker_answers, "CANCEL_PATIENCE", 30.0)
     assert await worked_after_cancel(database, IN_ONE_STEP, 2.0) >= 1.5

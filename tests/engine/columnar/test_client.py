@@ -23,6 +23,7 @@ from catalog.types import oids
 from catalog.types.base import FormatSettings, TypeRef
 from engine.columnar import result_streams, worker_answers
 from engine.columnar.client import WorkerClient
+from engine.columnar.drafts import KeptRun
 from engine.columnar.feed import FedTable
 from engine.columnar.frames import Buffer, Header
 from engine.columnar.interface import ColumnarQuery, RowEncoding, UdfSignature
@@ -644,7 +645,7 @@ async def test_history_is_let_go_a_moment_after_the_last_commit(
     assert await database.fetch(wanted) == [(1, "x")]
 
 
-async def test_open_portals_keep_nobody_from_running(database: Database) -> None:
+async def test_open_portals_do_not_block_other_queries(database: Database) -> None:
     portals = [await database.client.rows(query(PLENTY, ROW), (), database.store.current, DATAROWS) for _ in range(10)]
     for portal in portals:
         await anext(portal)
@@ -666,9 +667,9 @@ async def test_a_run_that_is_being_flushed_is_not_applied_to_its_own_rows(
     pushed: list[str] = []
     push = database.client._feed.delta
 
-    def delta(fed: FedTable) -> tuple[list[str], list[tuple[bytes, bytes | None]]]:
-        runs, changes = push(fed)
-        pushed.extend([*runs, *(str(key) for key, _ in changes)])
+    def delta(fed: FedTable, whole: bool) -> tuple[list[KeptRun], list[tuple[bytes, bytes | None]]]:
+        runs, changes = push(fed, whole)
+        pushed.extend([*(kept.path for kept in runs), *(str(key) for key, _ in changes)])
         return runs, changes
 
     monkeypatch.setattr(database.client._feed, "delta", delta)
@@ -733,3 +734,26 @@ async def test_a_query_that_neighbours_leave_no_memory_to_be_opened_is_sent_unti
         with pytest.raises(SqlError) as caught:
             await database.fetch(query("SELECT 1 AS a", [(23, "INTEGER")]))
         assert caught.value.sqlstate == "53200" and len(asked) > 1
+
+
+async def test_a_large_commit_is_sent_a_part_in_a_turn(database: Database, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("engine.columnar.client.PUSH_SECONDS", 0.01)
+    table = make_table(20001, [INT4, TEXT], (1,))
+    wanted = query("SELECT count(*), sum(c1) FROM {t20001} AS x", [(20, "BIGINT"), (20, "HUGEINT")], table)
+    assert await database.fetch(wanted) == [(0, None)]
+    sent: list[int] = []
+    write = database.client._write
+
+    def note(header: Header, buffers: Sequence[Buffer] = ()) -> None:
+        if header["op"] == "apply":
+            sent.append(len(buffers[4]))
+        write(header, buffers)
+
+    monkeypatch.setattr(database.client, "_write", note)
+    await database.commit(database.writes(table, *((n, "x") for n in range(20_000))))
+    async with asyncio.timeout(20):
+        while sum(sent) < 20_000:
+            await asyncio.sleep(0.01)
+    assert max(sent) <= 2_500
+    assert await database.fetch(wanted) == [(20_000, sum(range(20_000)))]
+    assert sum(sent) == 20_000

@@ -18,6 +18,8 @@ import pytest
 import pytest_asyncio
 
 from catalog.types import oids
+from engine.columnar import drafts
+from engine.columnar.ahead import announce
 from engine.columnar.client import WorkerClient
 from engine.columnar.interface import ColumnarQuery
 from engine.storage import key_notes
@@ -27,6 +29,7 @@ from engine.storage.rows import RowCodec
 from engine.storage.tablespace import Tablespace
 from tests.engine.columnar import faulty_worker
 from tests.engine.columnar.conftest import Database, make_table, open_store, query
+from tests.engine.columnar.test_ahead import catalog_of
 from tests.samples import some
 
 KEYED = make_table(601, [(oids.INT4, -1), (oids.TEXT, -1)], (1,))
@@ -126,6 +129,43 @@ class Place:
         run = writer.finish()
         await self.database.durable(self.store.sequence(Edits({}, [run.reference]), 0, 1))
 
+    async def load_many(self) -> None:
+        """New rows, of which the worker makes columns meanwhile; it may end, and so may the load."""
+        table = self.random.choice((KEYED, NUMBERED, ARRAYS))
+        codec, rows = RowCodec(table), self.rows[table.storage_id]
+        client = self.database.client
+        if self.random.random() < 0.5:
+            await client.start()
+        writer, columns = self.store.new_run(), client.drafts.of_load(table)
+        assert columns is not None
+        new: dict[int, tuple[object, ...]] = {}
+        for number in sorted(set(self.random.sample(range(400), 100)) - rows.keys()):
+            new[number] = self.row(table.storage_id, number)
+            key, value = self.key(table.storage_id, number), codec.encode(new[number])
+            writer.add(pa.array([key], pa.binary()), pa.array([value], pa.binary()))
+            columns.look(writer)
+            await asyncio.sleep(self.random.choice((0, 0, 0, 0.002)))
+            if self.random.random() < 0.005:
+                await self.random.choice((self.kill, self.save, self.change_others))()
+        run = writer.finish() if new else None
+        if run is None or self.random.random() < 0.3:
+            columns.end()
+            writer.discard()
+            return
+        columns.keep(writer, run)
+        columns.end()
+        if self.random.random() < 0.2:
+            run.discard()
+            return
+        announce(client, self.store, catalog_of(table), [run])
+        await self.database.durable(self.store.sequence(Edits({}, [run.reference]), 0, 1))
+        rows.update(new)
+
+    async def change_others(self) -> None:
+        """A row that no load has."""
+        await self.database.commit({self.key(602, 1): RowCodec(TEXT_KEY).encode(row := self.row(602, 1))})
+        self.rows[602][1] = row
+
     async def flush(self) -> None:
         await self.database.flush()
 
@@ -166,7 +206,8 @@ class Place:
 
 
 STEPS: list[Callable[[Place], Awaitable[None]]] = [
-    *[Place.change] * 6, *[Place.change_many] * 2, Place.flush, Place.flush, Place.save, Place.save, Place.push,
+    *[Place.change] * 6, *[Place.change_many] * 2, *[Place.load_many] * 2,
+    Place.flush, Place.flush, Place.save, Place.save, Place.push,
     Place.kill, Place.lose_file, Place.restart, Place.restart_after_kill, Place.check, Place.check,
 ]  # fmt: skip
 
@@ -180,8 +221,10 @@ async def place(tmp_path: Path, request: pytest.FixtureRequest) -> AsyncIterator
         await made.close()
 
 
-@pytest.mark.parametrize("place", some(range(24), 6), indirect=True)
-async def test_columns_equal_rows_whatever_ends(place: Place) -> None:
+@pytest.mark.parametrize("place", some(range(24), 12), indirect=True)
+async def test_columns_equal_rows_whatever_ends(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(drafts, "FIRST_ROWS", 10)
+    monkeypatch.setattr(drafts, "PART_ROWS", 7)
     for _ in range(60):
         await place.random.choice(STEPS)(place)
     await place.check()
@@ -312,7 +355,7 @@ FAULTS: dict[str, Callable[[Path], object]] = {
 
 
 @pytest.mark.parametrize("fault", some(FAULTS, 2))
-async def test_a_file_that_cannot_be_used_is_made_anew(place: Place, fault: str) -> None:
+async def test_an_unusable_file_is_written_again(place: Place, fault: str) -> None:
     await filled(place)
     path = Path(place.database.client.columns_path)
     await place.change()
@@ -352,7 +395,7 @@ async def test_a_file_that_ends_workers_is_not_used_for_ever(place: Place, monke
     await filled(place)
     await place.kill()
     client = place.database.client
-    client._useless = 2
+    client._process.useless = 2
     await place.check()
     assert built(place) == EVERY
 
@@ -375,7 +418,7 @@ async def test_a_table_that_is_gone_goes_from_the_file(place: Place) -> None:
     place.open()
 
 
-async def test_a_table_of_another_description_is_built_anew(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_table_of_another_description_is_built_again(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
     await filled(place)
     await place.close()
     monkeypatch.setattr(

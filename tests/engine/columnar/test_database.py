@@ -39,7 +39,7 @@ def test_nothing_else_of_the_configuration_can_be_changed(tmp_path: pathlib.Path
             connection.execute("SET " + setting)
 
 
-def test_a_defect_of_duckdb_is_told_from_a_failed_query() -> None:
+def test_a_defect_of_duckdb_is_distinguished_from_a_failed_query() -> None:
     assert is_fatal(RuntimeError("INTERNAL Error: dict-surviving join: narrowed column 0"))
     assert is_fatal(
         RuntimeError("FATAL Error: Failed: database has been invalidated because of a previous fatal error")

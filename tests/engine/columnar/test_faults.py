@@ -23,7 +23,7 @@ from catalog.errors import SqlError
 from catalog.schema import Column, Layout, Table, VirtualTable
 from catalog.types import oids
 from catalog.types.base import FormatSettings, TypeRef
-from engine.columnar import client, worker_answers
+from engine.columnar import client, drafts, worker_answers
 from engine.columnar.client import VERSIONS_KEPT
 from engine.columnar.interface import ColumnarQuery, RowEncoding
 from engine.columnar.virtual import batch_of
@@ -79,7 +79,7 @@ class Statements:
 
     async def all(self, run: Callable[[Coroutine[object, object, object]], Awaitable[object]]) -> None:
         table = self._table()
-        for made in (self._load, self._apply, self._describe, self._run, self._drop):
+        for made in (self._load, self._apply, self._describe, self._run, self._draft, self._drop):
             await run(made(table))
         for _ in range(VERSIONS_KEPT + 1):
             self._version += 1
@@ -125,6 +125,29 @@ class Statements:
         await self.database.durable(self.database.store.sequence(Edits({}, [writer.finish().reference]), 0, 1))
         await self._same(self._of(table, "SELECT max(c1), min(c2) FROM {t} AS x"), [(999, "applied")])
 
+    async def _draft(self, table: Table) -> None:
+        """Two loads with drafts, of which the second is not committed."""
+        for first, committed in ((2000, True), (3000, False)):
+            writer = self.database.store.new_run()
+            columns = self.database.client.drafts.of_load(table)
+            assert columns is not None
+            try:
+                for start in range(first, first + 200, 50):
+                    rows = self.database.writes(table, *((n, "drafted") for n in range(start, start + 50)))
+                    writer.add(pa.array(list(rows), pa.binary()), pa.array(list(rows.values()), pa.binary()))
+                    columns.look(writer)
+                    await asyncio.sleep(0.01)
+                run = writer.finish()
+                columns.keep(writer, run)
+            finally:
+                columns.end()
+            if committed:
+                self.database.client.drafts.expect([run])
+                await self.database.durable(self.database.store.sequence(Edits({}, [run.reference]), 0, 1))
+            else:
+                run.discard()
+            await self._same(self._of(table, "SELECT max(c1), min(c2) FROM {t} AS x"), [(2199, "applied")])
+
     async def _drop(self, table: Table) -> None:
         self.database.client.forget(table.storage_id)
         await self._same(ONE, [(1,)])
@@ -151,6 +174,8 @@ async def statements(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[
     with pytest.MonkeyPatch.context() as patch:
         faulty_worker.use(patch, wanted)
         patch.setattr(worker_answers, "PATIENCE_SECONDS", 0.5)
+        patch.setattr(drafts, "FIRST_ROWS", 50)
+        patch.setattr(drafts, "PART_ROWS", 60)
         patch.setattr(stillness, "STILL_SECONDS", 2.0)
         store = open_store(path)
         worker = client.WorkerClient(store, str(path / "columnar"), memory_limit=512 << 20, threads=2)

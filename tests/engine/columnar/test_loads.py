@@ -46,11 +46,11 @@ def test_a_load_that_fails_reads_no_more(
     if step == "CREATE TABLE":
         connection.execute("CREATE TABLE columns.t20 (x INTEGER)")
     elif step == "INSERT":
-        monkeypatch.setattr(held, "_insert", _fails)
+        monkeypatch.setattr(tables, "insert_rows", _fails)
     elif step == "a row":
-        monkeypatch.setattr(tables, "_with_key", _fails)
+        monkeypatch.setattr(tables, "rows_as_held", _fails)
     else:
-        monkeypatch.setattr(tables, "_definition", lambda table: "c1 INTEGER, c2 VARCHAR CHECK (length(c2) < 9)")
+        monkeypatch.setattr(tables, "definition", lambda table: "c1 INTEGER, c2 VARCHAR CHECK (length(c2) < 9)")
     with pytest.raises(Exception) as caught:
         held.load(description, path, "")
     assert nobody_reads(path)

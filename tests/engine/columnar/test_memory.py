@@ -99,7 +99,7 @@ def test_a_process_that_has_grown_ends_when_it_has_nothing_to_do(trial: Trial, w
     assert trial.done == ["grown"]
 
 
-def test_resident_memory_is_told(tmp_path: Path) -> None:
+def test_resident_memory_is_reported(tmp_path: Path) -> None:
     before = memory.resident()
     held = bytearray(b"x") * (64 << 20)
     assert 60 << 20 < memory.resident() - before < 80 << 20
@@ -111,7 +111,7 @@ def test_resident_memory_is_told(tmp_path: Path) -> None:
 LARGE_RESULT = "SELECT count(*) AS a FROM (SELECT DISTINCT range, md5(range::VARCHAR) AS m FROM range(6000000))"
 
 
-async def test_an_idle_worker_that_has_grown_is_replaced_and_nobody_notices(
+async def test_an_idle_worker_that_has_grown_is_replaced_without_errors(
     database: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     small_worker.use(monkeypatch, limit=4096, idle=1)
@@ -126,6 +126,7 @@ async def test_an_idle_worker_that_has_grown_is_replaced_and_nobody_notices(
     assert len(seen) == 4
 
 
+@pytest.mark.long
 async def test_a_query_that_comes_while_a_grown_worker_ends_is_answered(
     database: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -159,7 +160,7 @@ async def test_a_query_that_finds_no_memory_without_neighbours_runs_once(
 ) -> None:
     sent: list[object] = []
     write = database.client._write
-    monkeypatch.setattr(database.client, "_memory_limit", 64 << 20)
+    monkeypatch.setattr(database.client._process, "_memory_limit", 64 << 20)
 
     def note(header: dict[str, object], buffers: Sequence[Any] = ()) -> None:
         if header["op"] == "query":
@@ -182,8 +183,8 @@ def loaded(tmp_path: Path) -> Iterator[tuple[Tables, Callable[[int, int], Pairs]
     connection = open_database(24 << 20, 1, "")
     kept = Tables(connection, lambda _: None)
     table = make_table(5000, [(23, -1), (25, -1)], (1,))
-    held = worker_tables._prepare(describe_table(table), "")
-    connection.execute(f"CREATE TABLE columns.t5000 ({worker_tables._definition(held)})")
+    held = worker_tables.hold_table(describe_table(table), "")
+    connection.execute(f"CREATE TABLE columns.t5000 ({worker_tables.definition(held)})")
     kept._held[5000] = held
     encode, codec = row_key_encoder(5000, [table.columns[0].type]), RowCodec(table)
 
@@ -198,7 +199,7 @@ def loaded(tmp_path: Path) -> Iterator[tuple[Tables, Callable[[int, int], Pairs]
 
 
 @pytest.mark.parametrize("way", ["apply", "apply_all"])
-def test_no_memory_for_a_table_is_told_as_that_and_others_go_on(
+def test_a_table_without_memory_raises_an_error_and_others_work(
     loaded: tuple[Tables, Callable[[int, int], Pairs]], way: str
 ) -> None:
     kept, rows = loaded

@@ -10,6 +10,7 @@ import pytest
 
 from engine.columnar import worker_answers
 from engine.columnar.worker_answers import Hearing
+from tests.samples import some
 
 WITHIN = 30.0  # seconds
 PID = os.getpid()
@@ -46,7 +47,7 @@ class Worker:
         return self.asked == before and not self.replaced.is_set()
 
 
-async def test_it_is_asked_until_a_cancelled_query_has_ended(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_questions_are_sent_until_a_cancelled_query_has_ended(monkeypatch: pytest.MonkeyPatch) -> None:
     worker = Worker(monkeypatch)
     worker.hearing.note_cancel(1, PID)
     worker.hearing.note_cancel(2, PID)
@@ -57,7 +58,7 @@ async def test_it_is_asked_until_a_cancelled_query_has_ended(monkeypatch: pytest
     assert await worker.rests()
 
 
-@pytest.mark.parametrize("later", [False, True])
+@pytest.mark.parametrize("later", some([True, False], 2))
 async def test_one_that_a_cancelled_query_holds_is_replaced(monkeypatch: pytest.MonkeyPatch, later: bool) -> None:
     """It may have heard of the cancellation."""
     worker = Worker(monkeypatch)
@@ -80,7 +81,7 @@ async def test_others_who_ask_do_not_put_it_off(monkeypatch: pytest.MonkeyPatch)
     assert worker.replaced.is_set() and worker.asked == 1
 
 
-async def test_one_question_and_nothing_that_goes_on(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_one_question_and_no_remaining_task(monkeypatch: pytest.MonkeyPatch) -> None:
     worker = Worker(monkeypatch)
     worker.hearing.ask(PID)
     assert await worker.rests() and worker.asked == 1

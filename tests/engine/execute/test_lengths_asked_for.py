@@ -27,7 +27,7 @@ def database(tmp_path_factory: pytest.TempPathFactory) -> Iterator[shoal.Databas
 
 @pytest.mark.parametrize("maker", MAKERS)
 @pytest.mark.parametrize("length", ["1000000000", "(SELECT 1000000000)"])
-def test_memory_is_asked_for_before_it_is_used(database: shoal.Database, maker: str, length: str) -> None:
+def test_memory_is_reserved_before_it_is_used(database: shoal.Database, maker: str, length: str) -> None:
     if length.startswith("(") and "{}s'" in maker:
         pytest.skip("a pattern is a constant")
     began = time.monotonic()

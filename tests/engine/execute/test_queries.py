@@ -262,7 +262,7 @@ def test_rows_are_sorted_by_the_very_values_that_are_shown(mirror: Mirror) -> No
         "select count(*) from t where 1 = 2",
     ],
 )
-def test_conditions_without_columns_are_told_without_rows(mirror: Mirror, sql: str) -> None:
+def test_conditions_without_columns_need_no_rows(mirror: Mirror, sql: str) -> None:
     mirror.statement(sql)
 
 

@@ -102,7 +102,7 @@ def test_prepare_declares_parameters_of_domains_with_conditions(connection: psyc
         connection.execute("EXECUTE dp_next(-4)")
 
 
-def test_attributes_of_domains_are_told_as_such_in_binary(connection: psycopg.Connection) -> None:
+def test_binary_records_have_the_oids_of_domains(connection: psycopg.Connection) -> None:
     (n, code) = connection.execute("SELECT 'dp_positive'::regtype::oid, 'dp_code'::regtype::oid").fetchone() or ()
     result = connection.pgconn.exec_params(b"SELECT (4, 'abc')::dp_pair", [], result_format=1)
     value = result.get_value(0, 0) or b""

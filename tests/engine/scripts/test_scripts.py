@@ -64,7 +64,7 @@ RUNS = [
 ]
 
 
-@pytest.mark.parametrize(("name", "path"), some(RUNS, 3))
+@pytest.mark.parametrize(("name", "path"), some(RUNS, 5))
 def test_every_statement_gives_what_it_gives_in_postgresql(
     name: str, path: str, expected: dict[str, list[tuple[str, object]]], shoal: ShoalServer
 ) -> None:

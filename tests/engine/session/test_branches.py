@@ -198,6 +198,7 @@ def forgetful(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ShoalServer]
         yield found
 
 
+@pytest.mark.long
 def test_a_branch_reaches_as_far_as_history(forgetful: ShoalServer) -> None:
     """Also of a parent that is a branch itself, whose tables have been truncated or rewritten, or that is gone."""
     shoal = forgetful

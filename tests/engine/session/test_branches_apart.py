@@ -127,6 +127,7 @@ def test_a_branch_of_every_moment_is_what_was_recorded(shoal: ShoalServer) -> No
     _branch_all(shoal, _history(shoal, random.Random(9)))
 
 
+@pytest.mark.long
 def test_so_is_one_of_what_only_history_keeps(tmp_path_factory: pytest.TempPathFactory) -> None:
     with Forgetful(tmp_path_factory.mktemp("far_apart") / "data") as shoal:
         run(shoal, "postgres", "CREATE TABLESPACE apart", "CREATE TABLESPACE third")

@@ -116,7 +116,7 @@ def conflicts() -> Iterator[str]:
             yield shape.format(one=one, other=other, arms=arms)
 
 
-def test_conflicting_collations_are_told_where_a_collation_is_wanted(both: tuple[psycopg.Connection, ...]) -> None:
+def test_conflicting_collations_raise_where_a_collation_is_needed(both: tuple[psycopg.Connection, ...]) -> None:
     wrong = []
     for statement in conflicts():
         one, other = (answer(each, statement) for each in both)

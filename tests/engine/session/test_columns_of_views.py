@@ -100,7 +100,9 @@ def outcomes(dsn: str, view: str) -> dict[tuple[str, ...], str]:
 
 
 @pytest.mark.parametrize("view", NAMES)
-def test_columns_are_asked_for_as_in_postgresql(shoal: ShoalServer, postgres_server: PostgresServer, view: str) -> None:
+def test_column_privileges_are_those_of_postgresql(
+    shoal: ShoalServer, postgres_server: PostgresServer, view: str
+) -> None:
     here, there = outcomes(shoal.dsn, view), outcomes(postgres_server.dsn, view)
     assert {key: (here[key], there[key]) for key in there if here[key] != there[key]} == {}
     assert len(set(there.values())) > 4  # successes of several kinds, and refusals

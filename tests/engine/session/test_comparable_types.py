@@ -100,7 +100,7 @@ def _wrong(pair: Pair, forms: Iterable[str]) -> list[str]:
     return wrong
 
 
-@pytest.mark.parametrize("type_", some(_TYPES, 2))
+@pytest.mark.parametrize("type_", some(_TYPES, 4))
 def test_values_are_compared_as_in_postgresql(pair: Pair, type_: str) -> None:
     one, other = _TYPES[type_]
     _tables(pair, type_)

@@ -40,7 +40,7 @@ def test_force_ends_the_sessions_that_stay(server: ShoalServer | PostgresServer)
         assert caught.value.sqlstate == "57P01"
 
 
-def test_it_is_refused_while_somebody_stays(server: ShoalServer | PostgresServer) -> None:
+def test_it_is_refused_while_a_session_is_connected(server: ShoalServer | PostgresServer) -> None:
     connection, dsn = _prepared(server)
     with connection, psycopg.connect(dsn), pytest.raises(psycopg.errors.ObjectInUse):
         connection.execute(f"DROP DATABASE {NAME}")

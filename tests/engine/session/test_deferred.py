@@ -156,7 +156,7 @@ def test_deferred_foreign_keys(both_paths: Pair) -> None:
     )
 
 
-def test_a_commit_waits_for_whoever_holds_the_key(pair: Pair, shoal: ShoalServer) -> None:
+def test_a_commit_waits_for_the_holder_of_the_key(pair: Pair, shoal: ShoalServer) -> None:
     pair.shoal.execute("CREATE TABLE p (id int PRIMARY KEY)")
     pair.shoal.execute("CREATE TABLE c (id int PRIMARY KEY, p int REFERENCES p DEFERRABLE INITIALLY DEFERRED)")
     first, second, third = (Client(shoal.dsn, SCHEMA) for _ in range(3))

@@ -97,7 +97,7 @@ def both(
 
 @pytest.mark.parametrize(
     ("kind", "number", "path"),
-    some([(kind, n, path) for kind, each in FAILING.items() for n in range(len(each)) for path in PATHS], 7),
+    some([(kind, n, path) for kind, each in FAILING.items() for n in range(len(each)) for path in PATHS], 11),
 )
 def test_errors_are_postgresqls(
     both: tuple[psycopg.Connection, psycopg.Connection], kind: str, number: int, path: str

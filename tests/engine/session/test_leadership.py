@@ -49,7 +49,7 @@ class Running(Session):
 
 
 @pytest.mark.parametrize(("status", "hears"), [("T", True), ("E", False)])
-async def test_what_ends_a_failed_block_goes_on(status: str, hears: bool) -> None:
+async def test_statements_that_end_a_failed_block_run(status: str, hears: bool) -> None:
     task = asyncio.ensure_future(asyncio.sleep(60))
     await asyncio.sleep(0)
     session = Running(status, task)

@@ -128,7 +128,7 @@ def check(
 
 
 @pytest.mark.parametrize(("level", "table", "change", "statement"), some(CASES, 53))
-def test_who_waits_goes_on_with_the_rows_that_he_had_found(
+def test_a_statement_continues_after_a_wait_with_the_rows_that_it_had_found(
     shoal: ShoalServer, postgres_server: PostgresServer, level: str, table: str, change: str, statement: str
 ) -> None:
     rows = "(1, 10), (2, 20), (3, 30)"
@@ -172,7 +172,7 @@ UNIQUE_CASES = [
 
 
 @pytest.mark.parametrize(("kind", "change", "statement", "level"), some(UNIQUE_CASES, 26))
-def test_a_unique_key_is_looked_for_by_who_goes_on_with_his_rows(
+def test_a_statement_that_continues_looks_unique_keys_up_again(
     shoal: ShoalServer,
     postgres_server: PostgresServer,
     kind: str,

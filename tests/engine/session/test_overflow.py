@@ -50,7 +50,7 @@ def test_each_time_it_stays_away_longer(prepared: Prepared) -> None:
     assert found[:4] == [0, 2, 6, 14] and found[-1] == MOST_ELSEWHERE - 1
 
 
-def test_an_execution_that_the_row_path_finished_begins_anew(prepared: Prepared) -> None:
+def test_an_execution_that_the_row_path_finished_starts_again(prepared: Prepared) -> None:
     assert [spared(prepared) for _ in range(3)][-1] > 0
     assert prepared.tally is not None
     prepared.tally.alone.append(0.001)
@@ -84,7 +84,7 @@ def test_answers_stay_right_whichever_path_it_is(shoal: ShoalServer, prepare: bo
 
 
 @pytest.mark.parametrize("prepare", [None, True, False])
-def test_what_was_shown_goes_on_to_hold_when_the_schema_changes(
+def test_rows_already_sent_remain_valid_when_the_schema_changes(
     tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch, prepare: bool | None
 ) -> None:
     tried: list[str] = []

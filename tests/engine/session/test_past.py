@@ -194,7 +194,7 @@ def test_times_and_lsns_are_found_from_each_other(connection: psycopg.Connection
 
 
 @pytest.mark.usefixtures("table")
-def test_what_is_no_moment_is_told_in_a_line(connection: psycopg.Connection) -> None:
+def test_an_invalid_moment_is_a_one_line_error(connection: psycopg.Connection) -> None:
     for moment, sqlstate, text in (
         ("LSN 99999999", "22023", "there is no LSN 99999999"),
         ("LSN 1 + NULL", "22004", "must not be null"),

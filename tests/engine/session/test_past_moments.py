@@ -116,6 +116,7 @@ def test_dropped_and_younger_tables(connection: psycopg.Connection) -> None:
     assert error.value.sqlstate == "72000"
 
 
+@pytest.mark.long
 def test_no_transaction_is_seen_in_half(server: ShoalServer, connection: psycopg.Connection) -> None:
     """Writers move amounts between tables of different tablespaces; whoever reads any moment finds the sum, by whatever
     of the two a moment is said, on both paths, and finds the same again."""

@@ -104,7 +104,7 @@ def test_who_has_changed_the_schema_itself_has_plans_of_its_own(connect: Connect
     assert read(one) == read(two) == [("one",)]
 
 
-def test_plans_that_nobody_has_any_more_go(connect: Connect, plans: list[weakref.ref[Any]]) -> None:
+def test_plans_without_references_are_removed(connect: Connect, plans: list[weakref.ref[Any]]) -> None:
     """One session keeps the statement and is idle, another one runs it under one schema after the other."""
     idle, busy, other = connect(), connect(), connect()  # after an ALTER of its own psycopg prepares anew
     assert read(idle) == read(busy) == [("one",)]

@@ -54,7 +54,7 @@ def test_what_a_query_string_does_to_the_transaction() -> None:
     assert route(b"DISCARD TEMP").discards
 
 
-def test_a_long_text_is_looked_at_when_that_is_asked_for() -> None:
+def test_a_long_text_is_parsed_on_request() -> None:
     routes = Routes()
     long = b"INSERT INTO t VALUES " + b", ".join([b"(1)"] * 2000)
     assert len(long) >= LONG_TEXT and not routes.of(long).told

@@ -48,7 +48,7 @@ STATEMENTS = (
 
 
 @pytest.mark.parametrize("granted", [False, True])
-def test_usage_is_asked_for_as_postgresql_does(both_paths: Pair, granted: bool) -> None:
+def test_usage_is_checked_as_in_postgresql(both_paths: Pair, granted: bool) -> None:
     pair = both_paths
     pair.run(*WORLD.strip().split(";\n"), "CREATE ROLE r", "GRANT USAGE ON SCHEMA statements TO r")
     try:

@@ -70,7 +70,7 @@ def test_truncate(sessions: Sessions) -> None:
     assert numbers(second, "select a from parent") == [4, 14]
 
 
-def test_nobody_waits_for_rows_of_others(sessions: Sessions) -> None:
+def test_no_session_waits_for_temporary_rows_of_another(sessions: Sessions) -> None:
     first, second = sessions
     with second.transaction():
         second.execute("update below set a = a")

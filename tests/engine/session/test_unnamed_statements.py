@@ -56,9 +56,7 @@ def test_a_named_statement_is_not(connection: psycopg.Connection[Any], planned: 
     assert planned == [False]
 
 
-def test_an_unnamed_statement_runs_as_often_as_it_is_asked_for(
-    connection: psycopg.Connection[Any], planned: list[bool]
-) -> None:
+def test_an_unnamed_statement_runs_for_each_execute(connection: psycopg.Connection[Any], planned: list[bool]) -> None:
     assert connection.pgconn.prepare(b"", b"SELECT a, a * $1::int FROM t ORDER BY a").error_message == b""
     for binary in (0, 1, 1, 0):
         result = connection.pgconn.exec_prepared(b"", [b"3"], None, binary)

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from itertools import product
+
 import pytest
 
 from tests.engine.session.conftest import Pair
+from tests.samples import some
 
 TABLES = {
     "inherited": ("create table p (a int, b int)", "create table c () inherits (p)"),
@@ -36,8 +39,7 @@ CHANGES = (
 )
 
 
-@pytest.mark.parametrize("view", VIEWS)
-@pytest.mark.parametrize("tables", TABLES)
+@pytest.mark.parametrize(("tables", "view"), some(product(TABLES, VIEWS), 4))
 def test_changes(both_paths: Pair, tables: str, view: str) -> None:
     both_paths.run(
         *TABLES[tables],

@@ -90,7 +90,7 @@ CASES = [case for case in product(CHANGES, STATEMENTS) if case not in KNOWN]
 
 
 @pytest.mark.parametrize(("change", "statement"), some(CASES, 24))
-def test_the_statement_goes_on_with_the_schema_of_then(
+def test_the_statement_continues_with_the_schema_of_its_start(
     shoal: ShoalServer, postgres_server: PostgresServer, change: str, statement: str
 ) -> None:
     for end in ("COMMIT", "ROLLBACK"):

@@ -116,7 +116,7 @@ def refusal(connection: psycopg.Connection, text: str) -> str:
     return "done"
 
 
-@pytest.mark.parametrize("seed", some(range(SEEDS), 2))
+@pytest.mark.parametrize("seed", some(range(SEEDS), 4))
 def test_the_relation_that_is_named_is_postgresql_s(roles: Pair, seed: int) -> None:
     chance = random.Random(seed)
     made, names, plain = world(chance)

@@ -179,12 +179,12 @@ def test_changes_take_long_lists(server: ShoalServer | PostgresServer) -> None:
 @pytest.mark.parametrize(
     "text", ["AS OF LSN 5", "as of timestamp 'x'", "As\noF lsn 1", "as  of x", "as of", "asof lsn 1"]
 )
-def test_a_text_that_may_read_the_past_is_told_whatever_it_is_long_of(padding: str, text: str) -> None:
+def test_a_long_text_that_may_read_the_past_is_recognized(padding: str, text: str) -> None:
     found = re.search(r"\bas\s+of\s+(lsn|timestamp)\b", text, re.IGNORECASE) is not None
     assert may_read_past(f"SELECT {padding} {text} {padding}") == found
 
 
-def test_integers_become_objects_where_somebody_looks_at_them() -> None:
+def test_integers_become_objects_on_access() -> None:
     numbers = Integers(np.array([3, 1, 2]))
     assert len(numbers) == 3 and numbers.as_array().dimensions == (3,)
     assert list(numbers) == [3, 1, 2] and numbers[1:] == (1, 2) and 2 in numbers

@@ -245,7 +245,7 @@ class Untouched(tuple[int, ...]):
         raise AssertionError("walked")
 
 
-def test_nobody_walks_through_the_items_of_a_constant() -> None:
+def test_walks_do_not_visit_the_items_of_a_constant() -> None:
     constant = tree.Const(Array.of(Untouched((1, 2))), TypeRef(1007))
     assert not list(children(constant))
     assert transform(constant, lambda node, _: node) is constant

@@ -201,6 +201,7 @@ def test_a_database_counts_transactions_and_rows(shoal: psycopg.Connection) -> N
     assert [now - then for now, then in zip(after, before, strict=True)] == [8, 2, 100, 1, 2, 0, 0]
 
 
+@pytest.mark.long
 def test_a_copy_shows_how_far_it_is(server: ShoalServer, shoal: psycopg.Connection) -> None:
     look = (
         "SELECT relid::regclass::text, command, type, bytes_processed, bytes_total, tuples_processed, tuples_excluded, "

@@ -216,7 +216,9 @@ def _shrunk(store: Store, full: int) -> bool:
     return holes.allocated_bytes(str(file_of(store))) < full // 8
 
 
-def test_a_dropped_range_is_flushed_by_itself_and_goes(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_dropped_range_is_flushed_and_removed_without_a_call(
+    tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(space, "SPARE_BYTES", 500_000)
     store = _filled(tmp_path)
     try:
@@ -228,7 +230,7 @@ def test_a_dropped_range_is_flushed_by_itself_and_goes(tmp_path: pathlib.Path, m
         store.close()
 
 
-def test_a_file_system_without_holes_is_asked_once_and_a_start_makes_the_file_small(
+def test_a_file_system_without_holes_is_tried_once_and_a_start_shrinks_the_file(
     tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     asked = []

@@ -61,7 +61,7 @@ def test_what_was_let_go_of_before_is_not_promised(tmp_path: Path) -> None:
     store.close()
 
 
-def test_a_flush_lets_go_of_what_is_not_kept(tmp_path: Path) -> None:
+def test_a_flush_drops_versions_that_are_not_kept(tmp_path: Path) -> None:
     store = Store(tmp_path)
     store.space.keep_from(0)
     for number in range(5):

@@ -194,7 +194,7 @@ def test_a_range_is_deleted_or_packed_whatever_becomes_of_the_process(
     assert looks
 
 
-def test_what_cannot_be_written_is_told(tables: Checkpoint, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_failed_write_is_reported(tables: Checkpoint, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(checkpoint, "map_size", lambda _: 1 << 20)
     with pytest.raises(SqlError, match=r"the map of the tables in .* is full") as raised:
         tables.write(layer(1, {key(number): b"x" * 100 for number in range(50_000)}), no_pause)

@@ -14,7 +14,7 @@ IDENTITY = b"i" * 16
 
 
 @pytest.mark.parametrize("size", [0, 1, 4096, 5000])
-def test_half_a_file_is_made_anew(tmp_path: pathlib.Path, size: int) -> None:
+def test_half_a_file_is_written_again(tmp_path: pathlib.Path, size: int) -> None:
     """LMDB writes the first two pages at once, and refuses to open one of them."""
     apart = tmp_path / "rows" / "making"
     apart.mkdir(parents=True)

@@ -58,7 +58,7 @@ def test_changes_are_in_lsn_order_and_of_one_storage_id() -> None:
     assert list(table.changes(b"\0\0\0\1", 0, 1)) == [(1, key(1))]
 
 
-def test_a_scan_goes_on_while_others_write() -> None:
+def test_a_scan_continues_while_others_write() -> None:
     table = Memtable(1)
     count = 3 * SCAN_CHUNK
     table.apply(1, {key(2 * number): b"old" for number in range(count)}, 0)

@@ -92,3 +92,50 @@ def test_damage_and_absence_are_noticed(tmp_path: Path) -> None:
     run.discard()
     with pytest.raises(SqlError):
         BulkRun(run.path, run.reference, verify=True)
+
+
+@pytest.mark.parametrize("finished", [False, True])
+def test_a_run_that_is_thrown_away_leaves_no_file(tmp_path: Path, finished: bool) -> None:
+    """A statement that is finished may still fail, where others have taken its keys."""
+    writer = BulkRunWriter(str(tmp_path / "run"))
+    writer.add(pa.array([key(1)], pa.binary()), pa.array([b"x"], pa.binary()))
+    if finished:
+        writer.finish()
+    writer.discard()
+    assert not list(tmp_path.iterdir())
+
+
+def test_what_is_written_can_be_read_while_the_file_grows(tmp_path: Path) -> None:
+    writer = BulkRunWriter(str(tmp_path / "run"))
+    assert writer.written == (0, 0)
+    for first in (0, 10, 20):
+        names = pa.array([key(number) for number in range(first, first + 10)], pa.binary())
+        writer.add(names, names)
+        rows, size = writer.written
+        assert rows == first + 10 and size == (tmp_path / "run").stat().st_size
+        assert writer.in_order
+        with pa.memory_map(writer.path) as source:
+            assert sum(batch.num_rows for batch in pa.ipc.open_stream(source.read_buffer()[8:])) == rows
+    late = pa.array([key(25), key(40)], pa.binary())
+    with pytest.raises(DuplicateKey):
+        writer.add(late, late)
+        assert not writer.in_order
+        writer.finish()
+
+
+def test_the_storage_ids_of_a_run(tmp_path: Path) -> None:
+    keys = [key(number, storage) for storage in (7, 8, 300) for number in range(3)]
+    writer = BulkRunWriter(str(tmp_path / "run"))
+    for start in range(0, len(keys), 2):  # batches that end within a storage id, and at its end
+        part = pa.array(keys[start : start + 2], pa.binary())
+        writer.add(part, part)
+    assert [int.from_bytes(prefix, "big") for prefix in writer.finish().prefixes()] == [7, 8, 300]
+    assert list(BulkRunWriter(str(tmp_path / "empty")).finish().prefixes()) == []
+
+
+def test_a_run_tells_that_it_is_thrown_away(tmp_path: Path) -> None:
+    told: list[str] = []
+    run = _write(tmp_path / "run", [{key(1): b""}])
+    run.on_discard = lambda: told.append("discarded")
+    run.discard()
+    assert told == ["discarded"]

@@ -62,7 +62,7 @@ def test_a_smaller_copy_is_read_beside_others(
             holder.communicate()
 
 
-def test_a_file_that_has_lost_its_tables_is_not_made_anew(tmp_path: pathlib.Path) -> None:
+def test_a_file_without_its_tables_is_not_created_again(tmp_path: pathlib.Path) -> None:
     with lmdb.open(str(tmp_path), map_size=1 << 30, max_dbs=4):
         pass
     before = (tmp_path / "data.mdb").read_bytes()

@@ -295,7 +295,7 @@ def story(tmp_path: pathlib.Path, seed: int, monkeypatch: pytest.MonkeyPatch) ->
 
 
 @pytest.mark.parametrize("seed", some(range(40), 2))
-def test_all_goes_once_everybody_has_gone(story: Story) -> None:
+def test_all_space_is_returned_when_no_reader_is_left(story: Story) -> None:
     story.run()
     assert story.over() == ""
 

@@ -147,7 +147,7 @@ def test_a_commit_over_two_tablespaces_shows_in_both_or_in_neither(tmp_path: Pat
     spaces.close()
 
 
-def test_what_a_commit_stands_on_in_another_tablespace_is_durable_with_it(tmp_path: Path) -> None:
+def test_the_dependencies_of_a_commit_in_another_tablespace_are_durable_with_it(tmp_path: Path) -> None:
     spaces = Spaces(tmp_path)
     spaces.sequence({key(1, 100): b"read by the next"})
     observer = ObservedStores(spaces.stores)
@@ -463,7 +463,7 @@ def test_a_half_made_directory_is_removed(tmp_path: Path) -> None:
     again.spaces.close()
 
 
-def test_a_removed_tablespace_is_gone_and_the_rest_goes_on(tmp_path: Path) -> None:
+def test_a_tablespace_is_removed_and_the_others_continue(tmp_path: Path) -> None:
     directory = Directory(tmp_path)
     space = directory.spaces.create(ONE)
     directory.spaces.doubt(ONE)

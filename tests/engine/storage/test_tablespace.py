@@ -146,7 +146,7 @@ def test_a_snapshot_below_the_horizon_is_refused(tmp_path: Path) -> None:
     store.close()
 
 
-def test_flush_happens_by_itself_and_the_changelog_is_retired(tmp_path: Path) -> None:
+def test_a_full_memtable_is_flushed_and_the_changelog_is_retired(tmp_path: Path) -> None:
     store = Store(tmp_path, flush_versions=100, segment_bytes=8192)
     for number in range(600):
         store.commit({key(number): b"x" * 50})
@@ -267,7 +267,7 @@ def test_a_dropped_storage_id_is_deleted_in_the_background_also_after_a_restart(
     again.close()
 
 
-def test_deleting_what_was_dropped_makes_way_and_goes_on_later(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_deletes_of_dropped_storage_pause_and_continue_later(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("engine.storage.checkpoint.DROP_SLICE", 10)
     store = Store(tmp_path)
     store.commit({key(number): b"x" for number in range(100)})

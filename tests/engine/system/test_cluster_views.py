@@ -204,7 +204,7 @@ def test_ledgers_and_checkpoints_are_listed() -> None:
     assert (checkpoint["tablespace"], checkpoint["lsn"], checkpoint["lag"]) == ("pg_default", 6, 5)
 
 
-def test_the_log_is_told_with_what_this_node_knows_best() -> None:
+def test_the_log_is_shown_with_this_nodes_own_positions() -> None:
     (status,) = rows("shoal_log_status")
     assert (status["role"], status["node"], status["epoch"], status["head_lsn"]) == ("follower", "b", 4, 11)
     assert (status["sequenced_lsn"], status["durable_lsn"], status["flushed_lsn"]) == (12, 11, 9)

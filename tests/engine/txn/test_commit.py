@@ -18,7 +18,7 @@ def wait(commits: CommitQueue, told: list[object], lsn: int) -> None:
     commits.wait(lsn, lambda: told.append(lsn), lambda error: told.append((lsn, error.sqlstate)))
 
 
-def test_waiters_are_told_in_the_order_of_their_lsns() -> None:
+def test_waiters_are_notified_in_the_order_of_their_lsns() -> None:
     commits, store, told = queue(1)
     for lsn in (1, 3, 5, 4, 4):
         wait(commits, told, lsn)

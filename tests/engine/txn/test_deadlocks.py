@@ -164,7 +164,7 @@ def _cyclic(owners: list[Owner]) -> bool:
         max_size=40,
     )
 )
-def test_nobody_waits_for_ever_and_nobody_conflicts(steps: list[tuple[int, str, int, int]]) -> None:
+def test_no_transaction_waits_without_end_and_none_conflict(steps: list[tuple[int, str, int, int]]) -> None:
     space: LockSpace = TableLocks()
     owners = [Owner(number) for number in range(1, 6)]
     for who, what, name, mode in steps:

@@ -61,7 +61,7 @@ class Node:
 HERE, THERE = key(1, 100), key(1, 101)
 
 
-def test_nobody_waits_for_a_tablespace_that_he_has_nothing_to_do_with(tmp_path: Path) -> None:
+def test_a_commit_waits_only_for_its_own_tablespaces(tmp_path: Path) -> None:
     node = Node(tmp_path)
     node.commit("here", HERE)
     node.commit("there", THERE)
@@ -72,7 +72,7 @@ def test_nobody_waits_for_a_tablespace_that_he_has_nothing_to_do_with(tmp_path: 
     node.spaces.close()
 
 
-def test_a_commit_over_both_is_told_once_both_are_durable_and_holds_up_what_is_behind_it(tmp_path: Path) -> None:
+def test_a_commit_over_both_is_acknowledged_when_both_are_durable_and_later_ones_wait(tmp_path: Path) -> None:
     node = Node(tmp_path)
     node.commit("before", key(5, 101))
     node.commit("both", HERE, THERE)
@@ -100,7 +100,7 @@ def test_a_moment_and_two_positions_wait_for_all_that_they_name(tmp_path: Path) 
     node.spaces.close()
 
 
-def test_whoever_waits_for_several_is_told_once_of_a_loss(tmp_path: Path) -> None:
+def test_a_waiter_for_several_is_notified_of_a_loss_once(tmp_path: Path) -> None:
     node = Node(tmp_path)
     here, there = node.commit("here", HERE), node.commit("there", THERE)
     node.wait("pair", node.commits.both(here, there))

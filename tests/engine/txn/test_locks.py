@@ -246,7 +246,7 @@ def test_bulk_writers_see_which_names_others_hold(rows: RowLocks, owners: list[O
     assert [name for name in rows.names() if rows.is_own(owners[1], name)] == [b"0001m"]
 
 
-def test_who_watches_is_told_of_new_locks_and_nobody_else_is_concerned(rows: RowLocks, owners: list[Owner]) -> None:
+def test_a_watcher_is_notified_of_new_locks_and_others_are_not(rows: RowLocks, owners: list[Owner]) -> None:
     owners[0].row(rows, b"0001a", UPDATE)
     one, other = rows.watch(b"0001"), rows.watch(b"0001")
     owners[1].row(rows, b"0001b", KEY_SHARE)

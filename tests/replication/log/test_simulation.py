@@ -55,7 +55,7 @@ def test_promises_hold_in_short_histories(first: int, tmp_path: Path) -> None:
         run(seed, tmp_path, short(seed))
 
 
-@pytest.mark.parametrize("plant", some(PLANTS, 2), ids=lambda plant: plant.__name__)
+@pytest.mark.parametrize("plant", some(PLANTS, 4), ids=lambda plant: plant.__name__)
 def test_a_planted_fault_is_noticed(
     plant: Callable[[pytest.MonkeyPatch], None], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -154,7 +154,7 @@ async def test_damage_on_the_way_back_is_noticed(served: Served, monkeypatch: py
     client = served.client()
     await client.put("a", b"x" * 100)
     monkeypatch.setattr(log_server, "crc_header", lambda crc: "00000000")
-    with pytest.raises(StoreUnavailableError, match="damaged on its way"):
+    with pytest.raises(StoreUnavailableError, match="damaged in transit"):
         await client.get("a")
     await client.close()
 

@@ -21,6 +21,7 @@ from replication.stores.log_protocol import MANY_BYTES, MANY_NAMES_BYTES, decode
 from replication.stores.log_server import LogServer
 from replication.stores.quorum import QuorumStore
 from tests.replication.log.ledger_of import Written
+from tests.samples import some
 
 ENTRIES = 2000
 FEW = 90
@@ -188,7 +189,7 @@ async def test_what_a_member_leaves_out_another_is_asked_for(members: Members, t
     await store.close()
 
 
-@pytest.mark.parametrize("fault", [*FAULTS, *LEAVES_OUT])
+@pytest.mark.parametrize("fault", some([*FAULTS, *LEAVES_OUT], 2))
 async def test_members_that_all_answer_wrongly_give_nothing_wrong(members: Members, tmp_path: Path, fault: str) -> None:
     written = Written(FEW)
     store = await members.filled(written)

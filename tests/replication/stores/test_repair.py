@@ -79,7 +79,7 @@ async def test_members_at_odds_are_told_and_left_alone(cluster: Cluster) -> None
     cluster.members["b"].objects["x"] = b"another content"
     summary = await Repairer(store).repair([""])
     assert (summary.copied, summary.failed) == (0, 1)
-    assert summary.problems == ["x: b holds another content"]
+    assert summary.problems == ["x: b has different content"]
     assert cluster.members["b"].objects["x"] == b"another content"
 
 

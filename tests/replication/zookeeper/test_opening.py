@@ -45,7 +45,7 @@ async def test_what_came_of_each_host_is_told() -> None:
         with pytest.raises(SqlError) as error:
             await open_coordination(url, session_timeout=1.0, timeout=3.0, environment=AUTH)
     told = error.value.message
-    assert f"127.0.0.1:1 (nothing listens there), {mute} (takes connections, and no session), " in told
+    assert f"127.0.0.1:1 (nothing listens there), {mute} (accepts connections but opens no session), " in told
     assert "no.such.host.invalid:7 (its name has no address that is known here)" in told
     assert f"Start it, or correct {url}" in told
     assert "Errno" not in told

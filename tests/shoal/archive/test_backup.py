@@ -176,7 +176,7 @@ def test_a_restore_of_what_is_damaged_says_what_to_do(made: Made, tmp_path: Path
     assert line.startswith("shoal: checkpoint is damaged: ") and f"`shoal verify {copy}`" in line
 
 
-def test_what_is_no_backup_is_told_in_a_line(made: Made, tmp_path: Path) -> None:
+def test_a_place_without_a_backup_is_a_one_line_error(made: Made, tmp_path: Path) -> None:
     (tmp_path / "other").mkdir()
     (tmp_path / "other" / "file").write_text("x")
     for command in (["verify", str(tmp_path / "other")], ["restore", str(tmp_path / "other"), "--data", "never"]):
@@ -228,7 +228,7 @@ def test_backups_are_for_superusers(made: Made) -> None:
                 connection.execute(f"SELECT {call}")
 
 
-def test_a_backup_that_was_killed_is_in_nobodys_way(tmp_path: Path) -> None:
+def test_a_killed_backup_does_not_hinder_the_next_one(tmp_path: Path) -> None:
     backups = tmp_path / "backups"
     query = "SELECT shoal_backup(%s)", (f"file://{backups}",)
     with KeepingServer(tmp_path / "data") as server:
@@ -259,7 +259,7 @@ def test_a_backup_that_was_killed_is_in_nobodys_way(tmp_path: Path) -> None:
     assert stored(tmp_path / "restored") == expected
 
 
-async def test_a_broken_restore_is_gone_on_from(made: Made, tmp_path: Path) -> None:
+async def test_an_interrupted_restore_continues(made: Made, tmp_path: Path) -> None:
     data = tmp_path / "data"
     lsn = sorted(made.recorded)[-2]
     store = open_store(f"file://{made.backups}")

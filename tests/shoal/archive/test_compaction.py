@@ -104,7 +104,7 @@ def test_retired_backups_take_what_only_they_need(
     assert json.loads(_shoal("verify", str(backups), "--json"))["whole"]
 
 
-def test_a_merge_that_is_broken_off_loses_nothing(backups: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_interrupted_merge_loses_nothing(backups: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
     pieces, _, _ = _look(backups)
 
     async def broken(*_: object) -> None:

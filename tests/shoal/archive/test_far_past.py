@@ -86,6 +86,7 @@ def test_every_lsn_reads_as_it_was(server: ShoalServer) -> None:
         time.sleep(0.05)
 
 
+@pytest.mark.long
 def test_the_past_begins_when_it_is_first_kept(tmp_path: Path) -> None:
     """Bulk loads of before are in the tables and nowhere else, though the changelog still has their entries."""
     data = tmp_path / "data"
@@ -131,7 +132,7 @@ def test_there_is_nothing_before_the_first_commit(server: ShoalServer) -> None:
                 connection.execute(statement)
 
 
-def test_what_is_before_the_beginning_is_told_in_a_line(server: ShoalServer) -> None:
+def test_a_moment_before_the_first_is_a_one_line_error(server: ShoalServer) -> None:
     with psycopg.connect(server.dsn, autocommit=True) as connection:
         connection.execute("CREATE TABLE a (id int PRIMARY KEY)")
         with pytest.raises(psycopg.Error, match="no longer kept") as error:
@@ -145,6 +146,7 @@ TABLES = ("home", "one", "two")
 SUMS = "SELECT (SELECT sum(n) FROM home{of}) + (SELECT sum(n) FROM one{of}) + (SELECT sum(n) FROM two{of})"
 
 
+@pytest.mark.long
 def test_several_tablespaces_are_read_at_one_moment(server: ShoalServer) -> None:
     """Each as it was then, with and without a checkpoint below, also after a restart; and no transaction in half."""
     recorded: dict[str, list[list[tuple[int, int]]]] = {}

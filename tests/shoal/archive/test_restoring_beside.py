@@ -206,7 +206,7 @@ async def test_into_another_directory(made: Made, tmp_path: Path) -> None:
     assert rows == made.recorded[max(made.recorded)]
 
 
-def test_what_was_broken_off_is_gone_on_from(made: Made, tmp_path: Path) -> None:
+def test_an_interrupted_restore_continues(made: Made, tmp_path: Path) -> None:
     """The server is killed when everything is verified and filled. The next statement needs no file of the checkpoint
     any more; one for another moment begins anew, and misses them."""
     server, copy = made.server, tmp_path / "copy"

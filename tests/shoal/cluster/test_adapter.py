@@ -32,7 +32,7 @@ async def test_a_leader_that_has_failed_is_tried_again_soon(directory: FixedDire
     assert adapter.SAME_PATIENCE <= time.monotonic() - began < 2.0
 
 
-async def test_nobody_leads(directory: FixedDirectory, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_without_a_leader(directory: FixedDirectory, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(adapter, "LEADER_PATIENCE", 0.1)
     directory.leaders = {}
     with pytest.raises(SqlError) as refused:

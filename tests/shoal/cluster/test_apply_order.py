@@ -104,7 +104,7 @@ async def test_a_transaction_without_pg_default_waits_for_the_schema_too(world: 
     assert sorted(world.order[1:]) == [(ONE, 1), (TWO, 1)]
 
 
-async def test_nobody_waits_for_a_tablespace_that_was_dropped(world: World) -> None:
+async def test_no_tablespace_waits_for_a_dropped_one(world: World) -> None:
     first = asyncio.ensure_future(world.follow(FIRST, entry(1, (FIRST, 1), (ONE, 4)), entry(2)))
     await turns()
     assert world.order == []
@@ -123,7 +123,7 @@ async def test_transactions_in_chains_are_applied_in_their_order(world: World) -
     assert world.order == [(ONE, 1), (FIRST, 1), (ONE, 2), (TWO, 1), (TWO, 2), (FIRST, 2)]
 
 
-async def test_a_follower_that_comes_back_to_an_entry_that_was_applied_goes_on(world: World) -> None:
+async def test_a_follower_continues_after_an_entry_that_was_already_applied(world: World) -> None:
     parts = ((FIRST, 1), (ONE, 1))
     given_up = asyncio.ensure_future(world.follow(ONE, entry(1, *parts)))
     await turns()
@@ -135,7 +135,7 @@ async def test_a_follower_that_comes_back_to_an_entry_that_was_applied_goes_on(w
     assert world.order[2:] == [(ONE, 2)]
 
 
-async def test_nobody_waits_for_a_tablespace_that_is_on_its_way_and_it_waits_for_others(world: World) -> None:
+async def test_a_bootstrapping_tablespace_waits_for_others_and_they_do_not_wait_for_it(world: World) -> None:
     world.arrivals.leave(ONE)
     world.arrivals.expect(ONE, world.replicas[ONE])
     parts = ((FIRST, 2), (ONE, 2))

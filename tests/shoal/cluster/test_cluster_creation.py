@@ -59,7 +59,7 @@ async def test_every_tablespace_is_brought_along(data: Path) -> None:
     await flush_local_changelogs(data, fail)  # there is nothing left to do
 
 
-async def test_an_attempt_that_was_broken_off_is_made_again(data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_an_interrupted_attempt_is_repeated(data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     real = shutil.rmtree
     left = 1
 
@@ -80,7 +80,7 @@ async def test_an_attempt_that_was_broken_off_is_made_again(data: Path, monkeypa
     assert sorted(map(keys, spaces(data))) == [0, 100]
 
 
-async def test_a_tablespace_that_nobody_knows_is_left_alone(data: Path) -> None:
+async def test_a_tablespace_without_a_catalog_row_is_not_changed(data: Path) -> None:
     with ShoalServer(data.parent / "other") as server, psycopg.connect(server.dsn, autocommit=True) as connection:
         connection.execute("CREATE TABLESPACE other")
     (other,) = spaces(data.parent / "other")

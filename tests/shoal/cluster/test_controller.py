@@ -156,7 +156,7 @@ async def test_one_change_a_look_until_all_is_well(world: World) -> None:
     assert await controller.run_once() is None
 
 
-async def test_a_running_controller_does_it_by_itself(world: World) -> None:
+async def test_a_running_controller_moves_without_a_call(world: World) -> None:
     await world.tablespace(T, Spec("t", ("a",), 3), "a", live="a")
     (await world.controller("a")).start()
     await until(lambda: set(world.spec(T).replicas) == set("abc"))
@@ -193,7 +193,7 @@ async def test_who_comes_back_in_time_is_not_replaced(world: World) -> None:
     assert await controller.run_once() is None, "the patience begins anew"
 
 
-async def test_a_spec_that_somebody_has_just_changed_is_left_alone(world: World) -> None:
+async def test_a_spec_that_was_changed_meanwhile_is_not_overwritten(world: World) -> None:
     await world.tablespace(T, Spec("t", ("a",), 2), "a", live="a")
     controller = await world.controller("a")
     changed = Spec("t", ("a", "c"), 2)
@@ -210,7 +210,7 @@ async def test_nothing_is_changed_while_the_picture_is_old(world: World) -> None
     assert await controller.run_once() is None
 
 
-async def test_a_leader_is_asked_once_and_what_is_under_way_counts(world: World) -> None:
+async def test_a_leader_gets_one_request_and_pending_moves_count(world: World) -> None:
     for tablespace, name in ((T, "t"), (U, "u"), (V, "v")):
         await world.tablespace(tablespace, Spec(name, ("a", "b"), 2), "a", live="ab")
     controller = await world.controller("c")
@@ -271,7 +271,7 @@ class Log:
         self.leader = None
 
 
-async def test_a_leader_hands_over_when_it_is_asked(world: World) -> None:
+async def test_a_leader_hands_over_on_request(world: World) -> None:
     logs = {T: Log(3), U: Log(5)}
     before: list[bytes] = []
     hand_overs = HandOvers("a", lambda: world.writer, logs.get, before.append, retry_pause=0.01)

@@ -174,7 +174,7 @@ async def test_an_idle_tablespace_lets_a_member_go_too(world: World) -> None:
     assert {ledger.store for ledger in world.listed()} == {world.spec().store}
 
 
-async def test_a_ledger_that_still_names_a_member_that_has_left_is_listed_anew(world: World) -> None:
+async def test_a_ledger_with_a_member_that_has_left_is_listed_again(world: World) -> None:
     """Of a leader that ended between the two steps, or of a release that left the open one as it was."""
     await world.write(30)
     leader = world.replica.leader

@@ -58,7 +58,7 @@ def test_a_verifier_is_no_password(console: ConsoleServer, api: ApiClient) -> No
     assert api.log_in("ann", row[0])[0] == 403
 
 
-def test_an_unknown_role_is_told_from_a_wrong_password_by_nothing(api: ApiClient) -> None:
+def test_an_unknown_role_and_a_wrong_password_get_the_same_answer(api: ApiClient) -> None:
     status, answer = api.log_in("nobody", "wrong")
     assert (status, answer["error"]["message"]) == (403, 'password authentication failed for user "nobody"')
 
@@ -332,7 +332,7 @@ def test_notices_and_notifications_are_shown(owner: ApiClient) -> None:
     assert "NOTIFY news: hello" in owner.run("NOTIFY news, 'hello'")[1]["notices"]
 
 
-def test_copy_is_refused_and_the_tab_goes_on(owner: ApiClient) -> None:
+def test_copy_is_refused_and_the_tab_remains_usable(owner: ApiClient) -> None:
     assert owner.run("COPY secrets FROM STDIN")[1]["error"]["message"].endswith("the console has no data to send")
     assert owner.run("COPY secrets TO STDOUT")[1]["error"]["sqlstate"] == "0A000"
     assert owner.run("SELECT 1; SELECT 2")[1]["error"]["sqlstate"] == "42601"
@@ -439,7 +439,7 @@ def test_views_answer_an_ordinary_role(api: ApiClient) -> None:
         assert api.get(f"/api/view/{view}")[0] == 200, view
 
 
-def test_sizes_are_told_of_the_tables_that_are_named(owner: ApiClient) -> None:
+def test_sizes_of_the_requested_tables(owner: ApiClient) -> None:
     ((oid,),) = owner.rows("SELECT 'secrets'::regclass::oid")
     status, answer = owner.get(f"/api/view/sizes?oids={oid},1")
     assert status == 200
@@ -464,7 +464,7 @@ def test_what_names_no_objects_is_refused(owner: ApiClient, oids: str) -> None:
     assert owner.get(f"/api/view/sizes?oids={oids}")[1]["error"]["sqlstate"] == "22023"
 
 
-def test_who_waits_for_whom_is_told(console: ConsoleServer, owner: ApiClient) -> None:
+def test_lock_waits_are_shown_with_their_blockers(console: ConsoleServer, owner: ApiClient) -> None:
     with psycopg.connect(console.dsn) as holder, psycopg.connect(console.dsn) as waiter:
         holder.execute("UPDATE secrets SET word = 'a' WHERE id = 1")
         thread = threading.Thread(target=lambda: waiter.execute("UPDATE secrets SET word = 'b' WHERE id = 1"))

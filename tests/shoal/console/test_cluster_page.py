@@ -54,7 +54,8 @@ def test_a_follower_s_console_shows_the_cluster_and_changes_it(cluster: ShoalClu
         assert not window.troubles
 
 
-def test_a_node_that_is_gone_is_told_of_in_words(cluster: ShoalCluster) -> None:
+@pytest.mark.long
+def test_a_lost_node_is_described_in_words(cluster: ShoalCluster) -> None:
     leader = cluster.leader()
     gone = next(name for name in cluster.nodes if name != leader)
     port = _admin_port(cluster, leader)

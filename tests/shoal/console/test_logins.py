@@ -100,7 +100,7 @@ async def test_a_role_without_a_password_takes_none() -> None:
         await logins.password_of(_node(ann=None), "ann", "guess", trusted=True)
 
 
-async def test_where_passwords_are_asked_for_a_role_without_one_stays_outside() -> None:
+async def test_a_role_without_a_password_is_refused_where_rules_require_one() -> None:
     logins = Logins(Clock())
     for password in ("", "guess"):
         with pytest.raises(SqlError, match="password authentication failed"):

@@ -42,7 +42,7 @@ def inside(window: Watched) -> Watched:
 # ---- log-in and first view ------------------------------------------------------------------------------------------
 
 
-def test_a_wrong_password_is_one_line_and_the_right_one_goes_on(window: Watched) -> None:
+def test_a_wrong_password_is_a_one_line_error_and_the_right_one_logs_in(window: Watched) -> None:
     window.open()
     window.page.fill("input[name=user]", "ann")
     window.page.fill("input[name=password]", "wrong")
@@ -387,7 +387,7 @@ def test_the_history_stands_in_its_dialog(browser: Browser, console: ConsoleServ
     assert first.evaluate("(text) => text.getBoundingClientRect().height") < 80
 
 
-def test_a_node_that_is_gone_and_comes_back_is_told_of(browser: Browser) -> None:
+def test_the_page_shows_that_a_node_is_lost_and_returns(browser: Browser) -> None:
     with ConsoleServer() as server:
         window = Watched(browser, server.admin_port)
         window.log_in()

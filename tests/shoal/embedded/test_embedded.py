@@ -199,7 +199,7 @@ def test_several_statements_in_one_text_give_the_last_ones_rows(db: shoal.Databa
     assert db.execute("SELECT 1; SELECT 2, NULL, ARRAY[1]").fetchall() == [(2, None, [1])]
 
 
-def test_copy_is_refused_and_the_connection_goes_on(accounts: shoal.Database) -> None:
+def test_copy_is_refused_and_the_connection_remains_usable(accounts: shoal.Database) -> None:
     with pytest.raises(shoal.DatabaseError, match="use load"):
         accounts.execute("COPY accounts FROM STDIN")
     assert accounts.execute("SELECT count(*) FROM accounts").fetchone() == (5,)
@@ -260,7 +260,7 @@ def test_clients_of_postgresql_are_let_in_beside(accounts: shoal.Database) -> No
     assert accounts.table("accounts").get(5)["owner"] == "psycopg"  # type: ignore[index]
 
 
-def test_a_second_process_is_told_who_has_the_directory(db: shoal.Database, directory: Path) -> None:
+def test_a_second_process_learns_which_process_has_the_directory(db: shoal.Database, directory: Path) -> None:
     code = f"import shoal; shoal.open({str(directory)!r})"
     done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=False)
     assert f"in use by another process\nHINT: Stop process {os.getpid()}, " in done.stderr

@@ -55,7 +55,7 @@ def test_a_setting_is_used(looked_at: set[str], name: str) -> None:
     assert name in looked_at
 
 
-def test_one_that_nobody_reads_is_noticed(looked_at: set[str]) -> None:
+def test_a_setting_without_a_reader_is_found(looked_at: set[str]) -> None:
     assert "checkpoint_interval" not in looked_at
 
 

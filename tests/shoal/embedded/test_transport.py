@@ -151,7 +151,7 @@ def test_the_connections_of_threads_that_have_ended_are_closed(db: shoal.Databas
     assert db._engine.server.connections <= before + 1
 
 
-def test_a_connection_goes_on_after_an_error_in_the_middle_of_a_large_result(db: shoal.Database) -> None:
+def test_a_connection_remains_usable_after_an_error_in_the_middle_of_a_large_result(db: shoal.Database) -> None:
     for _ in range(3):
         with pytest.raises(shoal.DataError):
             db.execute("SELECT repeat('x', 100), 1 / (50000 - n) FROM generate_series(1, 60000) n").fetchall()

@@ -32,7 +32,7 @@ def test_left_out_syncs_are_noticed() -> None:
     assert any(power.cuts(60, 7, most=6, plant="unsynced"))
 
 
-def test_commits_that_are_told_before_they_are_written_are_noticed(tmp_path: Path) -> None:
+def test_commits_acknowledged_before_they_are_written_are_found(tmp_path: Path) -> None:
     """A kill may come when all that was told happens to be written: not so often."""
     assert list(killed(tmp_path, random.Random(7), most=PLANTED_KILLS, plant="early"))[-1]
 
@@ -52,7 +52,7 @@ def test_operations_that_fail_or_are_the_last_lose_nothing() -> None:
 
 @needs_compiler
 @pytest.mark.parametrize("work", ["a bulk run", "saves of columns"])
-def test_what_is_told_too_early_is_noticed(work: str) -> None:
+def test_what_is_acknowledged_too_early_is_found(work: str) -> None:
     assert operations.meet_all(0.0, 7, only=work, points=16, plant="early").problems
 
 

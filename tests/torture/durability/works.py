@@ -32,8 +32,8 @@ from engine.checkpoint import (
     write_checkpoint,
 )
 from engine.checkpoint.write import Options
-from engine.columnar.client import COLUMNS_FILE
 from engine.columnar.worker.columns_file import ColumnsFile, Saved
+from engine.columnar.worker_process import COLUMNS_FILE
 from engine.storage import checkpoint
 from engine.storage.edits import Edits
 from engine.storage.keys import row_number_keys
@@ -512,7 +512,7 @@ class Columns(Work):
     _names = ("t1", "t2")
 
     def _open(self, folder: pathlib.Path) -> tuple[Any, ColumnsFile]:
-        """As a worker opens it: whatever else is there is gone (engine/columnar/client.py)."""
+        """As a worker opens it: whatever else is there is gone (engine/columnar/worker_process.py)."""
         data = folder / "data"
         data.mkdir(exist_ok=True)
         for path in data.iterdir():

@@ -82,7 +82,8 @@ def test_others_are_answered_beside_any_call(watched: tuple[ShoalServer, Watch],
     assert not any(problems.values()), problems
 
 
-def test_a_function_that_goes_on_when_it_is_cancelled_is_noticed() -> None:
+@pytest.mark.long
+def test_a_function_that_continues_after_a_cancel_is_found() -> None:
     assert planted_stay()
 
 

@@ -81,7 +81,7 @@ def test_copy_out(watched: tuple[psycopg.Connection, Watch], value: str, options
 ARRAYS = {"int4": "{" + ",".join(["12345"] * 1_000_000) + "}", "numeric": "{" + ",".join(["1.50"] * 600_000) + "}"}
 
 
-@pytest.mark.parametrize(("road", "element"), some(product(("literal", "text", "binary"), ARRAYS), 5))
+@pytest.mark.parametrize(("road", "element"), some(product(("literal", "text", "binary"), ARRAYS), 8))
 @one_of_tries
 def test_arrays_of_many_elements(watched: tuple[psycopg.Connection, Watch], element: str, road: str) -> None:
     connection, watch = watched

@@ -86,7 +86,7 @@ def test_they_are_what_postgresql_makes_of_them(
 
 
 @pytest.mark.parametrize(
-    "type_", some(["int4[][]", "held_pair[]", "held_outer", "int4multirange", "path", "hstore"], 4)
+    "type_", some(["int4[][]", "held_pair[]", "held_outer", "int4multirange", "path", "hstore"], 8)
 )
 def test_they_are_so_where_a_process_reads_them(
     watched: tuple[psycopg.Connection, Watch], beside: psycopg.Connection, type_: str
@@ -117,7 +117,7 @@ def test_sixty_megabytes(watched: tuple[psycopg.Connection, Watch], type_: str, 
 ANY = [Value(type_, unit, way, 60 * MEGABYTE) for type_ in TYPES for unit in UNITS for way in ("parameter", "copy")]
 
 
-@pytest.mark.parametrize("value", some(random.Random(1).sample(ANY, 240), 48), ids=str)
+@pytest.mark.parametrize("value", some(random.Random(1).sample(ANY, 240), 80), ids=str)
 def test_sixty_megabytes_of_anything(watched: tuple[psycopg.Connection, Watch], value: Value) -> None:
     """A text that is no value of the type, or a long way to one."""
     connection, watch = watched

@@ -50,7 +50,7 @@ def test_a_weaker_level_than_promised_is_noticed(shoal: ShoalServer, lie: Lie, l
 
 
 @pytest.mark.parametrize("nodes", [1, 2])
-def test_that_nobody_leads_is_no_news_of_a_cluster_and_a_problem_of_a_node(
+def test_a_missing_leader_is_expected_in_a_cluster_and_a_problem_of_a_single_node(
     shoal: ShoalServer, nodes: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """57P03 at COMMIT says that nothing was committed; every session meets it, and a lost connection at BEGIN."""

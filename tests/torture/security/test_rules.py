@@ -50,7 +50,7 @@ def raw(server: ShoalServer) -> socket.socket:
     return socket.create_connection(("127.0.0.1", server.port), 20)
 
 
-def test_connections_that_say_nothing_take_nobody_s_place(narrow: NarrowServer) -> None:
+def test_silent_connections_do_not_use_up_the_limit(narrow: NarrowServer) -> None:
     """There is room for a fourth as many beside the cap; the one that has waited for longest makes room, unread."""
     held = [raw(narrow) for _ in range(5)]
     try:
@@ -68,7 +68,7 @@ def challenge(name: str) -> str:
     return found.decode().partition(",s=")[2]
 
 
-def test_an_unknown_user_is_asked_with_the_same_salt_every_time() -> None:
+def test_an_unknown_user_gets_the_same_salt_every_time() -> None:
     """Another salt at each attempt would tell who does not exist."""
     assert challenge("nobody") == challenge("nobody") != challenge("nobody else")
 

@@ -83,7 +83,7 @@ def test_no_statement_gets_at_the_machine(shoal: ShoalServer) -> None:
             connection.execute("DROP ROLE ordinary")
 
 
-def test_a_server_that_lets_somebody_get_at_it_is_noticed(postgres_server: PostgresServer) -> None:
+def test_a_server_that_can_be_attacked_is_found(postgres_server: PostgresServer) -> None:
     """PostgreSQL lets its superuser read and write files, and run programs."""
     _, succeeded = attempt(postgres_server.dsn, "postgres", "auto")
     assert any("pg_read_file" in text and "the secret" in text for text in succeeded)

@@ -20,7 +20,7 @@ def test_a_faulty_server_is_noticed(fault: str) -> None:
     assert planted(fault, 7)
 
 
-def test_whatever_is_asked_is_answered_or_refused_in_good_order() -> None:
+def test_every_statement_is_answered_or_refused_properly() -> None:
     with ShoalServer() as server:
         prepare(server.dsn)
         smith = Smith(server)

@@ -136,7 +136,7 @@ def test_strings_are_read_in_steps_of_any_size(prefix: str, step: int, monkeypat
             assert parse(sql) == expected
 
 
-def test_a_long_string_holds_nobody() -> None:
+def test_a_long_string_does_not_hold_the_interpreter() -> None:
     """Threads take turns while it is read."""
     sql = f"SELECT E'{'x' * (40 << 20)}', '{'y' * (40 << 20)}'"
     over, longest = threading.Event(), 0.0

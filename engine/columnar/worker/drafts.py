@@ -1,0 +1,146 @@
+"""Drafts in the worker: rows of bulk loads that are under way, each in a table of its own that no query reads.
+
+`columns.d<number>` has the columns that `columns.t<storage id>` is to have. What a draft means, and when it begins and
+ends, is said in engine/columnar/drafts.py. The run's file is read while it grows: it begins as a stream of Arrow
+messages, and only the last of it says that it is a file. Rows are inserted by whole row groups, since DuckDB writes
+these to its file at once and lets go of their memory; what is left over waits for the next part.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import closing, suppress
+from typing import Any
+
+import pyarrow as pa
+
+from catalog.errors import SqlError
+from engine.columnar.worker.columns_file import ROW_GROUP, SCHEMA
+from engine.columnar.worker.held_table import (
+    HeldTable,
+    definition,
+    hold_table,
+    insert_rows,
+    larger_tables,
+    prefetch,
+    rows_as_held,
+    transaction,
+)
+from engine.columnar.worker.progress import WorkProgress
+
+_BEGINNING = 8  # bytes of the file before its first message
+
+
+class DraftTable:
+    """One draft. `rows`: how many it has, those in `rest` included. `inserted`: the number of rows that its table has,
+    and their bytes."""
+
+    def __init__(self, number: int, held: HeldTable, path: str) -> None:
+        self.name = f"{SCHEMA}.d{number}"
+        self.held = held
+        self.path = path
+        self.place = _BEGINNING
+        self.batches = 0
+        self.rows = 0
+        self.inserted = 0, 0
+        self.rest: pa.Table | None = None
+
+    def decode(self, batch: Any) -> pa.Table:
+        """The rows of one batch of the run."""
+        keys, values = batch.columns
+        if values.null_count:
+            raise SqlError("XX000", "a bulk load that deletes rows")
+        return rows_as_held(self.held, self.held.batches.decode(values), keys)
+
+
+class DraftTables:
+    """All drafts, by their numbers. Used by the applier alone. `check_room` raises 53100 where so many rows at a time
+    are too many for the disk."""
+
+    def __init__(
+        self, connection: Any, check_room: Callable[[int], None] = lambda _: None, progress: WorkProgress | None = None
+    ) -> None:
+        self._connection = connection
+        self._check_room = check_room
+        self._progress = progress or WorkProgress()
+        self._drafts: dict[int, DraftTable] = {}
+
+    def begin(self, number: int, description: Any, path: str) -> None:
+        draft = DraftTable(number, hold_table(description, ""), path)
+        self._connection.execute(f"CREATE TABLE {draft.name} ({definition(draft.held)})")
+        self._drafts[number] = draft
+
+    def grow(self, number: int, upto: int, rows: int) -> int | None:
+        """Adds about so many rows of those that the file has up to a byte. Returns how many there are then, None for a
+        draft that is not here. Raises 53100 if the disk has no room for them."""
+        draft = self._drafts.get(number)
+        if draft is None:
+            return None
+        parts = [] if draft.rest is None else [draft.rest]
+        taken = 0
+        for batch in _batches(draft, upto):
+            parts.append(draft.decode(batch))
+            taken += batch.num_rows
+            if taken >= rows:
+                break
+        draft.rest = None
+        draft.rows += taken
+        if parts:
+            whole = pa.concat_tables(parts)
+            groups = whole.num_rows // ROW_GROUP * ROW_GROUP
+            if groups:
+                with transaction(self._connection):
+                    self._insert(draft, whole.slice(0, groups))
+            draft.rest = whole.slice(groups)
+        return draft.rows
+
+    def take(self, number: int) -> DraftTable | None:
+        """The draft, which is to be adopted or dropped."""
+        return self._drafts.pop(number, None)
+
+    def finish(self, draft: DraftTable) -> None:
+        """Adds what the draft lacks of its run, whose file is complete. Raises 53100 if the disk has no room."""
+        self._progress.add(*draft.inserted)
+        with transaction(self._connection), closing(prefetch(larger_tables(_remaining_rows(draft)))) as parts:
+            for rows in parts:
+                self._insert(draft, rows)
+
+    def _insert(self, draft: DraftTable, rows: pa.Table) -> None:
+        """Into its table, in the transaction that is open."""
+        self._check_room(rows.num_rows)
+        insert_rows(self._connection, draft.name, draft.held, rows)
+        count, size = draft.inserted
+        draft.inserted = count + rows.num_rows, size + rows.nbytes
+        self._progress.add(rows.num_rows, rows.nbytes)
+
+    def drop(self, draft: DraftTable) -> None:
+        """Drops its table, if it is there."""
+        draft.rest = None
+        with suppress(Exception):  # a database that takes no more statements ends the worker elsewhere
+            self._connection.execute(f"DROP TABLE IF EXISTS {draft.name}")
+
+
+def _batches(draft: DraftTable, upto: int) -> Iterator[Any]:
+    """The batches of its file from its place up to a byte."""
+    with pa.memory_map(draft.path) as source:
+        if draft.place == _BEGINNING:
+            source.seek(_BEGINNING)
+            pa.ipc.read_schema(pa.ipc.read_message(source))
+            draft.place = source.tell()
+        schema = pa.schema([("key", pa.binary()), ("value", pa.binary())])
+        source.seek(draft.place)
+        while draft.place < upto:
+            batch = pa.ipc.read_record_batch(pa.ipc.read_message(source), schema)
+            draft.place = source.tell()
+            draft.batches += 1
+            yield batch
+
+
+def _remaining_rows(draft: DraftTable) -> Iterator[pa.Table]:
+    """The rows that its table lacks."""
+    if draft.rest is not None:
+        yield draft.rest
+    with pa.memory_map(draft.path) as source:
+        reader = pa.ipc.open_file(source)
+        for index in range(draft.batches, reader.num_record_batches):
+            yield draft.decode(reader.get_batch(index))
