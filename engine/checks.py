@@ -145,7 +145,7 @@ class Checks:
 
 @dataclass(frozen=True, slots=True)
 class _Captured:
-    """A tablespace at one LSN, and the analytic worker's copies that are to be compared with it."""
+    """A tablespace at one LSN, and the comparison of the analytic worker's tables with it."""
 
     state: Capture
     copies: CopyChecks

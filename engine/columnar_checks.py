@@ -47,8 +47,8 @@ SUMMED = 1 << 128  # sums are kept below it
 
 
 class CopyChecks:
-    """The copies of the tables of one tablespace, to be compared with a capture of its rows. Made in the turn in which
-    the capture is."""
+    """Compares the worker's tables of one tablespace with a capture of its rows. Must be created in the same turn of
+    the event loop as the capture."""
 
     def __init__(self, node: NodeServices, space: Tablespace, lsn: int) -> None:
         worker = self._worker = node.columnar
@@ -65,8 +65,8 @@ class CopyChecks:
     async def compare(
         self, capture: Capture, thread: BulkThread, pause: Pause
     ) -> tuple[int, tuple[tuple[str, str], ...]]:
-        """How many were compared, and the names of those that differ, with what is wrong. The capture's state is
-        durable. A worker that ends meanwhile has no copies."""
+        """The number of compared tables, and the names of the tables that differ, each with the difference. The
+        capture's state must be durable. A worker that ends meanwhile has no tables to compare."""
         count = 0
         wrong: list[tuple[str, str]] = []
         if self._snapshot is not None:
@@ -83,7 +83,7 @@ class CopyChecks:
         return count, tuple(wrong)
 
     def close(self) -> None:
-        """What is read need not be kept any more."""
+        """Releases the snapshot."""
         snapshot, self._snapshot = self._snapshot, None
         if snapshot is not None:
             snapshot.close()

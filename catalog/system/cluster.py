@@ -92,7 +92,7 @@ CLUSTER_VIEWS = (
     _view(
         15108,
         "shoal_stat_progress_columns",
-        "What the analytic worker of this node does with columns of tables now, and how far it is.",
+        "Present tasks of the analytic worker of this node with columns of tables, and their progress.",
         "pid:int4 datid:oid datname:name relid:oid phase:text tuples_total:int8 tuples_done:int8 bytes_processed:int8",
     ),
 )

@@ -152,7 +152,7 @@ class WorkerClient(ColumnarEngine):
         return found
 
     def work(self) -> list[ColumnsWork]:
-        """What is done with columns now."""
+        """The present tasks with columns."""
         known = self.report.work
         return [*known.values(), *(ColumnsWork(number, WAITING) for number in self._loads if number not in known)]
 

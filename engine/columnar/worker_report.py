@@ -1,7 +1,7 @@
-"""What the worker tells of its tables and of their file, beside answers: for views, for metrics, and for the log.
+"""Reports of the worker about its tables and their file: for views, metrics and the log.
 
-A file system without room fails one save after the other until it has room again. The log says so once, with what to
-do, and once that the columns are saved again.
+On a full file system every save fails until there is room. The log has one line about that, with advice, and one line
+when a save succeeds again.
 """
 
 from __future__ import annotations
@@ -27,12 +27,12 @@ _LEAVES = {
     "displaced": "the analytic worker has no file for its columns (%s MB): another takes its place when one is needed",
 }
 REASONS = frozenset(_LEAVES)
-"""For which a worker ends by itself."""
+"""The reasons for which a worker ends by itself."""
 
 
 @dataclass(frozen=True, slots=True)
 class WorkerStatus:
-    """What the worker has, and what it lacks."""
+    """The state of the worker."""
 
     pid: int  # 0: it does not run
     tables: int
@@ -44,7 +44,7 @@ class WorkerStatus:
 
 @dataclass(frozen=True, slots=True)
 class CopyStatus:
-    """What the worker has of a table: `shoal_columns`. None is not known."""
+    """The state of a table in the worker, for `shoal_columns`. None: unknown."""
 
     state: str  # ready, loading, or saved: in the file, and not brought up yet
     lsn: int | None = None
@@ -58,8 +58,8 @@ class CopyStatus:
 
 @dataclass(frozen=True, slots=True)
 class ColumnsWork:
-    """Something that the worker does with the columns of a table, or (SAVE) with the file:
-    `shoal_stat_progress_columns`. `total`: rows, None if that is not known."""
+    """A present task of the worker with the columns of a table, or with the file (SAVE), for
+    `shoal_stat_progress_columns`. `total`: the number of rows, None if it is unknown."""
 
     storage_id: int
     phase: str
@@ -69,7 +69,7 @@ class ColumnsWork:
 
 
 class WorkerReport:
-    """Counted since the server's start, over all workers that there were."""
+    """Counts since the server's start, of all workers together."""
 
     def __init__(self, columns_path: str, spill_directory: str) -> None:
         self._columns_path = columns_path
@@ -81,7 +81,7 @@ class WorkerReport:
         self._trouble = ""  # why the columns are not saved
 
     def clear(self) -> None:
-        """The worker is gone."""
+        """Called when the worker has ended."""
         self.work.clear()
         self.memory_bytes = 0
 
@@ -123,14 +123,14 @@ class WorkerReport:
             self._trouble = kind
 
     def note_leave(self, reason: str, header: Header) -> None:
-        """The worker ends by itself."""
+        """Called when the worker ends by itself."""
         log.info(_LEAVES[reason], header["bytes"] // 1_000_000)
         if reason == "broken":
             message = self._advice() if has_no_room(header["message"]) else header["message"]
             log.warning("the analytic worker begins again with what was last saved: %s", message)
 
     def note_lost(self, table: str, error: SqlError) -> None:
-        """A table has been lost for which nobody waits."""
+        """Called when the worker has lost a table and no session waits for it."""
         text = 'the columns of "%s" are built again when a query needs them: %s. %s'
         log.warning(text, table, error.message, error.hint or "")
 
@@ -143,14 +143,14 @@ class WorkerReport:
 
     @property
     def file_bytes(self) -> int:
-        """What the file of the columns takes."""
+        """The size of the file of the columns."""
         with contextlib.suppress(OSError):
             return os.stat(self._columns_path).st_size
         return 0
 
     @property
     def spill_bytes(self) -> int:
-        """What queries have put into the spill directory."""
+        """Bytes of queries in the spill directory."""
         size = 0
         with contextlib.suppress(OSError), os.scandir(self._spill_directory) as entries:
             for entry in entries:
@@ -160,5 +160,5 @@ class WorkerReport:
 
 
 def has_no_room(message: str) -> bool:
-    """Whether an error is that of a full disk."""
+    """Whether an error comes from a full disk."""
     return any(part in message for part in _NO_ROOM)

@@ -1,5 +1,5 @@
-"""The rows of shoal_columns and shoal_stat_progress_columns: what the analytic worker of this node has of tables, and
-what it does with them. docs/columns.md says what the columns mean.
+"""The rows of shoal_columns and shoal_stat_progress_columns: the tables of this node's analytic worker, and its present
+tasks. docs/columns.md describes the columns.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ Row = dict[str, object]
 
 
 def column_rows(session: Session) -> list[Row]:
-    """Tables of the session's database that have columns, or a setting for them."""
+    """The tables of the session's database that have columns, or a setting for them."""
     catalog, copies = session.catalog, session.node.columnar.copies()
     rows: list[Row] = []
     for table in catalog.tables():
@@ -41,8 +41,8 @@ def column_rows(session: Session) -> list[Row]:
 
 
 def progress_rows(session: Session) -> list[Row]:
-    """What is under way, of all databases. As in pg_stat_progress_vacuum, everybody sees that something is, and where;
-    the rest is for who may read all statistics, and for the owner of the table."""
+    """The worker's present tasks in all databases. As in pg_stat_progress_vacuum, every role sees the row and its
+    database. The rest is for roles that may read all statistics, and for the owner of the table."""
     node = session.node
     work = node.columnar.work()
     if not work:

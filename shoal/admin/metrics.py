@@ -273,14 +273,14 @@ def _columns(node: Node) -> Iterator[Metric]:
     kinds = (("build", report.builds, report.build_seconds), ("catch_up", report.catch_ups, report.catch_up_seconds))
     loads = [((kind,), count) for kind, count, _ in kinds]
     yield _counter(
-        "shoal_columns_loads", "Tables whose columns were built, or brought up from the file", ("kind",), loads
+        "shoal_columns_loads", "Tables that were built, or taken from the file and brought up to date", ("kind",), loads
     )
     spent = [((kind,), seconds) for kind, _, seconds in kinds]
-    yield _counter("shoal_columns_load_seconds", "Time that these took", ("kind",), spent)
+    yield _counter("shoal_columns_load_seconds", "Time of these loads", ("kind",), spent)
     for name, text, value in (
         ("shoal_columns_saves", "Saves of the columns' file", report.saves),
-        ("shoal_columns_save_seconds", "Time that these took", report.save_seconds),
-        ("shoal_columns_save_failures", "Saves that failed, of a full disk mostly", report.failed_saves),
+        ("shoal_columns_save_seconds", "Time of these saves", report.save_seconds),
+        ("shoal_columns_save_failures", "Failed saves, usually because of a full disk", report.failed_saves),
     ):
         yield _counter(name, text, (), [((), value)])
 

@@ -54,8 +54,8 @@ class DraftTable:
 
 
 class DraftTables:
-    """All drafts, by their numbers. Used by the applier alone. `check_room` raises 53100 where so many rows at a time
-    are too many for the disk."""
+    """All drafts, by their numbers. Used by the applier alone. `check_room` raises 53100 if the disk has
+    no room for so many rows at a time."""
 
     def __init__(
         self, connection: Any, check_room: Callable[[int], None] = lambda _: None, progress: WorkProgress | None = None

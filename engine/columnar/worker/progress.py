@@ -1,5 +1,4 @@
-"""How far the applier is with what it does: it tells the engine a few times a second, for
-shoal_stat_progress_columns."""
+"""The progress of the applier's task, sent to the engine a few times a second for shoal_stat_progress_columns."""
 
 from __future__ import annotations
 
@@ -14,7 +13,7 @@ BUILDING, CATCHING_UP, APPLYING, SAVING = "building", "catching up", "applying",
 
 
 class WorkProgress:
-    """One thing is done at a time, on the applier's thread."""
+    """The progress of the present task. Used by the applier alone, which has one task at a time."""
 
     def __init__(self, tell: Callable[[Header], None] = lambda _: None) -> None:
         self._tell = tell
@@ -22,7 +21,7 @@ class WorkProgress:
         self._told = 0.0  # on the monotonic clock
 
     def begin(self, phase: str, storage_id: int = 0, total: int | None = None) -> None:
-        """Something begins with a table, with so many rows if that is known; 0: it is not about a single table."""
+        """Starts a task with a table; 0: not with a single table. `total`: its number of rows, if known."""
         self._header = {
             "op": "progress",
             "storage_id": storage_id,
@@ -34,7 +33,7 @@ class WorkProgress:
         self._now()
 
     def add(self, rows: int, size: int) -> None:
-        """So many rows, and bytes of them, are in the table."""
+        """Adds rows, and their bytes, that are now in the table."""
         if self._header:
             self._header["done"] += rows
             self._header["bytes"] += size
@@ -42,7 +41,7 @@ class WorkProgress:
                 self._now()
 
     def end(self) -> None:
-        """It is done, or has failed."""
+        """Ends the task, which is complete or has failed."""
         if self._header:
             self._header = {"op": "progress", "storage_id": self._header["storage_id"], "phase": ""}
             self._now()

@@ -62,7 +62,7 @@ class ArrayUse:
 
 class Tables:
     """All tables of one DuckDB. `lost` maps a storage id to the error that cost us the table. `check_room` raises 53100
-    where so many rows at a time are too many for the disk."""
+    if the disk has no room for so many rows at a time."""
 
     def __init__(
         self,
