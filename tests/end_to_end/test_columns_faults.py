@@ -186,6 +186,19 @@ def test_a_table_that_is_to_have_columns_gets_them_when_there_is_room(disk: path
         until(lambda: connection.execute(state).fetchone() == ("ready",))
 
 
+def test_a_load_without_room_for_its_columns_is_kept_and_has_them_when_there_is_room(disk: pathlib.Path) -> None:
+    with QuickServer(disk / "data") as server, connect(server) as connection:
+        fill(connection)
+        connection.execute("CREATE TABLE loaded (id int PRIMARY KEY, n int)")
+        with without_room(disk, 100 << 20):  # enough for the rows
+            connection.execute("INSERT INTO loaded SELECT i, i FROM generate_series(1, 300000) i")
+            until(lambda: "the columns of a bulk load are made after it" in server.log.read_text())
+            with pytest.raises(psycopg.errors.DiskFull):
+                connection.execute("SELECT count(*), sum(n) FROM loaded")
+            assert total(connection) == FIRST
+        assert connection.execute("SELECT count(*), sum(n) FROM loaded").fetchone() == (300_000, 45_000_150_000)
+
+
 # ---- the file goes --------------------------------------------------------------------------------------------------
 
 
