@@ -227,7 +227,7 @@ class Tables:
         connection, name = self._connection, table_name(storage_id)
         empty = self._is_empty(storage_id)
         if not empty:
-            self._check_room(draft.rows)
+            self._check_room(draft.inserted[0])
         with transaction(connection):
             if empty:
                 connection.execute(f"DROP TABLE {name}")
