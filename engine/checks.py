@@ -5,6 +5,9 @@
     a follower      captures its state when it has applied that commit, before it applies the next one
     all of them     compute digest(capture) in a thread, and call `Node.report_check`
 
+Before that each node compares the columns of its own analytic worker with the rows of that LSN
+(engine/columnar_checks.py).
+
 The captures are taken at exactly that LSN, whatever is committed meanwhile. So different digests mean different
 replicas. The row is an ordinary commit, and part of the digest. The next check deletes the rows of earlier ones.
 
@@ -20,6 +23,7 @@ from __future__ import annotations
 
 import asyncio
 import secrets
+from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -30,6 +34,7 @@ from catalog.rows import CHECKS
 from engine.checkpoint.capture import Capture
 from engine.checkpoint.digest import Digest, digest_of
 from engine.cluster_view import DEFAULT, spaces_of
+from engine.columnar_checks import CopyChecks
 from engine.replica import HOME
 from engine.storage.edits import Edits
 from engine.storage.keys import prefix_range
@@ -38,6 +43,7 @@ from engine.txn.joint import JointCommits
 
 if TYPE_CHECKING:
     from engine.node_services import NodeServices
+    from engine.storage.tablespace import Tablespace
 
 FRESH = 600_000_000  # microseconds
 ID_BYTES = 16
@@ -49,7 +55,7 @@ class Checks:
 
     def __init__(self, node: NodeServices) -> None:
         self._node = node
-        self._waiting: tuple[bytes, list[Capture]] | None = None
+        self._waiting: tuple[bytes, list[_Captured]] | None = None
         self._running = False
 
     async def request(self) -> bytes:
@@ -74,12 +80,12 @@ class Checks:
             lsn = node.commits.sequence_everywhere(writes)
         else:
             lsn = node.commits.sequence(writes)
-        captures = [Capture.take(found, found.sequenced_lsn) for found in (space, *others)]
+        captures = [_Captured.take(node, found, found.sequenced_lsn) for found in (space, *others)]
         durable: asyncio.Future[bytes] = asyncio.get_running_loop().create_future()
         node.commits.wait(lsn, partial(self._durable, identity, captures, durable), partial(_fail, captures, durable))
         return await durable
 
-    def _durable(self, identity: bytes, captures: list[Capture], durable: asyncio.Future[bytes]) -> None:
+    def _durable(self, identity: bytes, captures: list[_Captured], durable: asyncio.Future[bytes]) -> None:
         self._compute(identity, captures)
         if not durable.done():
             durable.set_result(identity)
@@ -99,14 +105,14 @@ class Checks:
         first = spaces.pop(DEFAULT)
         lsns = {bytes.fromhex(name): lsn for name, lsn in asked.get("others", {}).items()}
         others = [space for space in spaces.values() if lsns.get(space.tablespace_id) == space.durable_lsn]
-        self._compute(key[4:], [Capture.take(space) for space in (first, *others)])
+        self._compute(key[4:], [_Captured.take(self._node, space) for space in (first, *others)])
 
-    def _compute(self, identity: bytes, captures: list[Capture]) -> None:
+    def _compute(self, identity: bytes, captures: list[_Captured]) -> None:
         if self._waiting is not None:
             older, kept = self._waiting
-            for capture in kept:
-                capture.close()
-                self._report(older, capture.tablespace, SqlError("53000", "a later check has taken its place"))
+            for captured in kept:
+                captured.close()
+                self._report(older, captured.state.tablespace, SqlError("53000", "a later check has taken its place"))
         self._waiting = identity, captures
         if not self._running:
             self._running = True
@@ -115,26 +121,46 @@ class Checks:
     async def _run(self) -> None:
         while self._waiting is not None:
             (identity, captures), self._waiting = self._waiting, None
-            for capture in captures:
-                await self._digest(identity, capture)
+            for captured in captures:
+                await self._digest(identity, captured)
         self._running = False
 
-    async def _digest(self, identity: bytes, capture: Capture) -> None:
+    async def _digest(self, identity: bytes, captured: _Captured) -> None:
+        capture = captured.state
         try:
-            found = await digest_of(capture)
+            found = await digest_of(capture, captured.copies.compare)
         except SqlError as error:
             self._report(identity, capture.tablespace, error)
         except Exception as error:
             self._report(identity, capture.tablespace, SqlError("XX000", f"the digest failed: {error!r}"))
         else:
             self._report(identity, capture.tablespace, found)
+        finally:
+            captured.copies.close()
 
     def _report(self, identity: bytes, tablespace: bytes, result: Digest | SqlError) -> None:
         if self._node.report_check is not None:
             self._node.report_check(identity, tablespace, result)
 
 
-def _fail(captures: list[Capture], durable: asyncio.Future[bytes], error: SqlError) -> None:
+@dataclass(frozen=True, slots=True)
+class _Captured:
+    """A tablespace at one LSN, and the comparison of the analytic worker's tables with it."""
+
+    state: Capture
+    copies: CopyChecks
+
+    @classmethod
+    def take(cls, node: NodeServices, space: Tablespace, lsn: int | None = None) -> _Captured:
+        state = Capture.take(space, lsn)
+        return cls(state, CopyChecks(node, space, state.lsn))
+
+    def close(self) -> None:
+        self.copies.close()
+        self.state.close()
+
+
+def _fail(captures: list[_Captured], durable: asyncio.Future[bytes], error: SqlError) -> None:
     for capture in captures:
         capture.close()
     if not durable.done():

@@ -1,4 +1,5 @@
-"""Compares the analytic worker's copies of tables with the rows: a part of `shoal_check_indexes()`.
+"""Compares the analytic worker's copies of tables with the rows: a part of `shoal_check_indexes()`, and of a check of
+all replicas (engine/checks.py).
 
 The worker computes the same sums over its copy and over the stored rows, which it receives in slices, as the overlay of
 a query. A sum over the hashes of a column's values does not depend on the order of rows. A table without a copy in the
@@ -11,17 +12,20 @@ from collections.abc import AsyncIterator, Callable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from catalog.errors import SqlError
 from catalog.schema import Table
 from engine.bulk.thread import BulkThread
 from engine.checkpoint.capture import Capture, Pause
 from engine.columnar.client import WorkerClient
-from engine.columnar.frames import Buffer, encode_pairs
+from engine.columnar.frames import Buffer, encode_columns
 from engine.columnar.interface import ColumnarQuery
 from engine.storage.columns import takes_shapes
 from engine.storage.moments import Moment
 
 if TYPE_CHECKING:
+    from engine.node_services import NodeServices
     from engine.storage.columns import Column
+    from engine.storage.tablespace import Tablespace
     from engine.storage.views import Snapshot
 
 
@@ -37,9 +41,52 @@ class MomentReader:
         return cls(Moment((0,) * slot + (snapshot.lsn,)), snapshot.get)
 
 
-SLICE_ROWS = 16_384
-SLICE_BYTES = 4 << 20
+SLICE_ROWS = 65_536
+SLICE_BYTES = 16 << 20
 SUMMED = 1 << 128  # sums are kept below it
+
+
+class CopyChecks:
+    """Compares the worker's tables of one tablespace with a capture of its rows. Must be created in the same turn of
+    the event loop as the capture."""
+
+    def __init__(self, node: NodeServices, space: Tablespace, lsn: int) -> None:
+        worker = self._worker = node.columnar
+        self._tables = [
+            (f"{catalog.schema_name(table.schema)}.{table.name}", table)
+            for catalog in node.catalogs.values()
+            for table in catalog.tables()
+            if table.partitioning is None and table.persistence != "t"
+            if worker.has_copy(table) and node.store.of(table.storage_id) is space
+        ]
+        self._snapshot = space.snapshot(lsn) if self._tables else None
+        self._slot = space.slot
+
+    async def compare(
+        self, capture: Capture, thread: BulkThread, pause: Pause
+    ) -> tuple[int, tuple[tuple[str, str], ...]]:
+        """The number of compared tables, and the names of the tables that differ, each with the difference. The
+        capture's state must be durable. A worker that ends meanwhile has no tables to compare."""
+        count = 0
+        wrong: list[tuple[str, str]] = []
+        if self._snapshot is not None:
+            reader = MomentReader.of(self._snapshot, self._slot)
+            for name, table in self._tables:
+                try:
+                    found = await difference(self._worker, table, capture, reader, thread, pause)
+                except SqlError as error:
+                    found = None if error.sqlstate == "57P02" else f"the analytic copy cannot be read: {error.message}"
+                count += found is not None
+                if found:
+                    wrong.append((name, found))
+        self.close()
+        return count, tuple(wrong)
+
+    def close(self) -> None:
+        """Releases the snapshot."""
+        snapshot, self._snapshot = self._snapshot, None
+        if snapshot is not None:
+            snapshot.close()
 
 
 async def difference(
@@ -94,8 +141,7 @@ def _slices(table: Table, capture: Capture, pause: Pause) -> Iterator[list[Buffe
         pause()
         rows = max(1, min(SLICE_ROWS, len(keys) * SLICE_BYTES // max(_size(keys) + _size(values), 1)))
         for first in range(0, len(keys), rows):
-            part = keys.slice(first, rows).to_pylist(), values.slice(first, rows).to_pylist()
-            yield encode_pairs(zip(*part, strict=True))
+            yield encode_columns(keys.slice(first, rows), values.slice(first, rows))
 
 
 def _size(column: Column) -> int:

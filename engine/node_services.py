@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from catalog.catalog import Catalog
     from catalog.errors import SqlError
     from engine.checkpoint.digest import Digest
+    from engine.columnar.client import WorkerClient
     from engine.replica import Replica
     from engine.storage.space import Packed
     from engine.storage.stores import AnyStore
@@ -55,6 +56,8 @@ class NodeServices(Protocol):
     def sessions(self) -> Sized: ...
     @property
     def started(self) -> int: ...
+    @property
+    def columnar(self) -> WorkerClient: ...
     @property
     def replica(self) -> Replica | None: ...
     @property

@@ -20,19 +20,23 @@ from replication.interface import ConflictError, Coordination
 from replication.log.layout import paths
 
 KEPT_CHECKS = 4  # checks whose reports stay
+MOST_WRONG_COPIES = 100  # that are named
 MAX_BYTES = 700_000  # ZooKeeper takes 1 MiB
 
 
 @dataclass(frozen=True, slots=True)
 class ReplicaReport:
     """`parts`: storage id -> (keys, hexadecimal hash); empty if there were too many. `error`: the reason why there is
-    no digest, '' if there is one."""
+    no digest, '' if there is one. `copies`: the number of tables whose columns the node has compared with the rows.
+    `wrong_copies`: the tables whose columns differ, each with the difference."""
 
     lsn: int = 0
     total: str = ""
     parts: Mapping[int, tuple[int, str]] = field(default_factory=dict)
     error: str = ""
     reported: int = 0  # microseconds since 2000-01-01 UTC
+    copies: int = 0
+    wrong_copies: tuple[tuple[str, str], ...] = ()
 
 
 def checks_folder(tablespace: bytes, check: bytes | str) -> str:
@@ -52,6 +56,8 @@ def _encode_with_parts(report: ReplicaReport, parts: Mapping[int, tuple[int, str
         "parts": [(storage_id, *part) for storage_id, part in parts.items()],
         "error": report.error,
         "reported": report.reported,
+        "copies": report.copies,
+        "wrong_copies": report.wrong_copies[:MOST_WRONG_COPIES],
     })  # fmt: skip
 
 
@@ -60,7 +66,9 @@ def decode_report(data: bytes) -> ReplicaReport:
     try:
         value = orjson.loads(data)
         parts = {int(storage_id): (int(keys), str(found)) for storage_id, keys, found in value["parts"]}
-        return ReplicaReport(value["lsn"], value["total"], parts, value["error"], value["reported"])
+        copies, wrong = value.get("copies", 0), value.get("wrong_copies", ())  # a release before has none
+        told = tuple((str(name), str(message)) for name, message in wrong)
+        return ReplicaReport(value["lsn"], value["total"], parts, value["error"], value["reported"], copies, told)
     except (orjson.JSONDecodeError, KeyError, TypeError, ValueError):
         raise SqlError("XX001", f"a znode of the cluster holds no report of a check: {data[:80]!r}") from None
 

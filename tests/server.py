@@ -33,6 +33,9 @@ WORKER = b"engine.columnar.worker"
 class ShoalServer:
     """Starts on entry; stops, and removes a temporary directory, on exit. `dsn` is a libpq connection string."""
 
+    worker = WORKER
+    """By which the analytic worker's command is known."""
+
     def __init__(self, data: pathlib.Path | None = None) -> None:
         self._temporary = data is None
         self.data = data or pathlib.Path(tempfile.mkdtemp(prefix="shoal-test-")) / "data"
@@ -115,7 +118,7 @@ class ShoalServer:
         found = []
         for child in self.children():
             with contextlib.suppress(OSError):
-                if WORKER in pathlib.Path(f"/proc/{child}/cmdline").read_bytes():
+                if self.worker in pathlib.Path(f"/proc/{child}/cmdline").read_bytes():
                     found.append(child)
         return found
 

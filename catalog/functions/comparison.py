@@ -14,6 +14,7 @@ from typing import Any
 from catalog.duckdb.nodes import Sql, fill
 from catalog.errors import SqlError
 from catalog.functions.base import Side, Trait
+from catalog.functions.datetime_casts import date_comparison
 from catalog.functions.integers import comparisons
 from catalog.functions.registry import implement
 from catalog.types import element_of, lookup, oids
@@ -73,9 +74,9 @@ def _dates_with_timestamps() -> None:
 
     for suffix, symbol, function in _OPERATORS:
         implement(f"date_{suffix}_timestamp", _by_key(function, date_as_timestamp, same),
-                  f"(CAST({{0}} AS TIMESTAMP) {symbol} {{1}})")  # fmt: skip
+                  date_comparison(symbol, 0))  # fmt: skip
         implement(f"timestamp_{suffix}_date", _by_key(function, same, date_as_timestamp),
-                  f"({{0}} {symbol} CAST({{1}} AS TIMESTAMP))")  # fmt: skip
+                  date_comparison(symbol, 1))  # fmt: skip
 
 
 def _identity(value: Any) -> Any:

@@ -10,21 +10,24 @@ beyond them cannot be cast (22008), but compares as what it is.
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
+from catalog.duckdb.nodes import Sql, fill
 from catalog.errors import SqlError
-from catalog.functions.base import CallContext, Trait
-from catalog.functions.duckdb_sql import once
+from catalog.functions.base import CallContext, Side, Trait
+from catalog.functions.duckdb_sql import bind_once, once
 from catalog.functions.registry import implement
 from catalog.types import lookup, oids
-from catalog.types.base import Interval
+from catalog.types.base import Interval, TypeRef
 from catalog.types.datetime import (
     DATE_INFINITY,
     DATE_MINUS_INFINITY,
     END_TIMESTAMP,
+    LATE_TIMESTAMP,
     TIMESTAMP_INFINITY,
     TIMESTAMP_MINUS_INFINITY,
+    UNIX_EPOCH_SECONDS,
     USECS_PER_DAY,
     USECS_PER_SECOND,
     check_timestamp,
@@ -37,6 +40,11 @@ from catalog.types.datetime import (
 from catalog.types.timezones import find_zone
 
 _END_TIMESTAMP_DAYS = END_TIMESTAMP // USECS_PER_DAY
+
+_COMPARED_DATE = (
+    "CASE WHEN {0} > DATE '294247-01-10' AND {0} < DATE 'infinity' "
+    f"THEN make_timestamp({LATE_TIMESTAMP + UNIX_EPOCH_SECONDS * USECS_PER_SECOND}) ELSE CAST({{0}} AS TIMESTAMP) END"
+)
 
 
 # ---- casts ----
@@ -215,8 +223,16 @@ def order(left: Any, right: Any) -> int:
     return int(left > right) - int(left < right)
 
 
-# DuckDB's comparison in UTC: a date becomes midnight (one past the range of timestamps cannot: 22008).
-_IN_UTC = {"date": "CAST({} AS TIMESTAMP)", "timestamp": "{}", "timestamptz": "{}"}
+def date_comparison(symbol: str, place: int) -> Side:
+    """DuckDB's comparison of a date, the argument at this place, with a timestamp: the date becomes midnight, and one
+    that is past what columns have of timestamps becomes what stands for these."""
+    date, other = f"({_COMPARED_DATE})", "{1}"
+    template = f"({date} {symbol} {other})" if place == 0 else f"({other} {symbol} {date})"
+
+    def side(arguments: Sequence[Sql], types: Sequence[TypeRef]) -> Sql:
+        return bind_once([arguments[place]], lambda bound: fill(template, bound, arguments[1 - place]))
+
+    return side
 
 
 def _comparisons_in_zone() -> None:
@@ -224,7 +240,8 @@ def _comparisons_in_zone() -> None:
     for left, right in (("date", "timestamptz"), ("timestamptz", "date"), ("timestamp", "timestamptz"),
                         ("timestamptz", "timestamp")):  # fmt: skip
         for suffix, symbol, compare in _OPERATORS:
-            side = f"({_IN_UTC[left].format('{0}')} {symbol} {_IN_UTC[right].format('{1}')})"
+            dates = [place for place, name in enumerate((left, right)) if name == "date"]
+            side = date_comparison(symbol, dates[0]) if dates else f"({{0}} {symbol} {{1}})"
             implement(f"{left}_{suffix}_{right}", _comparison(compare, instants[left], instants[right]),
                       needs_context=True, duckdb_in_utc=side)  # fmt: skip
         implement(f"{left}_cmp_{right}", _comparison(order, instants[left], instants[right]), needs_context=True)

@@ -20,6 +20,8 @@ _PART, _NEWLINE = "\x1e", "\x1f"  # between message, detail and hint; in the pla
 _RANGES = {"INT16": "smallint out of range", "INT32": "integer out of range", "INT64": "bigint out of range"}
 _TYPE_OF_MINIMUM = {"32768": "INT16", "2147483648": "INT32", "9223372036854775808": "INT64"}
 
+LATE = "timestamps after 294247-01-10 04:00:54 in an analytic query are not supported"
+NO_ROOM = "could not write columns: No space left on device"
 TOO_MANY_DIGITS = "numeric results of more than 38 digits in a column are not supported"
 
 # (DuckDB's message, SQLSTATE, PostgreSQL's message; {0} is the range message of the type in group 1)
@@ -38,6 +40,7 @@ _TABLE: tuple[tuple[re.Pattern[str], str, str], ...] = tuple(
         (r"Could not cast value .* to DECIMAL\(", "0A000", TOO_MANY_DIGITS),
         (r"Date and time not in timestamp range|Conversion Error: Date out of range", "22008", "timestamp out of range"),  # noqa: E501
         (r"Out of Range Error: Date out of range", "22008", "date out of range"),
+        (r"with value 2942(?:4[7-9]|[56]\d|7[0-6])-[-0-9]+ can't be cast to the destination type INT64", "0A000", LATE),
         (r"with value [^ ]+(?: \(BC\))? can't be cast to the destination type INT64|Out of Range Error: Timestamp out of range", "22008", "date out of range for timestamp"),  # noqa: E501
         (r"Cannot subtract infinite timestamps", "22008", "cannot subtract infinite timestamps"),
         (r"Argument for ntile must be greater than zero", "22014", "argument of ntile must be greater than zero"),
@@ -50,7 +53,7 @@ _TABLE: tuple[tuple[re.Pattern[str], str, str], ...] = tuple(
         (r"More than one row returned by a subquery", "21000", "more than one row returned by a subquery used as an expression"),  # noqa: E501
         (r"^Interrupt|INTERRUPT Error", "57014", "canceling statement due to user request"),
         (r"max_temp_directory_size", "53100", "no space is left to spill an analytic query"),
-        (r"IO Error.*(?:No space left on device|Disk quota exceeded)", "53100", "could not write columns: No space left on device"),  # noqa: E501
+        (r"IO Error.*(?:No space left on device|Disk quota exceeded)", "53100", NO_ROOM),
         (r"Out of Memory Error|UDF: MemoryError", "53200", "out of memory"),
         (r"Max expression depth limit|Maximum recursion depth", "54001", "stack depth limit exceeded"),
     )
@@ -70,6 +73,11 @@ _DETAILS = {"53200": "The analytic worker has no memory left for this statement.
 def memory_error(detail: str = _DETAILS["53200"]) -> SqlError:
     """53200 for what the analytic worker finds no memory for."""
     return SqlError("53200", "out of memory", detail=detail, hint=_HINTS["53200"])
+
+
+def no_room_error() -> SqlError:
+    """53100 for columns that the file system has no room for."""
+    return SqlError("53100", NO_ROOM, hint=_HINTS["53100"])
 
 
 def sql_literal(text: str) -> str:

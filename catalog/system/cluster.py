@@ -18,6 +18,8 @@ _TYPES = {
     "bool": oids.BOOL,
     "timestamptz": oids.TIMESTAMPTZ,
     "interval": oids.INTERVAL,
+    "oid": oids.OID,
+    "name": oids.NAME,
 }
 
 
@@ -86,5 +88,11 @@ CLUSTER_VIEWS = (
         "Tables of this database that have columns in the analytic worker of this node, or should have them.",
         "schema_name:text table_name:text setting:text state:text lsn:int8 lag:int8 saved_lsn:int8 rows:int8 "
         "bytes:int8 loaded:timestamptz loaded_from:text",
+    ),
+    _view(
+        15108,
+        "shoal_stat_progress_columns",
+        "Present tasks of the analytic worker of this node with columns of tables, and their progress.",
+        "pid:int4 datid:oid datname:name relid:oid phase:text tuples_total:int8 tuples_done:int8 bytes_processed:int8",
     ),
 )

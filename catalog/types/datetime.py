@@ -41,6 +41,10 @@ END_DATE = 2_147_483_494 - JULIAN_EPOCH  # exclusive: 5874898-01-01
 MIN_TIMESTAMP = -211_813_488_000_000_000  # 4714-11-24 BC
 END_TIMESTAMP = 9_223_371_331_200_000_000  # exclusive: 294277-01-01
 
+LATE_TIMESTAMP = 2**63 - 2 - UNIX_EPOCH_SECONDS * USECS_PER_SECOND
+"""294247-01-10 04:00:54.775806, the last moment of a column, which counts from 1970. No column holds it, nor what is
+later: it stands for all of that in comparisons."""
+
 DATE_MINUS_INFINITY, DATE_INFINITY = -(2**31), 2**31 - 1
 TIMESTAMP_MINUS_INFINITY, TIMESTAMP_INFINITY = -(2**63), 2**63 - 1
 _MIN_FAST_DATE, _END_FAST_DATE = 1 - ORDINAL_EPOCH, datetime.date.max.toordinal() + 1 - ORDINAL_EPOCH

@@ -6,7 +6,8 @@ tables are left out, because each replica deletes them at another time. A thread
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field, replace
 from hashlib import blake2b
 from typing import TYPE_CHECKING
 
@@ -20,14 +21,21 @@ if TYPE_CHECKING:
 
 DIGEST_REST = 1.0  # see engine.priority.Pace; less than a backup rests, for somebody waits for all replicas' digests
 
+Compare = Callable[[Capture, BulkThread, Pause], Awaitable[tuple[int, tuple[tuple[str, str], ...]]]]
+"""engine.columnar_checks.CopyChecks.compare."""
+
 
 @dataclass(frozen=True, slots=True)
 class Digest:
-    """`parts`: storage id -> (keys, hexadecimal hash). Storage ids without keys are left out."""
+    """`parts`: storage id -> (keys, hexadecimal hash). Storage ids without keys are left out. `copies`: the number of
+    tables whose columns in the analytic worker were compared with the rows. `wrong_copies`: the names of the tables
+    whose columns differ, each with the difference. Both are about this node only."""
 
     lsn: int
     total: str
     parts: dict[int, tuple[int, str]]
+    copies: int = field(default=0, compare=False)
+    wrong_copies: tuple[tuple[str, str], ...] = field(default=(), compare=False)
 
 
 async def digest(store: Tablespace, lsn: int | None = None) -> Digest:
@@ -38,14 +46,16 @@ async def digest(store: Tablespace, lsn: int | None = None) -> Digest:
     return await digest_of(Capture.take(store, lsn))
 
 
-async def digest_of(capture: Capture) -> Digest:
-    """The digest of a captured state. Closes the capture."""
+async def digest_of(capture: Capture, compare: Compare | None = None) -> Digest:
+    """The digest of a captured state. Calls `compare` with the state first. Closes the capture."""
     thread = BulkThread("digest")
     pace = Pace(DIGEST_REST)
     try:
         await thread.run(capture.resolve, pace.pause)
         capture.release()
-        return await thread.run(_compute, capture, pace.pause)
+        copies, wrong = (0, ()) if compare is None else await compare(capture, thread, pace.pause)
+        found = await thread.run(_compute, capture, pace.pause)
+        return replace(found, copies=copies, wrong_copies=wrong)
     finally:
         capture.release()
         thread.at_end(capture.close)

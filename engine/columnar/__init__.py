@@ -15,6 +15,7 @@
     cells.py, datarow.py    result columns -> text or binary cells -> DataRow messages
     arrow_stream.py   results as Arrow streams
     worker_answers.py replaces a worker that no longer answers messages
+    worker_report.py  what the worker reports of its tables and of its file: for views, metrics and the log
     watch.py          replaces a worker that makes no progress while sessions wait
 
 Values in columns: catalog/types, "Values in columns".

@@ -35,6 +35,8 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("shoal.columnar")
 
+AGAIN_SECONDS = 30.0  # after a build that found no room on the disk
+
 
 def columnar_of(table: Table) -> str:
     """Its storage parameter: on, off or auto."""
@@ -86,6 +88,12 @@ class BackgroundBuild:
         if self._tables:
             self._tables = deque(table for table in self._tables if table.storage_id != storage_id)
 
+    def _add_again(self, storage_id: int) -> None:
+        """A table that is to have columns, for which the disk had no room."""
+        tables = self._worker.stored_tables
+        if self._worker.running and tables is not None:
+            self.add(item for item in tables() if item.storage_id == storage_id and columnar_of(item) == "on")
+
     def clear(self) -> None:
         self._tables.clear()
         if self._task is not None:
@@ -98,7 +106,9 @@ class BackgroundBuild:
             try:
                 await self._worker.load(table)
             except SqlError as error:
-                log.warning('the columns of "%s" are not ready: %s', table.name, error.message)
+                log.warning('the columns of "%s" are not ready: %s. %s', table.name, error.message, error.hint or "")
+                if error.sqlstate == "53100":
+                    asyncio.get_running_loop().call_later(AGAIN_SECONDS, self._add_again, table.storage_id)
             except Exception:  # of one table: the others are built
                 log.exception('the columns of "%s" are not ready', table.name)
         self._task = None

@@ -26,7 +26,7 @@ import logging
 import os
 from collections import deque
 from collections.abc import AsyncIterator, Callable, Generator, Iterable, Mapping, Sequence
-from dataclasses import asdict, astuple, dataclass
+from dataclasses import asdict, astuple
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -57,7 +57,8 @@ from engine.columnar.watch import Watch
 from engine.columnar.worker.calls import LOST
 from engine.columnar.worker.keys import KeyPlan
 from engine.columnar.worker_answers import Hearing
-from engine.columnar.worker_process import LEAVES, WorkerProcess
+from engine.columnar.worker_process import WorkerProcess
+from engine.columnar.worker_report import REASONS, WAITING, ColumnsWork, CopyStatus, WorkerReport, WorkerStatus
 from engine.storage.columns import ShapedArray
 from engine.storage.stores import Stores, not_here
 
@@ -72,32 +73,6 @@ LOADING_PATIENCE = 20.0  # seconds for which a table that found no memory waits 
 SAVE_AT_END_SECONDS = 20.0
 ASKED = 1  # the number of a save that the engine asks for
 VERSIONS_KEPT = 4  # contents of one virtual table that the worker keeps
-
-
-@dataclass(frozen=True, slots=True)
-class WorkerStatus:
-    """What the worker has, and what it lacks."""
-
-    pid: int  # 0: it does not run
-    tables: int
-    queries: int  # under way
-    behind: int  # LSNs that its tables have not been told of, of all tablespaces
-    late_since: int | None  # commit time of the oldest of these, microseconds since 2000-01-01 UTC, if it is known
-    unapplied: int  # bytes of changes that it has not applied yet
-
-
-@dataclass(frozen=True, slots=True)
-class CopyStatus:
-    """What the worker has of a table: `shoal_columns`. None is not known."""
-
-    state: str  # ready, loading, or saved: in the file, and not brought up yet
-    lsn: int | None = None
-    lag: int | None = None  # LSNs
-    saved_lsn: int | None = None
-    rows: int | None = None
-    bytes: int | None = None  # on the disk
-    loaded: int | None = None  # microseconds since 2000-01-01 UTC
-    loaded_from: str | None = None  # rows or file
 
 
 class WorkerClient(ColumnarEngine):
@@ -138,6 +113,7 @@ class WorkerClient(ColumnarEngine):
         self.stored_tables: Callable[[], Iterable[Table]] | None = None
         """What tables there are."""
         self.background = BackgroundBuild(self)
+        self.report = WorkerReport(self.columns_path, self.spill_directory)
         self.virtual_content = virtual_content
         self.drafts = Drafts(self.spill_directory, self._write, lambda: self.running, self.start)
         self._feed = self.drafts.feed = Feed(store, self.drafts)
@@ -174,6 +150,11 @@ class WorkerClient(ColumnarEngine):
             else:
                 found[storage_id] = CopyStatus("loading")
         return found
+
+    def work(self) -> list[ColumnsWork]:
+        """The present tasks with columns."""
+        known = self.report.work
+        return [*known.values(), *(ColumnsWork(number, WAITING) for number in self._loads if number not in known)]
 
     @property
     def running(self) -> bool:
@@ -646,12 +627,17 @@ class WorkerClient(ColumnarEngine):
                 if fed is not None and fed.ready:  # else it is about a copy of before
                     fed.saved = lsn, rows, size
                     fed.store.note_saved(storage_id, lsn)
+            self._process.note_saved()
+            self.report.note_saved(header)
             self._note_save(header["id"])
         elif operation == "unsaved":
-            log.warning("the columns could not be saved, it is tried again: %s", header["message"])
+            self.report.note_unsaved(header["message"])
             self._note_save(header["id"])
-        elif operation in LEAVES:
-            self._process.note_reason(operation, header["bytes"])
+        elif operation == "progress":
+            self.report.note_progress(header)
+        elif operation in REASONS:
+            self._process.note_reason(operation)
+            self.report.note_leave(operation, header)
         elif operation == "ready" and self._process.note_ready(header["watchers"]):
             self.in_file = set(header["tables"])
 
@@ -674,6 +660,7 @@ class WorkerClient(ColumnarEngine):
             lsn: Any = header["lsn"]
             self._feed.tables[storage_id].built = bool(header["built"])
             self._feed.tables[storage_id].loaded = now()
+            self.report.note_loaded(header)
             self._feed.note_loaded(storage_id, lsn)
             self._push_soon()
             if waiting is not None and not waiting.done():
@@ -682,6 +669,8 @@ class WorkerClient(ColumnarEngine):
         if fed is not None:
             fed.store.forget_keys(storage_id)
         self._feed.forget(storage_id)
+        if waiting is None and fed is not None:
+            self.report.note_lost(fed.table.name, _error_of(header))
         if waiting is not None and not waiting.done():
             error = _error_of(header)
             if error.sqlstate == "53200" and fed is not None:
@@ -694,6 +683,7 @@ class WorkerClient(ColumnarEngine):
             self._push_timer.cancel()
             self._push_timer = None
         self.background.clear()
+        self.report.clear()
         self.in_file.clear()
         self._hearing.clear()
         self._watch.clear()

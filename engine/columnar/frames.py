@@ -84,6 +84,20 @@ def encode_pairs(pairs: Iterable[tuple[bytes, bytes | None]]) -> list[Buffer]:
     return [_offsets(keys), b"".join(keys), _offsets(values), b"".join(values), gone]
 
 
+def encode_columns(keys: Any, values: Any) -> list[Buffer]:
+    """The same of two Arrow binary arrays, without looking at single pairs; NULL is a key that is gone."""
+    gone = values.is_null().to_numpy(zero_copy_only=False)
+    return [*_pieces(keys), *_pieces(values.fill_null(b"") if values.null_count else values), gone.tobytes()]
+
+
+def _pieces(column: Any) -> tuple[Buffer, Buffer]:
+    """Offsets and bytes of a binary array."""
+    column = column.cast(pa.binary())
+    _, offsets, heap = column.buffers()
+    ends = np.frombuffer(offsets, np.int32, len(column) + 1, 4 * column.offset)
+    return (ends - ends[0]).tobytes(), memoryview(heap or b"")[ends[0] : ends[-1]]
+
+
 def _offsets(items: list[bytes]) -> bytes:
     ends = np.zeros(len(items) + 1, dtype=np.int64)
     np.cumsum(np.fromiter(map(len, items), dtype=np.int64, count=len(items)), out=ends[1:])

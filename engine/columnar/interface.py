@@ -114,7 +114,7 @@ def settings_of(text: str) -> FormatSettings:
     return FormatSettings(*json.loads(text))
 
 
-GROUP_ROWS = 122_880  # of DuckDB's row groups
+GROUP_ROWS = 122_880  # of a row group of DuckDB: fewer rows of a transaction are in memory until its commit
 STATEMENT_TIME = -1
 TRANSACTION_TIME = -2
 FIRST_COMPUTED = -10

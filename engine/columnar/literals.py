@@ -18,9 +18,12 @@ from catalog.duckdb.types import DecimalType, ListType, parse_type
 from catalog.errors import not_supported
 from catalog.types import oids
 from catalog.types.base import Array
+from catalog.types.datetime import LATE_TIMESTAMP
 from engine.storage.columns import ShapedArray
 
 _PIECES = re.compile(r"""('[^']*+(?:''[^']*+)*+'|"[^"]*+(?:""[^"]*+)*+")|\$([0-9]+)""")
+
+LATE = "a timestamp after 294247-01-10 04:00:54 in an analytic query"
 
 _DATE_MIN, _DATE_MAX = -(2**31), 2**31 - 1
 _TIMESTAMP_MIN, _TIMESTAMP_MAX = -(2**63), 2**63 - 1
@@ -92,6 +95,8 @@ def _date(days: Any) -> str:
 def _timestamp(microseconds: Any) -> str:
     if microseconds in (_TIMESTAMP_MIN, _TIMESTAMP_MAX):
         return f"CAST('{'-' if microseconds < 0 else ''}infinity' AS TIMESTAMP)"
+    if microseconds >= LATE_TIMESTAMP:
+        not_supported(LATE)
     return f"make_timestamp(CAST('{microseconds + _EPOCH_MICROSECONDS}' AS BIGINT))"
 
 

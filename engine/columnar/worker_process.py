@@ -28,15 +28,11 @@ from engine.priority import beside
 log = logging.getLogger("shoal.columnar")
 
 COLUMNS_FILE = "columns.duckdb"
-BROKEN_SECONDS = 30.0  # for which a worker does not save where the one before it has failed
+BROKEN_SECONDS = 30.0  # without saves after a worker whose database has failed; twice that after two in a row...
+MOST_BROKEN_SECONDS = 600.0  # ... and at most so many
 USELESS = 2  # workers in a row that ended before they had done anything, from which on the file is not used again
 START_SECONDS = 60.0
 STARTS = 2  # how often a worker is started that ends, or does nothing, before it is ready
-LEAVES = {
-    "full": "the analytic worker has grown to %s MB (at work): another takes its place when one is needed",
-    "grown": "the analytic worker has grown to %s MB (idle): another takes its place when one is needed",
-    "broken": "the analytic worker's database has failed (%s MB): another takes its place when one is needed",
-}
 _PACKAGES = str(Path(__file__).resolve().parents[2])  # where `engine` and `catalog` are imported from
 
 
@@ -80,6 +76,7 @@ class WorkerProcess:
         self._starting: asyncio.Task[None] | None = None
         self._ready: asyncio.Future[None] | None = None
         self._save_after = 0.0  # on the monotonic clock
+        self._broken_seconds = BROKEN_SECONDS
         self._reason = ""  # for which the worker has said that it ends
         self._closed = False
         self._beside = contextlib.ExitStack()
@@ -123,10 +120,13 @@ class WorkerProcess:
         self._ready.set_result(None)
         return True
 
-    def note_reason(self, reason: str, size: int) -> None:
+    def note_reason(self, reason: str) -> None:
         """Called when the worker has announced its end."""
-        self._reason = reason
-        log.info(LEAVES[reason], size // 1_000_000)
+        self._reason = "grown" if reason == "displaced" else reason  # it has nothing to do either
+
+    def note_saved(self) -> None:
+        """Called when the worker has saved its tables."""
+        self._broken_seconds = BROKEN_SECONDS
 
     # ---- its start ---------------------------------------------------------------------------------------------------
 
@@ -258,7 +258,8 @@ class WorkerProcess:
             self._ended.add_done_callback(lambda _: self._on_exit())
         reason, self._reason = self._reason, ""
         if reason == "broken":
-            self._save_after = time.monotonic() + BROKEN_SECONDS
+            self._save_after = time.monotonic() + self._broken_seconds
+            self._broken_seconds = min(2 * self._broken_seconds, MOST_BROKEN_SECONDS)
         self.useless += 1
         self._on_loss(reason)
         if self._ready is not None and not self._ready.done():

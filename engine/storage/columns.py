@@ -267,10 +267,12 @@ def _intervals_in(column: Column) -> list[Any]:
 
 
 def _intervals_out(values: Sequence[Any]) -> Column:
-    return pa.array(
-        [None if v is None else pa.MonthDayNano([v.months, v.days, v.microseconds * 1000]) for v in values],
-        pa.month_day_nano_interval(),
-    )
+    """Raises 0A000 for what is too long: Arrow counts nanoseconds."""
+    made = [None if v is None else pa.MonthDayNano([v.months, v.days, v.microseconds * 1000]) for v in values]
+    try:
+        return pa.array(made, pa.month_day_nano_interval())
+    except OverflowError:
+        not_supported("an interval of more than 2562047 hours in an analytic query")
 
 
 def _text_form(sql_type: SqlType) -> ColumnForm:

@@ -11,8 +11,9 @@ writes of such tables, in the same LMDB transaction.
 
 Keys are complete for changes later than `since`, up to `upto`, which each flush moves. A list whose `upto` is before
 the flushed LSN is useless (an older release has flushed). The token identifies the list: a copy with another token
-belongs to another directory, or to a list that had gaps. Keys of saved changes are removed. If a table would need more
-than MOST_BYTES of keys, its list begins again after the flush, and older copies must be built again.
+belongs to another directory, or to a list that had gaps. Keys of saved changes are removed, and `since` moves: an older
+copy, which somebody has put back, must be built again. If a table would need more than MOST_BYTES of keys, its list
+begins again after the flush, and older copies must be built again.
 
 A list begins with an entry of its own, and does not wait for the next flush: there may be none before the end.
 
@@ -203,6 +204,7 @@ class Taking:
         entries.extend((_keys_name(storage_id, lsn), None) for lsn in gone)
         for lsn in gone:
             del sizes[lsn]
+            self.since[storage_id] = max(self.since[storage_id], lsn)
         if data:
             entries.append((_keys_name(storage_id, self._last_lsn), data))
             sizes[self._last_lsn] = len(data)

@@ -43,9 +43,9 @@ def read_table_batches(
 
 def read_changes(
     path: str, storage_id: int, token: bytes, after: int, batch_rows: int = BATCH_ROWS
-) -> tuple[int, Generator[Pair, None, None]] | None:
-    """(flushed LSN, iterator): the keys of a table that were flushed after an LSN, in order, in batches with their
-    present values (NULL for a deletion). None if the list with this token does not have all of them
+) -> tuple[int, int, Generator[Pair, None, None]] | None:
+    """(flushed LSN, number of keys, iterator): the keys of a table that were flushed after an LSN, in order, in batches
+    with their present values (NULL for a deletion). None if the list with this token does not have all of them
     (engine/storage/key_notes.py). Exhausting or closing the iterator closes the environment."""
     environment, rows, meta, transaction = _open(path)
     keys = changed_keys(transaction, meta, storage_id, token, after)
@@ -53,7 +53,7 @@ def read_changes(
         transaction.abort()
         environment.close()
         return None
-    return _flushed_lsn(transaction, meta), _values(environment, transaction, rows, keys, batch_rows)
+    return _flushed_lsn(transaction, meta), len(keys), _values(environment, transaction, rows, keys, batch_rows)
 
 
 def _values(

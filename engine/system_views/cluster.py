@@ -9,11 +9,10 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from catalog.functions.system import RELEASE
-from catalog.schema import Schema
 from catalog.types.base import Interval
 from engine.cluster_view import DEFAULT, Alone, ClusterView, NodeView, here, spaces_of
-from engine.columnar.ahead import columnar_of
 from engine.replica import HOME
+from engine.system_views.columns import column_rows, progress_rows
 
 if TYPE_CHECKING:
     from engine.session.session import Session
@@ -155,25 +154,6 @@ def _change_streams(session: Session, cluster: ClusterView) -> list[Row]:
         return session.node.changes.show_streams(session.catalog, reader)
 
 
-def _columns(session: Session, cluster: ClusterView) -> list[Row]:
-    catalog, copies = session.catalog, session.node.columnar.copies()
-    rows: list[Row] = []
-    for table in catalog.tables():
-        copy, setting = copies.get(table.storage_id), columnar_of(table)
-        schema = catalog.get(table.schema)
-        if isinstance(schema, Schema) and (copy is not None or setting != "auto"):
-            row: Row = {
-                "schema_name": schema.name, "table_name": table.name, "setting": setting, "state": "none"
-            }  # fmt: skip
-            if copy is not None:
-                row |= {
-                    "state": copy.state, "lsn": copy.lsn, "lag": copy.lag, "saved_lsn": copy.saved_lsn,
-                    "rows": copy.rows, "bytes": copy.bytes, "loaded": copy.loaded, "loaded_from": copy.loaded_from,
-                }  # fmt: skip
-            rows.append(row)
-    return sorted(rows, key=lambda row: (str(row["schema_name"]), str(row["table_name"])))
-
-
 _ROWS: dict[str, Callable[[Session, ClusterView], list[Row]]] = {
     "shoal_nodes": _nodes,
     "shoal_tablespaces": _tablespaces,
@@ -182,5 +162,6 @@ _ROWS: dict[str, Callable[[Session, ClusterView], list[Row]]] = {
     "shoal_checkpoints": _checkpoints,
     "shoal_log_status": _log_status,
     "shoal_change_streams": _change_streams,
-    "shoal_columns": _columns,
+    "shoal_columns": lambda session, _: column_rows(session),
+    "shoal_stat_progress_columns": lambda session, _: progress_rows(session),
 }

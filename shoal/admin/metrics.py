@@ -247,7 +247,7 @@ def _tablespaces(node: Node, view: ClusterView) -> Iterator[Metric]:
 
 
 def _columns(node: Node) -> Iterator[Metric]:
-    status = node.columnar.status
+    status, report = node.columnar.status, node.columnar.report
     late = 0.0 if status.late_since is None else max(node.clock() - status.late_since, 0) / _MICROSECONDS
     for name, text, value in (
         (
@@ -260,8 +260,29 @@ def _columns(node: Node) -> Iterator[Metric]:
         ("shoal_columns_queries", "Queries that the analytic worker runs", status.queries),
         ("shoal_columns_unapplied_bytes", "Changes sent to the analytic worker and not applied", status.unapplied),
         ("shoal_columns_worker_memory_bytes", "Resident memory of the analytic worker; 0: none", _memory(status.pid)),
+        (
+            "shoal_columns_memory_bytes",
+            "Memory of the columns in the analytic worker at the last load or save",
+            report.memory_bytes,
+        ),
+        ("shoal_columns_file_bytes", "Size of the file of the columns", report.file_bytes),
+        ("shoal_columns_saved_tables", "Tables in the file of the columns at the last save", report.saved_tables),
+        ("shoal_columns_spill_bytes", "Bytes of queries in the spill directory", report.spill_bytes),
     ):
         yield _gauge(name, text, (), [((), value)])
+    kinds = (("build", report.builds, report.build_seconds), ("catch_up", report.catch_ups, report.catch_up_seconds))
+    loads = [((kind,), count) for kind, count, _ in kinds]
+    yield _counter(
+        "shoal_columns_loads", "Tables that were built, or taken from the file and brought up to date", ("kind",), loads
+    )
+    spent = [((kind,), seconds) for kind, _, seconds in kinds]
+    yield _counter("shoal_columns_load_seconds", "Time of these loads", ("kind",), spent)
+    for name, text, value in (
+        ("shoal_columns_saves", "Saves of the columns' file", report.saves),
+        ("shoal_columns_save_seconds", "Time of these saves", report.save_seconds),
+        ("shoal_columns_save_failures", "Failed saves, usually because of a full disk", report.failed_saves),
+    ):
+        yield _counter(name, text, (), [((), value)])
 
 
 def _memory(pid: int) -> int:

@@ -153,7 +153,9 @@ async def _write_check_report(
     if isinstance(found, SqlError):
         made = ReplicaReport(error=found.message, reported=now)
     else:
-        made = ReplicaReport(found.lsn, found.total, found.parts, reported=now)
+        made = ReplicaReport(
+            found.lsn, found.total, found.parts, reported=now, copies=found.copies, wrong_copies=found.wrong_copies
+        )
     try:
         await write_report(coordination(), tablespace, check, node, made)
     except (CoordinationUnavailableError, SqlError) as error:

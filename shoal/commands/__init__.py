@@ -60,10 +60,11 @@ CHECK_EXAMPLES = """examples:
   shoal check --cluster zk://127.0.0.1:2181/shoal
   shoal check --cluster zk://127.0.0.1:2181/shoal --timeout 600 --json
   shoal check --dsn "host=127.0.0.1 port=5432"             one server, or a cluster's leader
-With --cluster, every replica hashes all of its data at the same LSN while it keeps serving. With --dsn, every index of
-every database is compared with the rows of its table at one LSN; REINDEX repairs an index that differs. The copies of
-tables in the analytic worker are compared too; a restart of the server rebuilds them. The exit status is 1 when hashes,
-indexes or copies differ, or when a replica does not answer in time.
+With --cluster, every replica hashes all of its data at the same LSN while it keeps serving, and compares the columns
+that its analytic worker has with its rows. With --dsn, every index of every database, and the columns of that server,
+are compared with the rows of their tables at one LSN. REINDEX repairs an index that differs; columns are built again by
+ALTER TABLE ... SET (columnar = off), then RESET (columnar). The exit status is 1 when hashes, indexes or columns
+differ, or when a replica does not answer in time.
 """
 
 STORE_EXAMPLES = """examples:

@@ -29,10 +29,11 @@ from catalog.rows import (
 from replication.checks import ReplicaReport, checks_folder, read_reports
 from replication.interface import Coordination
 from replication.observer import ObservedTablespace
-from shoal.commands.check_indexes import check_indexes
+from shoal.commands.check_indexes import BUILD_AGAIN, check_indexes
 from shoal.commands.cluster_access import ClusterAccess, conninfo, open_cluster, query_node, table
 
 DEFAULT = "pg_default"
+DIFFERS, COLUMNS_DIFFER = "differs", "columns differ"
 LOOK_AGAIN = 0.5  # seconds between two reads, if no watch fires earlier
 NAMES = "SELECT relfilenode::int8, oid::regclass::text FROM pg_class WHERE relfilenode >= 100 ORDER BY relkind = 'r'"
 
@@ -117,8 +118,14 @@ def compare(reports: Mapping[str, ReplicaReport], wanted: Collection[str], leade
         elif reference is None or item.lsn != reference.lsn:
             found[node] = [f"is a digest at LSN {item.lsn}"]
         else:
-            found[node] = [] if item.total == reference.total else ["differs"]
+            found[node] = _problems_of(item, reference)
     return found
+
+
+def _problems_of(item: ReplicaReport, reference: ReplicaReport) -> list[str]:
+    if item.total != reference.total:
+        return [DIFFERS]
+    return [COLUMNS_DIFFER] if item.wrong_copies else []
 
 
 def differing_storage_ids(report: ReplicaReport, reference: ReplicaReport) -> list[int]:
@@ -149,11 +156,11 @@ def report_rows(
     verdict: Mapping[str, list[str]], reports: Mapping[str, ReplicaReport], names: Mapping[int, str]
 ) -> list[dict[str, object]]:
     """The results of the replicas' reports, for JSON."""
-    reference = next((reports[node] for node in sorted(verdict) if not verdict[node]), None)
+    reference = next((reports[node] for node in sorted(verdict) if verdict[node] in ([], [COLUMNS_DIFFER])), None)
     lines: list[dict[str, object]] = []
     for node, wrong in verdict.items():
         item = reports.get(node)
-        parts = differing_storage_ids(item, reference) if wrong == ["differs"] and item and reference else []
+        parts = differing_storage_ids(item, reference) if wrong == [DIFFERS] and item and reference else []
         lines.append({
             "node": node,
             "equal": not wrong,
@@ -169,6 +176,7 @@ def report_rows(
                 }
                 for part in parts
             ],
+            "columns": [{"table": name, "wrong": why} for name, why in (item.wrong_copies if item else ())],
         })  # fmt: skip
     return lines
 
@@ -182,6 +190,16 @@ def show(tablespace: str, lines: Sequence[Mapping[str, Any]], reports: Mapping[s
     for line in lines:
         for part in line["tables"]:
             print(f"{line['node']}: {part['table']} differs ({part['rows']} keys, {part['leader_rows']} on the leader)")
+        for column in line["columns"]:
+            print(f"{line['node']}: columns of {column['table']}: {column['wrong']}")
     reference = next((reports[line["node"]] for line in lines if line["equal"]), None)
     tables = len([part for part in reference.parts if part >= FIRST_USER_STORAGE]) if reference else 0
-    print(f"all replicas are equal in {tables} tables, indexes and sequences" if equal else "WRONG: not all are equal")
+    copies = sum(report.copies for report in reports.values())
+    if equal:
+        print(
+            f"all replicas are equal in {tables} tables, indexes and sequences; {copies} copies in columns match them"
+        )
+    elif any(line["wrong"] not in (None, COLUMNS_DIFFER) for line in lines):
+        print("WRONG: not all are equal")
+    if any(line["columns"] for line in lines):
+        print(f"WRONG: columns differ from rows; {BUILD_AGAIN}")

@@ -10,6 +10,7 @@ import orjson
 
 from shoal.commands.cluster_access import conninfo, query_node, table
 
+BUILD_AGAIN = "ALTER TABLE ... SET (columnar = off), then RESET (columnar), has them built again"
 DATABASES = "SELECT datname FROM pg_database WHERE datallowconn ORDER BY datname"
 
 
@@ -47,4 +48,4 @@ def _show(found: dict[str, dict[str, Any]]) -> None:
     if wrong:
         print(f"WRONG: {wrong} of {indexes} indexes differ from their tables' rows; REINDEX INDEX rebuilds an index")
     if wrong < len(lines):
-        print(f"WRONG: {len(lines) - wrong} of {copies} analytic copies differ; a restart of the server rebuilds them")
+        print(f"WRONG: {len(lines) - wrong} of {copies} analytic copies differ; {BUILD_AGAIN}")

@@ -50,6 +50,15 @@ SELECT o AS oid, pg_relation_size(o) AS bytes, pg_indexes_size(o) AS index_bytes
        pg_stat_get_tuples_deleted(o) AS deleted
 FROM unnest($1::oid[]) o"""
 
+_COLUMN_STATES = """
+SELECT schema_name AS schema, table_name AS name, setting, state, lag, bytes, loaded_from
+FROM shoal_columns"""
+
+_COLUMN_WORK = """
+SELECT relid, phase, tuples_total, tuples_done, bytes_processed
+FROM shoal_stat_progress_columns
+WHERE relid = 0 OR datname = current_database() AND relid IS NOT NULL"""
+
 _COLUMNS = """
 SELECT n.nspname AS schema, c.relname AS name, c.relkind AS kind, a.attname AS column,
        format_type(a.atttypid, a.atttypmod) AS type
@@ -125,6 +134,7 @@ VIEWS: Mapping[str, View] = MappingProxyType(
         },
         "locks": {"locks": ViewQuery(_LOCKS), "sessions": ViewQuery(_SESSIONS)},
         "tables": {"tables": ViewQuery(_TABLES, TABLES)},
+        "columns": {"states": ViewQuery(_COLUMN_STATES, TABLES), "work": ViewQuery(_COLUMN_WORK)},
         "sizes": {"sizes": ViewQuery(_SIZES, OBJECTS, oids=True)},
         "ledgers": {
             "log": ViewQuery(_LOG),

@@ -3,18 +3,17 @@ room again. As PostgreSQL: a checkpoint that cannot be written is an error of CH
 
 from __future__ import annotations
 
-import contextlib
 import pathlib
 import resource
-import subprocess
 from collections.abc import Callable, Iterator
 
 import psycopg
 import pytest
 
-from tests import resources
+from tests import resources, small_disk
 from tests.samples import some
 from tests.server import ShoalServer
+from tests.small_disk import without_room
 
 SIZE = 160 << 20
 Connection = psycopg.Connection
@@ -23,36 +22,14 @@ Connection = psycopg.Connection
 @pytest.fixture
 def disk(tmp_path: pathlib.Path) -> Iterator[pathlib.Path]:
     """A file system of SIZE bytes."""
-    place = tmp_path / "disk"
-    place.mkdir()
-    done = subprocess.run(["mount", "-t", "tmpfs", "-o", f"size={SIZE}", "tmpfs", str(place)], check=False)
-    if done.returncode:
-        pytest.skip("a file system can be mounted by root only")
-    yield place
-    subprocess.run(["umount", "-l", str(place)], check=True)
+    with small_disk.mounted(tmp_path / "disk", SIZE) as place:
+        yield place
 
 
 @pytest.fixture
 def server(disk: pathlib.Path) -> Iterator[ShoalServer]:
     with ShoalServer(disk / "data") as server:
         yield server
-
-
-@contextlib.contextmanager
-def without_room(disk: pathlib.Path, left: int) -> Iterator[None]:
-    """The disk has so many bytes left for a while."""
-    ballast = disk / "ballast"
-    with ballast.open("wb", buffering=0) as file, contextlib.suppress(OSError):
-        while file.write(b"\0" * (1 << 20)):
-            pass
-        while file.write(b"\0" * 4096):
-            pass
-    with ballast.open("r+b") as file:
-        file.truncate(max(ballast.stat().st_size - left, 0))
-    try:
-        yield
-    finally:
-        ballast.unlink()
 
 
 def insert(connection: Connection, rows: int, first: int = 1) -> None:

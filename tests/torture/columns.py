@@ -12,6 +12,7 @@ import contextlib
 import os
 import pathlib
 import random
+import shutil
 import signal
 import tempfile
 import time
@@ -192,16 +193,20 @@ class _Run:
         self.compare()
         self._restart(crash=False)
         self.compare()  # the file is saved, and belongs to what is there
+        file = self._server.data / "columnar" / "columns.duckdb"
+        of_before = file.with_name("of_before")
+        shutil.copyfile(file, of_before)
         self._connection.execute("UPDATE ints SET a = a + 1 WHERE id < 100")
-        self._connection.execute("CHECKPOINT")  # or memory has the changes
-        self.compare()
-        shown = self._connection.execute("SELECT lsn FROM shoal_columns WHERE table_name = 'ints'").fetchone()
-        assert shown is not None and not self.problems
+        self._connection.execute("CHECKPOINT")
+        durable = self._connection.execute("SELECT max(durable_lsn) FROM shoal_log_status").fetchone()
         workers = self._server.workers()
-        self._kill_worker()
+        self._server.kill()
         assert all(gone(pid) for pid in workers)
-        with self._columns_file() as connection:
-            connection.execute("UPDATE saved SET lsn = ?", shown)
+        with duckdb.connect(str(of_before)) as connection:  # no later than what is durable: that would be noticed
+            connection.execute("UPDATE saved SET lsn = ?", durable)
+        of_before.rename(file)
+        self._server.start()
+        self._connection = self._connect()
         self.compare()
         return bool(self.problems)
 

@@ -7,7 +7,9 @@
 
 Then DuckDB compares a column as it is, and leaves out rows and parts of tables by what it knows of the column. A
 constant that lies between two values of the type stands for the lower one: `<` becomes `<=`, and `>=` becomes `>`.
-Where nothing of the type is equal to it, or it is out of the type's range, the comparison stays as it is.
+Where nothing of the type is equal to it, or it is out of the type's range, the comparison stays as it is; but a date is
+compared with one that no row has then (END_DATE), and so are timestamps with what is later than columns have
+(END_TIMESTAMP, see literals.py).
 """
 
 from __future__ import annotations
@@ -22,7 +24,9 @@ from catalog.types.base import TypeRef
 from catalog.types.datetime import (
     DATE_INFINITY,
     DATE_MINUS_INFINITY,
+    END_DATE,
     END_TIMESTAMP,
+    LATE_TIMESTAMP,
     MIN_TIMESTAMP,
     TIMESTAMP_INFINITY,
     TIMESTAMP_MINUS_INFINITY,
@@ -40,6 +44,7 @@ _OF_DATES: dict[str, str] = {
 }
 _BETWEEN = {"<": "<=", "<=": "<=", ">": ">", ">=": ">"}
 _TO_NUMERIC = frozenset(("int2_numeric", "int4_numeric", "int8_numeric"))
+_SAME_MOMENTS = ((oids.TIMESTAMP, oids.TIMESTAMP), (oids.TIMESTAMPTZ, oids.TIMESTAMPTZ))
 _BITS = {oids.INT2: 16, oids.INT4: 32, oids.INT8: 64}
 
 
@@ -67,9 +72,12 @@ def narrow_comparison(symbol: str, operand: tree.Expr, constant: tree.Expr) -> t
     if bound is None:
         return None
     if not bound.is_exact:
-        if symbol not in _BETWEEN:
+        if symbol in _BETWEEN:
+            symbol = _BETWEEN[symbol]
+        elif bound.operand.type.oid == oids.DATE:
+            bound = bound._replace(value=END_DATE)  # which no row has
+        else:
             return None
-        symbol = _BETWEEN[symbol]
     type_ = TypeRef(bound.operand.type.oid)
     return symbol, bound.operand, tree.Const(bound.value, type_, constant.location)
 
@@ -80,6 +88,8 @@ def _find_bound(operand: tree.Expr, constant: tree.Const) -> Bound | None:
         return _date_of(operand, constant.value)
     if kinds == (oids.TIMESTAMP, oids.DATE):
         return _timestamp_of(operand, constant.value)
+    if kinds in _SAME_MOMENTS and isinstance(constant.value, int) and LATE_TIMESTAMP <= constant.value < END_TIMESTAMP:
+        return Bound(operand, END_TIMESTAMP, True)
     if kinds[0] in _BITS and kinds[1] in _BITS and kinds[0] != kinds[1]:
         return _integer_of(operand, constant.value)
     is_whole = isinstance(operand, tree.FuncExpr) and operand.function.source in _TO_NUMERIC
@@ -108,7 +118,9 @@ def _timestamp_of(operand: tree.Expr, value: object) -> Bound | None:
     if value == DATE_MINUS_INFINITY:
         return Bound(operand, TIMESTAMP_MINUS_INFINITY, True)
     moment = value * USECS_PER_DAY
-    return Bound(operand, moment, True) if MIN_TIMESTAMP <= moment < END_TIMESTAMP else None
+    if moment >= LATE_TIMESTAMP:
+        moment = END_TIMESTAMP
+    return Bound(operand, moment, True) if moment >= MIN_TIMESTAMP else None
 
 
 def _integer_of(operand: tree.Expr, value: object) -> Bound | None:

@@ -25,6 +25,7 @@ from catalog.functions.array_shapes import NEST, SLICE, SUBSCRIPT
 from catalog.functions.array_slices import ASSIGN_SLICE
 from catalog.functions.composites import ALL_NULL, FIELD, MAKE, NONE_NULL
 from catalog.functions.duckdb_errors import raising
+from catalog.functions.duckdb_sql import bind_once
 from catalog.types import oids
 from catalog.types.array import MAX_ELEMENTS
 from catalog.types.base import Array, TypeRef
@@ -180,10 +181,30 @@ def _boolean_test(scope: Scope, node: tree.BooleanTest) -> Piece:
 @makes(tree.DistinctExpr)
 def _distinct(scope: Scope, node: tree.DistinctExpr) -> Piece:
     symbol = "IS NOT DISTINCT FROM" if node.negated else "IS DISTINCT FROM"
-    symbol, one, other = narrow_comparison(symbol, node.left, node.right) or (symbol, node.left, node.right)
+    narrow = narrow_comparison(symbol, node.left, node.right)
+    kinds = {node.left.type.oid, node.right.type.oid}
+    if narrow is None and len(kinds) > 1 and kinds <= oids.DATED:
+        return _distinct_moments(scope, node)
+    symbol, one, other = narrow or (symbol, node.left, node.right)
     oids_ = (one.type.oid, other.type.oid)
     left, right = compact_expression(scope, one), compact_expression(scope, other)
     return Piece(compare(scope.generation, symbol, left, right, oids_), BOOLEAN)
+
+
+def _distinct_moments(scope: Scope, node: tree.DistinctExpr) -> Piece:
+    """Of a date, a timestamp and a timestamptz two, which only their operator compares."""
+    sides = expression(scope, node.left), expression(scope, node.right)
+    types = [node.left.type, node.right.type]
+
+    def make(one: Sql, other: Sql) -> Sql:
+        pieces = [piece._replace(sql=sql) for piece, sql in zip(sides, (one, other), strict=True)]
+        equal = call(scope.generation, node.function, pieces, types, TypeRef(oids.BOOL)).sql
+        answer = equal if node.negated else fill("NOT {}", equal)
+        symbol = "=" if node.negated else "<>"
+        one_null, other_null = fill("({} IS NULL)", one), fill("({} IS NULL)", other)
+        return fill("(CASE WHEN {0} OR {1} THEN {0} {2} {1} ELSE {3} END)", one_null, other_null, symbol, answer)
+
+    return Piece(bind_once([side.sql for side in sides], make), BOOLEAN)
 
 
 @makes(tree.NullIfExpr)

@@ -33,9 +33,11 @@ from catalog.errors import not_supported
 from catalog.types import oids
 from catalog.types.base import Array, Interval, TypeRef
 from catalog.types.carried import CARRIED_AS_TEXT
+from catalog.types.datetime import END_TIMESTAMP, LATE_TIMESTAMP
 from engine.columnar.generate.forms import MAX_DIGITS, Piece, decimal_form, form_of, is_whole, stored_form, unify
 from engine.columnar.generate.state import MANY, Scope, makes
 from engine.columnar.generate.udf import is_composite
+from engine.columnar.literals import LATE
 from engine.sql import tree
 from engine.storage.columns import ShapedArray
 
@@ -105,6 +107,10 @@ def _timestamp(value: Any, _: TypeRef) -> Piece:
         return _quoted("infinity", value, TIMESTAMP)
     if value == -_TIMESTAMP_INFINITY - 1:
         return _quoted("-infinity", value, TIMESTAMP)
+    if value >= LATE_TIMESTAMP:
+        if value != END_TIMESTAMP:
+            not_supported(LATE)
+        value = LATE_TIMESTAMP  # in the place of all that is later: bounds.py
     if value // _DAY in _DATE_RANGE:
         return _quoted(_MOMENT + datetime.timedelta(microseconds=value), value, TIMESTAMP)
     return Piece(Constant(f"make_timestamp(({value + _UNIX_OFFSET})::BIGINT)", value, TIMESTAMP), TIMESTAMP)

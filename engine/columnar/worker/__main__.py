@@ -3,7 +3,8 @@
     engine -> worker                                      worker -> engine
                                                           ready    {watchers: ids of threads that only read or look,
                                                                     tables: storage ids that the file has}
-    load      a table: bring it to what LMDB has          loaded   {storage_id, lsn, built}  or  lost {...}
+    load      a table: bring it to what LMDB has          loaded   {storage_id, lsn, built, seconds, memory}
+                                                          or lost  {...}
     describe  a table has a new row layout, with columns that come or go
     apply     changed keys with their new values          applied  {bytes}            or  lost
     run       the same, as a bulk run's file, which the worker removes when it has applied it,
@@ -13,8 +14,10 @@
     draft_rows     so many bytes of it are there         draft_grown {draft, rows}  or  draft_lost {draft, message}
     draft_discard  they are not needed
     drop      a table
-    save      the file, now; it is saved by itself too    saved    {id, tables: [storage id, LSN, rows, bytes]}
+    save      the file, now; it is saved by itself too    saved    {id, tables: [storage id, LSN, rows, bytes], seconds,
+                                                                    memory}
                                                           unsaved  {id, message}
+              of load, run and save, while they last      progress {storage_id, phase, total, done, bytes}
     virtual   a virtual table's content, under a name
     forget    that name
     query     SQL with its overlays and encoding          rows | batch, then end | error
@@ -26,6 +29,8 @@ Threads: the main thread reads frames. `cancel`, `credit` and `hear` act at once
 applier thread, which alone writes to DuckDB. When a query's turn comes, the applier opens a cursor and pins it to
 DuckDB's state of that moment, that is after every delta sent before the query and before every one sent after it;
 then a thread runs the query while the applier goes on. So a query sees exactly what the engine sent before it.
+
+Before it ends by itself it says why: full, grown, broken, displaced (client.py).
 
 The process ends when its socket or its standard input does: its parent has died or wants it to. It leaves through
 os._exit, since nothing here outlives it and DuckDB's bindings complain on the way out of an interpreter.

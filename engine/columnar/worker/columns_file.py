@@ -27,15 +27,21 @@ from typing import Any
 import duckdb
 import pyarrow as pa
 
+from catalog.functions.duckdb_errors import no_room_error
+from engine.columnar.interface import GROUP_ROWS
+
 LAYOUT = 1  # counts up whenever tables are laid out in another way: columns, their types, their forms
 SCHEMA = "columns"
-LEAST_FREE = 64 << 20  # bytes of the file system, below which nothing is saved
+LEAST_FREE = 64 << 20  # bytes of the file system that a save leaves: transactions go on with them
+LEAST_FREE_TO_BUILD = 128 << 20  # the same of rows that are put into the file: a save gives their space back
 SIZES_AT_ONCE = 20  # tables
 SAVE_IDLE_SECONDS = 5.0  # after the last change
 SAVE_SECONDS = 60.0  # after the first change
 SAVE_AGAIN_SECONDS = 30.0  # after a save that has failed
 _LOCK_SECONDS = 10.0  # for which the process before may hold the file
 _DAMAGE = ("Corrupt database file", "does not match stored checksum", "not a valid DuckDB database file")
+_UNSAVED = ("IN_MEMORY_TABLE",)  # as DuckDB counts memory
+_TABLES = ("BASE_TABLE", "IN_MEMORY_TABLE")
 _NAMES = ("storage_id", "lsn", "token", "whole", "description")
 _OF_SAVED = "storage_id UBIGINT, lsn UBIGINT, token VARCHAR, whole BOOLEAN, description VARCHAR"
 
@@ -60,8 +66,9 @@ class ColumnsFile:
     """`path` is None where nothing is kept. Only one thread uses it."""
 
     def __init__(self, connection: Any, path: str | None) -> None:
-        self.path = path
+        self.path = self._wanted = path
         self._connection = connection
+        self._inode = 0
         self._saved: dict[int, Saved] = {}
         self._sizes: dict[int, tuple[int, int]] = {}  # the LSN as of which they are known, and bytes
         try:
@@ -100,6 +107,7 @@ class ColumnsFile:
             try:
                 escaped = self.path.replace("'", "''")
                 self._connection.execute(f"ATTACH '{escaped}' AS {SCHEMA} (RECOVERY_MODE no_wal_writes)")
+                self._inode = os.stat(self.path).st_ino
                 return
             except duckdb.IOException as error:
                 if "lock" not in str(error) or time.monotonic() > deadline:
@@ -132,12 +140,13 @@ class ColumnsFile:
 
     def save(self, tables: Sequence[Saved]) -> None:
         """Makes durable what has been committed, with what is to be known of the tables. Raises duckdb.Error, and
-        OSError where there is little room: a CHECKPOINT that finds none ends the database."""
+        OSError where the file is gone, or there is little room: a CHECKPOINT that finds none ends the database."""
         connection = self._connection
-        if self.path is not None:
-            status = os.statvfs(os.path.dirname(self.path))
-            if status.f_bavail * status.f_frsize < LEAST_FREE:
-                raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), self.path)
+        if self._wanted is not None:
+            if self.path is not None and not self._is_here():
+                raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), self.path)
+            if self.path is None or self._free_bytes() < LEAST_FREE + self.memory_bytes(_UNSAVED):
+                raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), self._wanted)
         connection.execute("BEGIN")
         try:
             connection.execute(f"DELETE FROM {SCHEMA}.saved")
@@ -153,6 +162,39 @@ class ColumnsFile:
         if self.path is not None:
             connection.execute(f"CHECKPOINT {SCHEMA}")
         self._saved = {table.storage_id: table for table in tables}
+
+    def _is_here(self) -> bool:
+        """Whether the file that is open is the one that the next worker finds."""
+        assert self.path is not None
+        try:
+            return os.stat(self.path).st_ino == self._inode
+        except FileNotFoundError:
+            return False
+
+    def _free_bytes(self) -> int:
+        """What the file system has left."""
+        assert self._wanted is not None
+        status = os.statvfs(os.path.dirname(self._wanted))
+        return status.f_bavail * status.f_frsize
+
+    def is_displaced(self) -> bool:
+        """Whether a worker that begins anew could keep what this one cannot: its file has been removed, or there was
+        no room for one, and now is."""
+        if self.path is not None:
+            return not self._is_here()
+        return self._wanted is not None and self._free_bytes() >= LEAST_FREE_TO_BUILD
+
+    def check_room(self, rows: int) -> None:
+        """Raises 53100 where so many rows at a time would take of the file system what others need."""
+        are_in_file = self.path is not None and rows >= GROUP_ROWS and self._is_here()
+        if are_in_file and self._free_bytes() < LEAST_FREE_TO_BUILD:
+            raise no_room_error()
+
+    def memory_bytes(self, kinds: Sequence[str] = _TABLES) -> int:
+        """What memory tables take: those of the file, or parts of them, and what is not in the file yet."""
+        used = "coalesce(sum(memory_usage_bytes + temporary_storage_bytes), 0)::BIGINT"
+        listed = ", ".join(f"'{kind}'" for kind in kinds)
+        return int(self._rows(f"SELECT {used} FROM duckdb_memory() WHERE tag IN ({listed})")[0][0])
 
     def sizes(self) -> dict[int, tuple[int, int | None]]:
         """Rows and bytes on the disk of each table, as they are saved. Bytes are looked for a few tables at a time:

@@ -101,7 +101,7 @@ def careful_planning(connection: Any, sql: str, plainly: bool) -> Iterator[None]
 def is_fatal(error: BaseException) -> bool:
     """Whether DuckDB has run into a defect of its own: it takes no more statements then."""
     text = str(error)
-    return text.startswith(("INTERNAL Error", "FATAL Error")) or "database has been invalidated" in text
+    return text.startswith(("INTERNAL Error", "FATAL Error")) or "has been invalidated" in text
 
 
 def pinned_cursor(connection: Any) -> Any:

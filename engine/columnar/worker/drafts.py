@@ -8,10 +8,7 @@ these to its file at once and lets go of their memory; what is left over waits f
 
 from __future__ import annotations
 
-import errno
-import os
-import shutil
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import closing, suppress
 from typing import Any
 
@@ -20,7 +17,6 @@ import pyarrow as pa
 from catalog.errors import SqlError
 from engine.columnar.interface import GROUP_ROWS
 from engine.columnar.worker import columns_file
-from engine.columnar.worker.columns_file import LEAST_FREE
 from engine.columnar.worker.held_table import (
     HeldTable,
     definition,
@@ -31,13 +27,15 @@ from engine.columnar.worker.held_table import (
     rows_as_held,
     transaction,
 )
+from engine.columnar.worker.progress import WorkProgress
 from engine.storage.runs import SCHEMA
 
 _BEGINNING = 8  # bytes of the file before its first message
 
 
 class DraftTable:
-    """One draft. `rows`: how many it has, those in `rest` included."""
+    """One draft. `rows`: how many it has, those in `rest` included. `inserted`: the number of rows that its table has,
+    and their bytes."""
 
     def __init__(self, number: int, held: HeldTable, path: str) -> None:
         self.name = f"{columns_file.SCHEMA}.d{number}"
@@ -46,6 +44,7 @@ class DraftTable:
         self.place = _BEGINNING
         self.batches = 0
         self.rows = 0
+        self.inserted = 0, 0
         self.rest: pa.Table | None = None
 
     def decode(self, batch: Any) -> pa.Table:
@@ -57,10 +56,15 @@ class DraftTable:
 
 
 class DraftTables:
-    """All drafts, by their numbers. Used by the applier alone."""
+    """All drafts, by their numbers. Used by the applier alone. `check_room` raises 53100 if the disk has
+    no room for so many rows at a time."""
 
-    def __init__(self, connection: Any) -> None:
+    def __init__(
+        self, connection: Any, check_room: Callable[[int], None] = lambda _: None, progress: WorkProgress | None = None
+    ) -> None:
         self._connection = connection
+        self._check_room = check_room
+        self._progress = progress or WorkProgress()
         self._drafts: dict[int, DraftTable] = {}
 
     def begin(self, number: int, description: Any, path: str) -> None:
@@ -70,12 +74,10 @@ class DraftTables:
 
     def grow(self, number: int, upto: int, rows: int) -> int | None:
         """Adds about so many rows of those that the file has up to a byte. Returns how many there are then, None for a
-        draft that is not here. Raises OSError where the disk has little room."""
+        draft that is not here. Raises 53100 if the disk has no room for them."""
         draft = self._drafts.get(number)
         if draft is None:
             return None
-        if shutil.disk_usage(os.path.dirname(draft.path)).free < LEAST_FREE:  # the rows themselves are to have it
-            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), draft.path)
         parts = [] if draft.rest is None else [draft.rest]
         taken = 0
         for batch in _batches(draft, upto):
@@ -90,7 +92,7 @@ class DraftTables:
             groups = whole.num_rows // GROUP_ROWS * GROUP_ROWS
             if groups:
                 with transaction(self._connection):
-                    insert_rows(self._connection, draft.name, draft.held, whole.slice(0, groups))
+                    self._insert(draft, whole.slice(0, groups))
             draft.rest = whole.slice(groups)
         return draft.rows
 
@@ -99,10 +101,19 @@ class DraftTables:
         return self._drafts.pop(number, None)
 
     def finish(self, draft: DraftTable) -> None:
-        """Adds what the draft lacks of its run, whose file is complete."""
+        """Adds what the draft lacks of its run, whose file is complete. Raises 53100 if the disk has no room."""
+        self._progress.add(*draft.inserted)
         with transaction(self._connection), closing(prefetch(larger_tables(_remaining_rows(draft)))) as parts:
             for rows in parts:
-                insert_rows(self._connection, draft.name, draft.held, rows)
+                self._insert(draft, rows)
+
+    def _insert(self, draft: DraftTable, rows: pa.Table) -> None:
+        """Into its table, in the transaction that is open."""
+        self._check_room(rows.num_rows)
+        insert_rows(self._connection, draft.name, draft.held, rows)
+        count, size = draft.inserted
+        draft.inserted = count + rows.num_rows, size + rows.nbytes
+        self._progress.add(rows.num_rows, rows.nbytes)
 
     def drop(self, draft: DraftTable) -> None:
         """Drops its table, if it is there."""

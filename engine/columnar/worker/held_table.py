@@ -16,6 +16,7 @@ from catalog.types.text import has_blanks
 from engine.columnar.descriptions import stored_kind, table_of, text_of
 from engine.columnar.frames import Pairs
 from engine.columnar.worker.keys import ENCODED, ROW_NUMBER, KeyPlan
+from engine.columnar.worker.timestamps import check_rows
 from engine.storage.columns import takes_shapes
 from engine.storage.keys import storage_prefix
 from engine.storage.row_batches import RowBatches
@@ -141,7 +142,9 @@ def definition(held: HeldTable) -> str:
 
 def rows_as_held(held: HeldTable, rows: pa.RecordBatch, keys: Any) -> pa.Table:
     """The rows as the table has them: with its hidden key column, if there is one, and char(n) without the blanks that
-    pad it, which no character of UTF-8 contains. `keys`: a binary array, or a list of bytes."""
+    pad it, which no character of UTF-8 contains. `keys`: a binary array, or a list of bytes. Raises 0A000 for a value
+    that DuckDB has no form for."""
+    check_rows(rows)
     table = pa.Table.from_batches([rows])
     for place, name in enumerate(table.column_names):
         if name in held.padded:

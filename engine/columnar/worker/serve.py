@@ -8,6 +8,7 @@ import queue
 import socket
 import sys
 import threading
+import time
 import traceback
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -25,6 +26,7 @@ from engine.columnar.worker.columns_file import Saving, is_damage
 from engine.columnar.worker.database import is_fatal, open_with_columns, pinned_cursor
 from engine.columnar.worker.drafts import DraftTable, DraftTables
 from engine.columnar.worker.held_table import read_run
+from engine.columnar.worker.progress import APPLYING, SAVING, WorkProgress
 from engine.columnar.worker.query import (
     Interrupter,
     Query,
@@ -54,8 +56,9 @@ class Server:
         self._applying = False
         self._taken = 0  # frames, as which work comes
         self._database, self._file = open_with_columns(room, threads)
-        self._tables = Tables(self._database, self._need, self._file.tables)
-        self._drafts = DraftTables(self._database)
+        self._progress = WorkProgress(lambda header: self._send(header, ()))
+        self._tables = Tables(self._database, self._need, self._file.tables, self._progress, self._file.check_room)
+        self._drafts = DraftTables(self._database, self._file.check_room, self._progress)
         self._saving = Saving(room.save_after)
         self._functions: set[str] = set()
         self._work: queue.SimpleQueue[Frame] = queue.SimpleQueue()
@@ -175,10 +178,10 @@ class Server:
         self._interrupter.cancel(query)
         return True
 
-    def _leave(self, why: str) -> None:
+    def _leave(self, why: str, message: str = "") -> None:
         """Ends the process; the engine hears why."""
         try:
-            self._send({"op": why, "bytes": memory.resident()}, ())
+            self._send({"op": why, "bytes": memory.resident(), "message": message}, ())
         finally:
             os._exit(1)
 
@@ -189,13 +192,17 @@ class Server:
         empty_at: Any = header["empty_at"]
         durable: Any = header["durable"]
         self._slots.join()
+        began = time.monotonic()
         try:
             lsn, built = self._tables.load(description, str(header["path"]), str(header["token"]), durable, empty_at)
         except Exception as error:
             self._lose(description["storage_id"], error)
             return
+        finally:
+            self._progress.end()
         self._saving.note_change()
-        self._send({"op": "loaded", "storage_id": description["storage_id"], "lsn": lsn, "built": built}, ())
+        loaded = {"storage_id": description["storage_id"], "lsn": lsn, "built": built}
+        self._send({"op": "loaded", **loaded, "seconds": time.monotonic() - began, **self._memory()}, ())
 
     def _describe(self, header: Header, buffers: list[memoryview]) -> None:
         description: Any = header["table"]
@@ -217,14 +224,17 @@ class Server:
     def _apply_run(self, header: Header, buffers: list[memoryview]) -> None:
         storage_id, path = header["storage_id"], header["path"]
         self._slots.join()
+        self._progress.begin(APPLYING, storage_id)
         try:
             draft = self._drafts.take(header["draft"])
             if draft is None or not self._adopt(storage_id, draft):
+                self._progress.begin(APPLYING, storage_id)  # not beside rows that the draft had
                 self._tables.apply_all(storage_id, read_run(path, storage_id))
             self._note_reached(header)
         except Exception as error:
             self._lose(storage_id, error)
         finally:
+            self._progress.end()
             os.unlink(path)
 
     def _adopt(self, storage_id: int, draft: DraftTable) -> bool:
@@ -264,6 +274,7 @@ class Server:
         draft = self._drafts.take(number)
         if draft is not None:
             self._drafts.drop(draft)
+            self._saving.note_change()  # its rows take room in the file until the next save
         self._send({"op": "draft_lost", "draft": number, "message": as_sql_error(error).message}, ())
 
     def _discard_draft(self, header: Header, buffers: list[memoryview]) -> None:
@@ -283,17 +294,28 @@ class Server:
 
     def _save(self, header: Header, buffers: list[memoryview]) -> None:
         saved = self._tables.tables_to_save()
+        began = time.monotonic()
+        self._progress.begin(SAVING)
         try:
             self._file.save(saved)
             sizes = self._file.sizes()
         except Exception as error:
             self._leave_if_broken(error)
+            if self._file.is_displaced() and not self._queries:
+                self._leave("displaced", str(error))
             self._saving.note_failure()
             self._send({"op": "unsaved", "id": header.get("id"), "message": str(error)}, ())
             return
+        finally:
+            self._progress.end()
         self._saving.note_saved()
         told = [[table.storage_id, table.lsn, *sizes[table.storage_id]] for table in saved]
-        self._send({"op": "saved", "id": header.get("id"), "tables": told}, ())
+        seconds = time.monotonic() - began
+        self._send({"op": "saved", "id": header.get("id"), "tables": told, "seconds": seconds, **self._memory()}, ())
+
+    def _memory(self) -> Header:
+        """What of memory the tables take, for a message."""
+        return {"memory": self._file.memory_bytes()}
 
     def _leave_if_broken(self, error: Exception) -> None:
         """Ends the process where the database takes no more statements, or its file is damaged: the next one begins
@@ -301,12 +323,13 @@ class Server:
         if is_damage(error):
             self._file.remove()
         if is_damage(error) or is_fatal(error):
-            self._leave("broken")
+            self._leave("broken", str(error))
 
     def _lose(self, storage_id: int, error: Exception) -> None:
         self._leave_if_broken(error)
         known = as_sql_error(error)
         self._tables.lose(storage_id, known)
+        self._saving.note_change()  # what had come of it into the file takes room until then
         self._send({**error_header(0, known), "op": "lost", "storage_id": storage_id}, ())
 
     def _drop(self, header: Header, buffers: list[memoryview]) -> None:

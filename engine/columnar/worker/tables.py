@@ -46,6 +46,7 @@ from engine.columnar.worker.held_table import (
     rows_as_held,
     transaction,
 )
+from engine.columnar.worker.progress import BUILDING, CATCHING_UP, WorkProgress
 from engine.storage.columns import ShapedArray
 from engine.storage.readonly import read_changes, read_table_batches
 from engine.storage.row_batches import RowBatches
@@ -60,13 +61,21 @@ class ArrayUse:
 
 
 class Tables:
-    """All tables of one DuckDB. `lost` maps a storage id to the error that cost us the table."""
+    """All tables of one DuckDB. `lost` maps a storage id to the error that cost us the table. `check_room` raises 53100
+    if the disk has no room for so many rows at a time."""
 
     def __init__(
-        self, connection: Any, need: Callable[[UdfSignature], None], saved: Mapping[int, Saved] = MappingProxyType({})
+        self,
+        connection: Any,
+        need: Callable[[UdfSignature], None],
+        saved: Mapping[int, Saved] = MappingProxyType({}),
+        progress: WorkProgress | None = None,
+        check_room: Callable[[int], None] = lambda _: None,
     ) -> None:
         self._connection = connection
         self._need = need
+        self._progress = progress or WorkProgress()
+        self._check_room = check_room
         self._held: dict[int, HeldTable] = {}
         self._found = dict(saved)  # what is in the file, and nobody has asked for yet
         self.lost: dict[int, SqlError] = {}
@@ -122,11 +131,14 @@ class Tables:
         changes = read_changes(lmdb_path, held.table.storage_id, bytes.fromhex(held.token), held.lsn)
         if changes is None:
             return None
-        lsn, batches = changes
+        lsn, count, batches = changes
+        self._progress.begin(CATCHING_UP, held.table.storage_id, count)
         try:
             with closing(batches), transaction(self._connection):
                 for keys, values in batches:
-                    self._replace(held, *decode_pairs(held, Pairs.of(keys, values), held.batches))
+                    gone, rows = decode_pairs(held, Pairs.of(keys, values), held.batches)
+                    self._replace(held, gone, rows)
+                    self._progress.add(gone.num_rows - rows.num_rows, 0)  # `_insert` counts the others
         except ShapedArray:
             return self._catch_up(self._widen(held), lmdb_path)
         held.lsn = lsn
@@ -135,12 +147,13 @@ class Tables:
     def _build(self, held: HeldTable, lmdb_path: str, bases: Sequence[int]) -> int:
         storage_id = held.table.storage_id
         connection = self._connection
+        self._progress.begin(BUILDING, storage_id)
         lsn, batches = read_table_batches(lmdb_path, storage_id, held.batches, bases)
         parts = larger_tables(rows_as_held(held, rows, keys) for keys, rows in batches)
         with closing(batches), closing(prefetch(parts)) as made, transaction(connection):
             connection.execute(f"CREATE TABLE {table_name(storage_id)} ({definition(held)})")
             for rows in made:
-                insert_rows(connection, table_name(storage_id), held, rows)
+                self._insert(held, rows)
         held.lsn = lsn
         self._held[storage_id] = held
         return lsn
@@ -200,18 +213,21 @@ class Tables:
         made = larger_tables(rows_as_held(held, held.batches.decode(pairs.rows), pairs.row_keys) for pairs in parts)
         with transaction(self._connection), closing(prefetch(made)) as tables:
             for rows in tables:
-                insert_rows(self._connection, table_name(storage_id), held, rows)
+                self._insert(held, rows)
 
     def _is_empty(self, storage_id: int) -> bool:
         return self._connection.execute(f"SELECT 1 FROM {table_name(storage_id)} LIMIT 1").fetchone() is None
 
     def adopt(self, storage_id: int, draft: DraftTable) -> bool:
-        """Applies a bulk run of which a draft has all rows. False where the draft is not made for this table."""
+        """Applies a bulk run of which a draft has all rows. False where the draft is not made for this table. Raises
+        53100 if the disk has no room to copy its rows."""
         held = self._held.get(storage_id)
         if held is None or (held.description, held.whole) != (draft.held.description, draft.held.whole):
             return False
         connection, name = self._connection, table_name(storage_id)
         empty = self._is_empty(storage_id)
+        if not empty:
+            self._check_room(draft.inserted[0])
         with transaction(connection):
             if empty:
                 connection.execute(f"DROP TABLE {name}")
@@ -243,7 +259,7 @@ class Tables:
             self._delete_keys(held, "gone")
             connection.unregister("gone")
         if rows.num_rows:
-            insert_rows(connection, table_name(held.table.storage_id), held, rows)
+            self._insert(held, rows)
 
     def _delete_keys(self, held: HeldTable, source: str) -> None:
         """Deletes the rows whose keys a relation has."""
@@ -329,3 +345,9 @@ class Tables:
                 raise self.lost.get(storage_id) or SqlError("XX000", f"columnar table {storage_id} is not loaded")
             if self._held[storage_id].whole and not use.whole and storage_id in use.tables:
                 raise ShapedArray
+
+    def _insert(self, held: HeldTable, rows: pa.Table) -> None:
+        """Into the table, in the transaction that is open. Raises 53100 if the disk has no room for them."""
+        self._check_room(rows.num_rows)
+        insert_rows(self._connection, table_name(held.table.storage_id), held, rows)
+        self._progress.add(rows.num_rows, rows.nbytes)

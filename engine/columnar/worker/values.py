@@ -16,6 +16,7 @@ import pyarrow as pa
 
 from catalog.duckdb.types import DecimalType, DuckDBType, ListType, StructType, parse_type
 from catalog.types import oids
+from engine.columnar.worker.timestamps import check_column
 from engine.storage.columns import from_values, one_array, takes_shapes, to_values, values_in_form, whole_form
 
 
@@ -75,11 +76,13 @@ def struct_fields(duckdb_type: str) -> list[tuple[str, str]]:
 
 def to_arrow(values: Sequence[Any], oid: int, duckdb_type: str) -> pa.Array:
     """Internal-form values as an Arrow array of the DuckDB type. Raises what the type's encoder raises, 0A000 for an
-    array that a LIST cannot hold, and pyarrow.ArrowInvalid for another value that the DuckDB type cannot."""
+    array that a LIST cannot hold and for a late timestamp, and pyarrow.ArrowInvalid for another value that the DuckDB
+    type cannot."""
     wanted = arrow_type(duckdb_type)
     if pa.types.is_string(wanted) and takes_shapes(oid):
         return values_in_form(whole_form(oid), values, oid)
     if pa.types.is_decimal(wanted):
         return pa.array(values, type=wanted)
     made = from_values(values, oid)
+    check_column(made)
     return made if made.type == wanted else made.cast(wanted)

@@ -36,6 +36,13 @@ STEPS = {
     "cancelled": ("Interrupter", "cancel"),
 }
 """Where in the worker it may fail: on its way into a method."""
+SAVE_STEPS = {
+    "save": ("Server", "_save"),
+    "saving": ("ColumnsFile", "save"),
+    "saved": ("ColumnsFile", "sizes"),
+    "told": ("Saving", "note_saved"),
+}
+"""The same while it saves; each operation on the file: tests/torture/durability/works.py."""
 
 
 def use(monkeypatch: pytest.MonkeyPatch, wanted: Path) -> None:
@@ -64,10 +71,10 @@ def main() -> None:
 
     def enter_and_spoil(keep: int, memory_limit: int) -> bool:
         alone = enter(keep, memory_limit)  # before threads start
-        from engine.columnar.worker import query, serve
+        from engine.columnar.worker import columns_file, query, serve
 
-        for step, (owner, name) in STEPS.items():
-            of = getattr(serve if owner == "Server" else query, owner)
+        for step, (owner, name) in (STEPS | SAVE_STEPS).items():
+            of = next(vars(module)[owner] for module in (serve, query, columns_file) if owner in vars(module))
             setattr(of, name, faulty(step, getattr(of, name), wanted))
         return alone
 

@@ -27,6 +27,7 @@ from engine.storage.edits import Edits
 from engine.storage.keys import row_number_key
 from engine.storage.rows import RowCodec
 from engine.storage.tablespace import Tablespace
+from tests.engine.columnar import faulty_worker
 from tests.engine.columnar.conftest import Database, make_table, open_store, query
 from tests.engine.columnar.test_ahead import catalog_of
 from tests.samples import some
@@ -276,6 +277,32 @@ async def test_a_worker_that_starts_brings_up_what_is_saved_unasked(place: Place
     await place.check()
 
 
+@pytest.mark.parametrize("step", faulty_worker.SAVE_STEPS)
+async def test_a_worker_that_is_killed_while_it_saves(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, step: str
+) -> None:
+    wanted = tmp_path / "wanted"
+    faulty_worker.use(monkeypatch, wanted)
+    place = Place(tmp_path, 5)
+    try:
+        await filled(place)
+        for _ in range(4):
+            await place.change()
+            await place.flush()
+        await place.check()
+        wanted.write_text(f"{step} kill")
+        await place.save()
+        assert not wanted.exists()
+        await place.change()
+        await place.check()
+        assert built(place) == set()
+        await place.restart_after_kill()
+        await place.check()
+        assert built(place) == set()
+    finally:
+        await place.close()
+
+
 @pytest.mark.parametrize("end", ENDS)
 async def test_too_many_changes_to_be_noted(
     place: Place, end: Callable[[Place], Awaitable[None]], monkeypatch: pytest.MonkeyPatch
@@ -403,6 +430,25 @@ async def test_a_table_of_another_description_is_built_again(place: Place, monke
     await place.check()
     found = await place.database.fetch(query("SELECT count(*) AS n FROM {t601}", [(oids.INT8, "BIGINT")], KEYED))
     assert found and built(place) == {601}
+
+
+async def test_a_copy_of_before_that_is_put_back_is_not_used(place: Place) -> None:
+    """Which keys have changed between it and a later copy nobody knows any more."""
+    await filled(place)
+    path = Path(place.database.client.columns_path)
+    of_before = path.read_bytes()
+    for _ in range(2):
+        for _ in range(12):
+            await place.change()
+        await place.flush()
+        await place.check()
+        await place.save()
+    await place.flush()
+    await place.close()
+    path.write_bytes(of_before)
+    place.open()
+    await place.check()
+    assert built(place) == EVERY
 
 
 async def test_a_copy_of_another_directory_is_not_used(place: Place, tmp_path_factory: pytest.TempPathFactory) -> None:

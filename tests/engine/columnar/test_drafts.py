@@ -14,7 +14,9 @@ import duckdb
 import pyarrow as pa
 import pytest
 
+from catalog.errors import SqlError
 from catalog.schema import Table
+from catalog.types.datetime import LATE_TIMESTAMP
 from engine.columnar import drafts as engine_drafts
 from engine.columnar.ahead import announce
 from engine.columnar.descriptions import describe_table
@@ -31,7 +33,7 @@ from tests.engine.columnar.conftest import Database, make_table, query
 from tests.engine.columnar.test_ahead import catalog_of
 from tests.engine.storage.harness import key
 
-INT4, TEXT, INT4_ARRAY, CHAR9 = (23, -1), (25, -1), (1007, -1), (1042, 13)
+INT4, TEXT, INT4_ARRAY, CHAR9, TIMESTAMP = (23, -1), (25, -1), (1007, -1), (1042, 13), (1114, -1)
 TABLE = make_table(20001, [INT4, TEXT], (1,))
 ARRAYS = make_table(20003, [INT4, INT4_ARRAY], (1,))
 COUNT = query("SELECT count(*), sum(c1) FROM {t20001}", [(20, "BIGINT"), (20, "HUGEINT")], TABLE)
@@ -387,16 +389,61 @@ def test_a_part_takes_no_more_rows_than_it_is_told(worker: Worker, tmp_path: Pat
     assert drafts.grow(2, written[1], 25) is None
 
 
-def test_a_disk_with_little_room_takes_no_draft(
-    worker: Worker, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    _, _, drafts = worker
+@pytest.mark.parametrize("step", ["grow", "finish", "adopt"])
+def test_a_disk_with_little_room_takes_no_draft(tmp_path: Path, step: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As it takes no table. A draft that becomes the table needs no room, one whose rows are copied does."""
+    for module in ("drafts", "columns_file"):
+        monkeypatch.setattr(f"engine.columnar.worker.{module}.GROUP_ROWS", 100)
+    connection, file = open_with_columns(Room(256 << 20, str(tmp_path), columns_path=str(tmp_path / "file")), 1)
+    tables = Tables(connection, lambda _: None, check_room=file.check_room)
+    drafts = DraftTables(connection, file.check_room)
+    description = {**describe_table(TABLE), "bases": []}
+    tables.load(description, "", "", 0, 5)
     writer = BulkRunWriter(str(tmp_path / "run"))
-    drafts.begin(1, describe_table(TABLE), writer.path)
-    add(writer, TABLE, [(1, "x")])
-    monkeypatch.setattr("engine.columnar.worker.drafts.LEAST_FREE", 1 << 60)
-    with pytest.raises(OSError, match="No space"):
-        drafts.grow(1, writer.written[1], 25)
+    drafts.begin(1, description, writer.path)
+    add(writer, TABLE, ((n, "x") for n in range(250)))
+    _, upto = writer.written
+    writer.finish()
+
+    def fill() -> None:
+        monkeypatch.setattr("engine.columnar.worker.columns_file.LEAST_FREE_TO_BUILD", 1 << 60)
+
+    if step == "grow":
+        fill()
+        with pytest.raises(SqlError) as caught:
+            drafts.grow(1, upto, 250)
+    else:
+        draft = drafts.take(1)
+        assert draft is not None
+        if step == "finish":
+            fill()
+            with pytest.raises(SqlError) as caught:
+                drafts.finish(draft)
+        else:
+            drafts.finish(draft)
+            connection.execute("INSERT INTO columns.t20001 VALUES (1000, 'other')")
+            fill()
+            with pytest.raises(SqlError) as caught:
+                tables.adopt(20001, draft)
+            connection.execute("DELETE FROM columns.t20001")
+            assert tables.adopt(20001, draft)
+    assert caught.value.sqlstate == "53100"
+    connection.close()
+
+
+def test_a_late_timestamp_is_refused_in_a_draft_as_in_a_build(worker: Worker, tmp_path: Path) -> None:
+    _, _, drafts = worker
+    table = make_table(20004, [INT4, TIMESTAMP], (1,))
+    for number, value in enumerate((LATE_TIMESTAMP - 1, LATE_TIMESTAMP)):
+        writer = BulkRunWriter(str(tmp_path / f"run{number}"))
+        drafts.begin(number, describe_table(table), writer.path)
+        add(writer, table, [(1, value)])
+        if value < LATE_TIMESTAMP:
+            assert drafts.grow(number, writer.written[1], 25) == 1
+        else:
+            with pytest.raises(SqlError, match="timestamp") as caught:
+                drafts.grow(number, writer.written[1], 25)
+            assert caught.value.sqlstate == "0A000"
 
 
 def test_an_array_that_is_no_list_is_noticed(worker: Worker, tmp_path: Path) -> None:

@@ -105,6 +105,11 @@ def test_a_list_has_what_was_written_since_it_was_saved(model: Model, seed: int)
             after = max(model.saved.get(known, 0), since)
             assert model.known(known, token, after) == model.wanted(known, after)
             assert model.known(known, "00" * 16, after) is None
+            older = choices.randrange(
+                since, after + 1
+            )  # than what was saved: at least what has changed since, or nothing
+            found = model.known(known, token, older)
+            assert found is None or found >= model.wanted(known, older)
             if since:
                 assert model.known(known, token, since - 1) is None
     for table in list(model.tokens):

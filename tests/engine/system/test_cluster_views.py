@@ -214,7 +214,7 @@ def test_the_log_is_shown_with_this_nodes_own_positions() -> None:
 
 
 # Of the schema: tests/engine/changes, tests/end_to_end/test_columns.py.
-OF_SCHEMAS = ("shoal_change_streams", "shoal_columns")
+OF_SCHEMAS = ("shoal_change_streams", "shoal_columns", "shoal_stat_progress_columns")
 OF_THE_CLUSTER = [view for view in CLUSTER_VIEWS if view.name not in OF_SCHEMAS]
 
 

@@ -140,6 +140,24 @@ def test_plans_memory_and_the_lag_of_columns_move(server: MonitoredServer, shoal
     assert stages[0] >= stages[1] >= stages[2] > after.value("shoal_tablespace_lsn", stage="flushed")
 
 
+def test_loads_and_saves_of_columns_are_counted(server: MonitoredServer, shoal: psycopg.Connection) -> None:
+    before = Scrape(server.admin)
+    shoal.execute("CREATE TABLE counted AS SELECT n, 'x' || n b FROM generate_series(1, 2000) n")
+    shoal.execute("SELECT b, count(*) FROM counted GROUP BY b")
+    after = Scrape(server.admin)
+    assert _moved(before, after, "shoal_columns_loads_total", kind="build") == 1
+    assert _moved(before, after, "shoal_columns_load_seconds_total", kind="build") > 0
+    assert _moved(before, after, "shoal_columns_loads_total", kind="catch_up") == 0
+    assert after.value("shoal_columns_memory_bytes") > 2000 and after.value("shoal_columns_spill_bytes") == 0
+    deadline = time.monotonic() + PATIENCE
+    while not _moved(after, saved := Scrape(server.admin), "shoal_columns_saves_total"):
+        assert time.monotonic() < deadline
+        time.sleep(0.2)
+    assert _moved(after, saved, "shoal_columns_save_seconds_total") > 0
+    assert _moved(after, saved, "shoal_columns_save_failures_total") == 0
+    assert saved.value("shoal_columns_saved_tables") >= 1 and saved.value("shoal_columns_file_bytes") > 4096
+
+
 def test_every_family_says_what_it_is(server: MonitoredServer) -> None:
     seen = Scrape(server.admin)
     assert all(family.documentation and family.type != "unknown" for family in seen.families.values())

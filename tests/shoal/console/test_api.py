@@ -426,7 +426,7 @@ def test_tabs_are_bounded_and_the_idle_ones_make_room(owner: ApiClient) -> None:
 # ---- views ----------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("view", ["cluster", "activity", "locks", "tables", "ledgers", "schema"])
+@pytest.mark.parametrize("view", ["cluster", "activity", "locks", "tables", "columns", "ledgers", "schema"])
 def test_every_view_answers(owner: ApiClient, view: str) -> None:
     status, answer = owner.get(f"/api/view/{view}")
     assert status == 200, answer
@@ -435,7 +435,7 @@ def test_every_view_answers(owner: ApiClient, view: str) -> None:
 
 def test_views_answer_an_ordinary_role(api: ApiClient) -> None:
     api.log_in("ann", "right")
-    for view in ("cluster", "activity", "locks", "tables", "ledgers", "schema"):
+    for view in ("cluster", "activity", "locks", "tables", "columns", "ledgers", "schema"):
         assert api.get(f"/api/view/{view}")[0] == 200, view
 
 
@@ -446,6 +446,15 @@ def test_sizes_of_the_requested_tables(owner: ApiClient) -> None:
     found = {row[0]: row[1:] for row in answer["sizes"]["rows"]}
     assert found[oid][0] > 0
     assert set(found) == {oid, 1}
+
+
+def test_the_state_of_columns_is_told(console: ConsoleServer, owner: ApiClient) -> None:
+    with psycopg.connect(console.dsn, autocommit=True) as connection:
+        connection.execute("SET shoal.path = columnar")
+        connection.execute("SELECT count(*) FROM secrets")
+    status, answer = owner.get("/api/view/columns")
+    assert status == 200 and answer["work"]["rows"] == []
+    assert ["public", "secrets", "auto", "ready"] in [row[:4] for row in answer["states"]["rows"]]
 
 
 @pytest.mark.parametrize(

@@ -228,6 +228,16 @@ def test_tables_are_searched_and_opened(inside: Watched) -> None:
     expect(inside.page.locator(".cm-content")).to_contain_text("SELECT * FROM public.secrets LIMIT 100")
 
 
+def test_the_columns_of_tables_are_shown(inside: Watched, console: ConsoleServer) -> None:
+    with psycopg.connect(console.dsn, autocommit=True) as connection:
+        connection.execute("SET shoal.path = columnar")
+        connection.execute("SELECT count(*) FROM secrets")
+    inside.open("tables")
+    row = inside.page.locator("tbody tr").filter(has_text="secrets")
+    expect(row).to_contain_text("ready")
+    assert inside.obstacles() == []
+
+
 # ---- the editor -----------------------------------------------------------------------------------------------------
 
 

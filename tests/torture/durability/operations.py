@@ -47,6 +47,7 @@ from typing import TYPE_CHECKING, Any
 from tests.torture.durability import power
 
 if TYPE_CHECKING:
+    from engine.columnar.worker.columns_file import ColumnsFile, Saved
     from tests.engine.storage.harness import Store
     from tests.torture.durability.works import Work
 
@@ -214,8 +215,8 @@ def _look(name: str, folder: pathlib.Path, acknowledged: int) -> str:
 
 
 def _plant(plant: str) -> None:
-    """A planted fault, in the child that works: with `early` a commit is told before it is durable; `unsynced` leaves
-    out the syncs of the changelog."""
+    """A planted fault, in the child that works: with `early` a commit, or a save of columns, is told before it is
+    durable; `unsynced` leaves out the syncs of the changelog."""
     if plant == "unsynced":
         from replication.files import Files
 
@@ -228,6 +229,13 @@ def _plant(plant: str) -> None:
             original(store, number, lambda _: None)
 
         original, works.commit = works.commit, commit
+        save = works.save
+
+        def save_late(file: ColumnsFile, tables: list[Saved], number: int, tell: works.Tell) -> None:
+            tell(number)
+            save(file, tables, number, lambda _: None)
+
+        works.save = save_late
 
 
 def _child(folder: pathlib.Path, options: argparse.Namespace) -> None:

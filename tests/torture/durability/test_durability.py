@@ -51,8 +51,9 @@ def test_operations_that_fail_or_are_the_last_lose_nothing() -> None:
 
 
 @needs_compiler
-def test_commits_acknowledged_too_early_are_found() -> None:
-    assert operations.meet_all(0.0, 7, only="a bulk run", points=16, plant="early").problems
+@pytest.mark.parametrize("work", ["a bulk run", "saves of columns"])
+def test_what_is_acknowledged_too_early_is_found(work: str) -> None:
+    assert operations.meet_all(0.0, 7, only=work, points=16, plant="early").problems
 
 
 @pytest.mark.parametrize("kind", flips.TARGETS, ids=lambda kind: kind.name)

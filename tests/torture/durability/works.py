@@ -17,6 +17,7 @@ from functools import partial
 from typing import Any
 from unittest import mock
 
+import duckdb
 import numpy as np
 import pyarrow as pa
 
@@ -31,6 +32,8 @@ from engine.checkpoint import (
     write_checkpoint,
 )
 from engine.checkpoint.write import Options
+from engine.columnar.worker.columns_file import ColumnsFile, Saved
+from engine.columnar.worker_process import COLUMNS_FILE
 from engine.storage import checkpoint
 from engine.storage.edits import Edits
 from engine.storage.keys import row_number_keys
@@ -43,7 +46,7 @@ from tests.engine.checkpoint.harness import mark, opened
 from tests.engine.storage.harness import Store, key
 
 Tell = Callable[[int], None]
-REFUSALS = (SqlError, OSError, StoreFullError, StoreUnavailableError, ObjectExistsError, Error)
+REFUSALS = (SqlError, OSError, StoreFullError, StoreUnavailableError, ObjectExistsError, Error, duckdb.Error)
 COMMITS = 14
 RUN_AT, DROP_AT = 6, 9  # commits that bring a bulk run, and drop a storage id
 RUN_ROWS = 60
@@ -496,9 +499,67 @@ class Backups(Work):
             await store.close()
 
 
+def save(file: ColumnsFile, tables: list[Saved], number: int, tell: Tell) -> None:
+    file.save(tables)
+    tell(number)
+
+
+class Columns(Work):
+    """Saves of the columns' file: each is there as a whole or not at all, and says which."""
+
+    name = "saves of columns"
+    saves = 4
+    _names = ("t1", "t2")
+
+    def _open(self, folder: pathlib.Path) -> tuple[Any, ColumnsFile]:
+        """As a worker opens it: whatever else is there is gone (engine/columnar/worker_process.py)."""
+        data = folder / "data"
+        data.mkdir(exist_ok=True)
+        for path in data.iterdir():
+            if path.name != COLUMNS_FILE:
+                path.unlink()
+        connection = duckdb.connect(":memory:", config={"threads": 1})
+        return connection, ColumnsFile(connection, str(data / COLUMNS_FILE))
+
+    def prepare(self, folder: pathlib.Path) -> None:
+        connection, file = self._open(folder)
+        for name in self._names:
+            connection.execute(f"CREATE TABLE columns.{name} AS SELECT range AS id, 0 AS n FROM range(20000)")
+        file.save(self._saved(0))
+
+    def run(self, folder: pathlib.Path, tell: Tell) -> None:
+        connection, file = self._open(folder)
+        for number in range(max((saved.lsn for saved in file.tables.values()), default=0) + 1, self.saves + 1):
+            for name in self._names:
+                connection.execute(f"DELETE FROM columns.{name} WHERE n < {number} AND id < 15000")
+                connection.execute(f"INSERT INTO columns.{name} SELECT range, {number} FROM range(15000)")
+            save(file, self._saved(number), number, tell)
+        connection.close()
+
+    def _saved(self, lsn: int) -> list[Saved]:
+        return [Saved(number, lsn, "token", False, f"table {number}") for number, _ in enumerate(self._names, 1)]
+
+    def check(self, folder: pathlib.Path, acknowledged: int) -> str:
+        connection, file = self._open(folder)
+        lsns = {saved.lsn for saved in file.tables.values()}
+        if len(lsns) != 1 or len(file.tables) != len(self._names):
+            return f"{acknowledged} was saved, and there are {file.tables}"
+        (last,) = lsns
+        if last < acknowledged:
+            return f"{acknowledged} was saved, {last} is there"
+        for name in self._names:
+            found = connection.execute(
+                f"SELECT count(*), count(DISTINCT id), count(*) FILTER (n = {last} AND id < 15000) FROM columns.{name}"
+            ).fetchall()
+            if found != [(20_000, 20_000, 15_000)]:
+                return f"{name} is not as of {last}: {found}"
+        file.save(self._saved(last + 1))  # and it goes on
+        return ""
+
+
 WORKS: tuple[Work, ...] = (
     Tables(), Recovery(), GivingBack(), FullMap(), Objects(), Checkpoints(), Restoring(), Schema(), Branches(),
-    Backups(),
+    Backups(), Columns(),
 )  # fmt: skip
 
 
