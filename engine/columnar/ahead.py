@@ -7,7 +7,8 @@ empty) is announced to the worker just before: empty it costs nothing, and the b
 change does, within a second and behind everybody else's back (feed.py). That is half the work of reading it from LMDB,
 and of a large run the worker has the columns by then (drafts.py).
 
-Only where the worker runs already, because somebody asks analytic queries, or because a large load has started it.
+Only where the worker runs already, because somebody asks analytic queries, or because a large load has started it. A
+load may commit before that start is complete: its table is then built as soon as the worker is ready.
 
 What the worker finds in its file when it starts is brought up to now at once, and so are tables whose storage parameter
 `columnar` is `on`: a table after another, so that what a query asks for comes between them. A table with `off` is built
@@ -117,7 +118,7 @@ class BackgroundBuild:
 def announce(worker: WorkerClient, store: AnyStore, catalog: Catalog, runs: Sequence[BulkRun]) -> None:
     """Tells the worker of the tables that these runs, which are about to be committed, are the first rows of.
     `catalog`: as the commit leaves it."""
-    if not worker.running:
+    if not (worker.running or worker.starting):
         return
     filled = {int.from_bytes(run.first_key[:PREFIX_BYTES], "big") for run in runs if run.first_key is not None}
     for table in catalog.tables():

@@ -161,6 +161,11 @@ class WorkerClient(ColumnarEngine):
         """Whether the worker takes requests without being started for them."""
         return self._process.running
 
+    @property
+    def starting(self) -> bool:
+        """Whether the worker is being started."""
+        return self._process.starting
+
     # ---- several tablespaces --------------------------------------------------------------------------------------
 
     def use(self, stores: Stores) -> None:
@@ -427,12 +432,14 @@ class WorkerClient(ColumnarEngine):
         return self.running and self._has(table)
 
     def build_ahead(self, table: Table) -> None:
-        """Loads a table without rows, to which many are about to come, before a query asks for it, where the worker
-        runs. engine/columnar/ahead.py."""
-        tables = self._feed.tables
-        if not self.running or table.storage_id in tables or columnar_of(table) == "off":
+        """Loads a table without rows, to which many are about to come, before a query asks for it. A worker that does
+        not run is not started for this, but one that is being started loads it then. engine/columnar/ahead.py."""
+        if table.storage_id in self._feed.tables or columnar_of(table) == "off":
             return
-        self._load(table)
+        if self.running:
+            self._load(table)
+        elif self.starting:
+            self.background.add((table,))
 
     def _load(self, table: Table) -> asyncio.Future[None]:
         """Begins to load a table. Raises 57P03 where its tablespace is not on this node; nothing has begun then."""

@@ -97,6 +97,11 @@ class WorkerProcess:
         return self.frames is not None and self._starting is None
 
     @property
+    def starting(self) -> bool:
+        """Whether the worker is being started."""
+        return self._starting is not None
+
+    @property
     def columns_path(self) -> str:
         """The file that keeps tables after the worker has ended."""
         return os.path.join(self.directory, COLUMNS_FILE)

@@ -253,6 +253,30 @@ async def test_a_large_load_starts_the_worker(database: Database, monkeypatch: p
     assert await nothing_is_left(database)
 
 
+async def test_a_load_that_commits_while_the_worker_starts_is_built_by_itself(
+    database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(engine_drafts, "START_ROWS", 200)
+    process = database.client._process
+    spawn, committed = process._start_once, asyncio.Event()
+
+    async def start_late() -> None:
+        await committed.wait()
+        await spawn()
+
+    monkeypatch.setattr(process, "_start_once", start_late)
+    load = Load(database)
+    for first in range(0, 400, 50):
+        await load.add(range(first, first + 50))
+    assert not database.client.running
+    await load.commit()
+    committed.set()
+    async with asyncio.timeout(20):
+        while not database.client.has_copy(TABLE):
+            await asyncio.sleep(0.01)
+    assert await database.fetch(COUNT) == total(range(400))
+
+
 async def test_a_table_that_is_changed_in_the_transaction_of_the_load(database: Database) -> None:
     """The draft is of no use; the run is read."""
     await database.client.start()
