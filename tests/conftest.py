@@ -20,6 +20,7 @@ import pytest
 from catalog import patience
 from tests import forks, left_behind, order
 from tests.oracle import PostgresServer
+from tests.process_state import ProcessState
 from tests.server import ShoalServer
 from tests.zookeeper_server import ZooKeeper
 
@@ -61,6 +62,15 @@ def pytest_runtest_logreport(report: pytest.TestReport) -> None:
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> order.Scheduling | None:
     return order.Scheduling(config, log) if config.getvalue("dist") == "loadfile" else None
+
+
+_at_start = ProcessState.now()
+
+
+@pytest.fixture(autouse=True)
+def settings_of_the_process() -> None:
+    """A command that an earlier test ran in this process has no effect on the next one."""
+    _at_start.restore()
 
 
 _known: dict[str, left_behind.Found] = {}
