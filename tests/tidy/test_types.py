@@ -10,7 +10,7 @@ import pytest
 
 from catalog.types import oids, pg_type_rows
 from catalog.types.user import FIRST_ADDED_OID
-from tests.tidy.sources import modules, names
+from tests.tidy.sources import modules, names, nodes
 
 PRODUCT = ("catalog", "engine", "wire", "replication", "shoal")
 NAMES = {name: value for name, value in vars(oids).items() if type(value) is int}
@@ -43,7 +43,7 @@ def says_type(node: ast.AST) -> bool:
 def raw_oids(tree: ast.Module) -> Iterator[int]:
     """The lines with numbers that are OIDs of types: compared with one, of a TypeRef, nothing but such in a set, or
     such that they can be nothing else."""
-    for node in ast.walk(tree):
+    for node in nodes(tree):
         found: list[ast.AST] = []
         if isinstance(node, ast.Compare):
             parts = [node.left, *node.comparators]
@@ -69,7 +69,7 @@ def sets_of_types(tree: ast.Module) -> list[frozenset[int]]:
     a name is none."""
     found: dict[int, ast.AST] = {}
     added: set[int] = set()
-    for node in ast.walk(tree):
+    for node in nodes(tree):
         if isinstance(node, ast.Compare):
             ways = zip(node.ops, node.comparators, strict=True)
             found |= {id(right): right for way, right in ways if isinstance(way, ast.In | ast.NotIn)}
@@ -97,8 +97,8 @@ def test_no_raw_oids() -> None:
 
 
 def _is_pair(tree: ast.Module, line: int, numbers: set[int]) -> bool:
-    nodes = [node for node in ast.walk(tree) if several(node) and getattr(node, "lineno", 0) == line]
-    return any({getattr(item, "value", 0) for item in several(node)} == numbers for node in nodes)
+    there = [node for node in nodes(tree) if several(node) and getattr(node, "lineno", 0) == line]
+    return any({getattr(item, "value", 0) for item in several(node)} == numbers for node in there)
 
 
 def test_no_set_of_types_is_written_twice() -> None:
@@ -107,7 +107,7 @@ def test_no_set_of_types_is_written_twice() -> None:
         if path != "catalog/types/oids.py":
             for found in sets_of_types(tree):
                 places[found].append(path)
-            for node in ast.walk(tree):
+            for node in nodes(tree):
                 values = frozenset(map(named, several(node)))
                 if values in SETS.values() and not isinstance(node, ast.Dict):
                     places[values].append(path)
