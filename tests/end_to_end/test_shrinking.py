@@ -6,6 +6,7 @@ import subprocess
 import threading
 import time
 from collections.abc import Iterator
+from itertools import product
 
 import psycopg
 import pytest
@@ -118,7 +119,7 @@ def activity(server: ShoalServer | PostgresServer) -> object:
     return sessions, server.log.read_text()[-1000:] if isinstance(server, ShoalServer) else ""
 
 
-@pytest.mark.parametrize("way", some(WHOLE, 4))
+@pytest.mark.parametrize(("way", "server"), some(product(WHOLE, ("shoal", "postgres")), 8), indirect=["server"])
 def test_what_whole_tables_leave_goes_by_itself(server: ShoalServer | PostgresServer, way: str) -> None:
     made, gone, part = WHOLE[way]
     connection, before, full = make(server, made)
@@ -127,7 +128,7 @@ def test_what_whole_tables_leave_goes_by_itself(server: ShoalServer | PostgresSe
         assert falls(server, before + part * (full - before) + SLACK), (before, full, size(server), activity(server))
 
 
-@pytest.mark.parametrize("way", some(PARTS, 4))
+@pytest.mark.parametrize(("way", "server"), some(product(PARTS, ("shoal", "postgres")), 8), indirect=["server"])
 def test_what_parts_of_tables_leave_goes_with_vacuum_full(server: ShoalServer | PostgresServer, way: str) -> None:
     gone, part = PARTS[way]
     connection, before, full = make(server, TABLE)
@@ -147,6 +148,7 @@ def test_what_is_free_goes_with_vacuum(server: ShoalServer | PostgresServer) -> 
         assert falls(server, before + SLACK), (before, full, size(server), activity(server))
 
 
+@pytest.mark.parametrize("server", some(("shoal", "postgres"), 2), indirect=True)
 def test_a_database_gives_back_what_it_had(server: ShoalServer | PostgresServer) -> None:
     connection, before, _ = make(server, TABLE)
     with connection:

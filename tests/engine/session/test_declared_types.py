@@ -127,12 +127,13 @@ def test_types_of_groups(tables: Pair) -> None:
     assert not found, "\n".join(map(str, found))
 
 
-def test_types_through_queries(tables: Pair) -> None:
+@pytest.mark.parametrize("part", parts(2))
+def test_types_through_queries(tables: Pair, part: Part) -> None:
     statements = [f"SELECT pg_typeof(q), count(*) FROM {item} GROUP BY 1" for item in _FROM]
     statements += [
         f"WITH s AS MATERIALIZED (SELECT q FROM {item}) SELECT DISTINCT pg_typeof(q) FROM s" for item in _FROM
     ]
-    found = _differences(tables, statements)
+    found = _differences(tables, part.of(statements))
     assert not found, "\n".join(map(str, found))
 
 
