@@ -19,7 +19,8 @@ from tests.server import ShoalServer
 ROWS = 70_000
 MANY = "INSERT INTO {} SELECT n, repeat(md5(n::text), 15) FROM generate_series(1, %s) n"
 PATIENCE = 100.0  # seconds, on a busy machine
-QUIET = 10.0  # seconds after which nothing changes any more: the past is kept for 5, and looked at every 3
+QUIET = 6.0  # seconds after which nothing changes any more: the past is kept for PAST_WINDOW, and looked at every 3
+PAST_WINDOW = 1.0
 SLACK = 10 << 20  # bytes that may stay when nobody has asked for the rest
 TIGHT = 3 << 20
 
@@ -51,10 +52,19 @@ PARTS = {
 """The same for parts of tables, which go when somebody asks."""
 
 
+class ForgetfulServer(ShoalServer):
+    """One that keeps the past for a second, so that each test waits that much less for space to come back."""
+
+    def command(self) -> list[str]:
+        config = self.data.parent / "forgetful.toml"
+        config.write_text(f"past_window = {PAST_WINDOW}\n")
+        return [*super().command(), "--config", str(config)]
+
+
 @pytest.fixture(scope="module")
 def shoal() -> Iterator[ShoalServer]:
     """One that only this file uses: elsewhere a read by Spark keeps its moment for ten minutes."""
-    with ShoalServer() as server:
+    with ForgetfulServer() as server:
         yield server
 
 
