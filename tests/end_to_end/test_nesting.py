@@ -83,7 +83,7 @@ def _fits(got: object, wanted: object) -> bool:
     return failed or wanted.startswith((_LIMIT, "42601 memory exhausted"))
 
 
-@pytest.mark.parametrize(("shape", "depth"), some(product(_SHAPES, (2, 30, 150, 2000, 10000)), 4))
+@pytest.mark.parametrize(("shape", "depth"), some(product(_SHAPES, (2, 30, 150, 2000, 10000)), 3))
 def test_depths(servers: tuple[str, str], shape: str, depth: int) -> None:
     if depth == 10000 and shape in _SLOW:
         pytest.skip("takes long on PostgreSQL, too")
