@@ -35,9 +35,12 @@ def several(node: ast.AST) -> list[ast.expr]:
     return [key for key in node.keys if key is not None] if isinstance(node, ast.Dict) else []
 
 
+def _name(node: ast.AST) -> str:
+    return node.attr if isinstance(node, ast.Attribute) else node.id if isinstance(node, ast.Name) else ""
+
+
 def says_type(node: ast.AST) -> bool:
-    name = node.attr if isinstance(node, ast.Attribute) else node.id if isinstance(node, ast.Name) else ""
-    return name in OF_TYPES
+    return _name(node) in OF_TYPES
 
 
 def raw_oids(tree: ast.Module) -> Iterator[int]:
@@ -48,7 +51,7 @@ def raw_oids(tree: ast.Module) -> Iterator[int]:
         if isinstance(node, ast.Compare):
             parts = [node.left, *node.comparators]
             found = [item for part in parts for item in (part, *several(part))] if any(map(says_type, parts)) else []
-        elif isinstance(node, ast.Call) and ast.unparse(node.func).endswith("TypeRef"):
+        elif isinstance(node, ast.Call) and _name(node.func).endswith("TypeRef"):
             found = list(node.args[:1])
         elif len(items := several(node)) > 1 and all(map(is_number, items)):
             found = list(items)
