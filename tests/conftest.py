@@ -18,7 +18,7 @@ import psycopg
 import pytest
 
 from catalog import patience
-from tests import forks, left_behind, order
+from tests import forks, imports, left_behind, order
 from tests.oracle import PostgresServer
 from tests.process_state import ProcessState
 from tests.server import ShoalServer
@@ -46,6 +46,16 @@ forks.enable()
 
 LINES_OF_A_FAILURE = 12
 """What is told at once; the summary at the end has all of them."""
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection(session: pytest.Session) -> None:
+    imports.begin()
+    imports.import_a_part(session.config)
+
+
+def pytest_collection_finish() -> None:
+    imports.end()
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

@@ -15,8 +15,8 @@ WAITING = ("spark", "end_to_end", "docs", "shoal", "drivers", "torture", "confor
 """Folders whose tests wait for processes, the longest first."""
 LONG = (*WAITING, "replication/log", "engine/session")
 """Those, and the folders of the longest files among the others."""
-TOGETHER = ("tests/spark/",)
-"""One Spark for all its tests: another one would start, and warm up, for a minute."""
+TOGETHER = ("tests/spark/", "tests/tidy/")
+"""One Spark for all its tests: another one would start, and warm up, for a minute. One parse of all sources."""
 
 
 def in_order(items: list[pytest.Item]) -> None:

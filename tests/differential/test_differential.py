@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import pathlib
 from collections.abc import Callable, Iterator
@@ -65,6 +66,10 @@ def planted(run: Callable[[str], Outcome], old: str, new: str) -> Callable[[str]
     return lambda sql: run(sql.replace(old, new) if sql.startswith(("SELECT", "(SELECT", "WITH", "UPDATE")) else sql)
 
 
+SOON = {f"({ONE} IN (0, 1))": (159,), f"nullif({ONE}, 0)": (27,)}
+"""Seeds that met a fault when this was written, to be tried before all others."""
+
+
 @pytest.mark.parametrize(
     ("old", "new"),
     [
@@ -92,7 +97,7 @@ def test_planted_faults_are_found(postgres_server: PostgresServer, old: str, new
     ):
         oracle, faulty = Side("PostgreSQL", runner(first)), Side("faulty", planted(runner(second), old, new))
         harmless = old.startswith("UPDATE")  # the fault changes nothing: nothing is to be found
-        for seed in range(1, 16 if harmless else 200):
+        for seed in itertools.chain(SOON.get(old, ()), range(1, 16 if harmless else 200)):
             prepare(oracle.run, "planted_oracle")
             prepare(faulty.run, "planted_faulty")
             if run_scenario(seed, oracle, [faulty]).failures:

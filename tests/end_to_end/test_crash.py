@@ -329,7 +329,8 @@ def small_server() -> Iterator[SmallServer]:
         yield server
 
 
-async def test_nothing_acknowledged_is_lost_when_the_server_is_killed(small_server: SmallServer) -> None:
+@pytest.mark.parametrize("rounds", [2 * ROUNDS // 3, pytest.param(ROUNDS, marks=pytest.mark.long)])
+async def test_nothing_acknowledged_is_lost_when_the_server_is_killed(small_server: SmallServer, rounds: int) -> None:
     server = small_server
     with psycopg.connect(server.dsn, autocommit=True) as connection:
         connection.execute(SCHEMA.encode())
@@ -340,7 +341,7 @@ async def test_nothing_acknowledged_is_lost_when_the_server_is_killed(small_serv
     load = Load(server)
     choices = random.Random(SEED)
     print(f"seed {SEED}")
-    for number in range(ROUNDS):
+    for number in range(rounds):
         load.run(0.4 + 2 * choices.random())
         if number % 2:
             assert await problems(server.data) == []

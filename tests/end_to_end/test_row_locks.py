@@ -87,7 +87,7 @@ def _cases() -> list[tuple[str, str, str, str]]:
     ]
 
 
-@pytest.mark.parametrize(("first", "second", "level", "end"), some(_cases(), 3))
+@pytest.mark.parametrize(("first", "second", "level", "end"), some(_cases(), 5))
 def test_row_locks(sides: tuple[Side, Side], first: str, second: str, level: str, end: str) -> None:
     ours, theirs = (side.outcome(FIRST[first], LOCKS[second], level, end) for side in sides)
     assert ours == theirs

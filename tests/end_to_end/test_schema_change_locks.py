@@ -170,7 +170,7 @@ def _waits(holder: psycopg.Connection, waiter: psycopg.Connection, held: str, mo
     return False
 
 
-@pytest.mark.parametrize("form", some(_FORMS, 5))
+@pytest.mark.parametrize("form", some(_FORMS, 8))
 def test_who_waits(place: tuple[ShoalServer | PostgresServer, str], form: str) -> None:
     server, schema = place
     statement, table, mode = _FORMS[form]

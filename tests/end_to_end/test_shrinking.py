@@ -6,6 +6,7 @@ import subprocess
 import threading
 import time
 from collections.abc import Iterator
+from itertools import product
 
 import psycopg
 import pytest
@@ -18,7 +19,8 @@ from tests.server import ShoalServer
 ROWS = 70_000
 MANY = "INSERT INTO {} SELECT n, repeat(md5(n::text), 15) FROM generate_series(1, %s) n"
 PATIENCE = 100.0  # seconds, on a busy machine
-QUIET = 10.0  # seconds after which nothing changes any more: the past is kept for 5, and looked at every 3
+QUIET = 6.0  # seconds after which nothing changes any more: the past is kept for PAST_WINDOW, and looked at every 3
+PAST_WINDOW = 1.0
 SLACK = 10 << 20  # bytes that may stay when nobody has asked for the rest
 TIGHT = 3 << 20
 
@@ -50,10 +52,19 @@ PARTS = {
 """The same for parts of tables, which go when somebody asks."""
 
 
+class ForgetfulServer(ShoalServer):
+    """One that keeps the past for a second, so that each test waits that much less for space to come back."""
+
+    def command(self) -> list[str]:
+        config = self.data.parent / "forgetful.toml"
+        config.write_text(f"past_window = {PAST_WINDOW}\n")
+        return [*super().command(), "--config", str(config)]
+
+
 @pytest.fixture(scope="module")
 def shoal() -> Iterator[ShoalServer]:
     """One that only this file uses: elsewhere a read by Spark keeps its moment for ten minutes."""
-    with ShoalServer() as server:
+    with ForgetfulServer() as server:
         yield server
 
 
@@ -118,7 +129,7 @@ def activity(server: ShoalServer | PostgresServer) -> object:
     return sessions, server.log.read_text()[-1000:] if isinstance(server, ShoalServer) else ""
 
 
-@pytest.mark.parametrize("way", some(WHOLE, 4))
+@pytest.mark.parametrize(("way", "server"), some(product(WHOLE, ("shoal", "postgres")), 8), indirect=["server"])
 def test_what_whole_tables_leave_goes_by_itself(server: ShoalServer | PostgresServer, way: str) -> None:
     made, gone, part = WHOLE[way]
     connection, before, full = make(server, made)
@@ -127,7 +138,7 @@ def test_what_whole_tables_leave_goes_by_itself(server: ShoalServer | PostgresSe
         assert falls(server, before + part * (full - before) + SLACK), (before, full, size(server), activity(server))
 
 
-@pytest.mark.parametrize("way", some(PARTS, 4))
+@pytest.mark.parametrize(("way", "server"), some(product(PARTS, ("shoal", "postgres")), 8), indirect=["server"])
 def test_what_parts_of_tables_leave_goes_with_vacuum_full(server: ShoalServer | PostgresServer, way: str) -> None:
     gone, part = PARTS[way]
     connection, before, full = make(server, TABLE)
@@ -147,6 +158,7 @@ def test_what_is_free_goes_with_vacuum(server: ShoalServer | PostgresServer) -> 
         assert falls(server, before + SLACK), (before, full, size(server), activity(server))
 
 
+@pytest.mark.parametrize("server", some(("shoal", "postgres"), 2), indirect=True)
 def test_a_database_gives_back_what_it_had(server: ShoalServer | PostgresServer) -> None:
     connection, before, _ = make(server, TABLE)
     with connection:

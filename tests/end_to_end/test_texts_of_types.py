@@ -13,7 +13,7 @@ from psycopg.pq import DiagnosticField
 
 from catalog.types.long_values import LONG
 from tests.oracle import PostgresServer
-from tests.samples import some
+from tests.samples import Part, parts, some
 from tests.server import ShoalServer
 
 BEGINNINGS = (
@@ -78,9 +78,10 @@ def shared(both: tuple[psycopg.Connection, psycopg.Connection]) -> list[str]:
 
 
 @pytest.mark.parametrize("size", some(SIZES, len(SIZES) // 2))
-def test_every_beginning_and_rest(both: tuple[psycopg.Connection, psycopg.Connection], size: int) -> None:
+@pytest.mark.parametrize("part", parts(2))
+def test_every_beginning_and_rest(both: tuple[psycopg.Connection, psycopg.Connection], size: int, part: Part) -> None:
     types, found = shared(both), list[str]()
-    for beginning, unit in random.Random(size).sample([*product(BEGINNINGS, UNITS)], 60):
+    for beginning, unit in part.of(random.Random(size).sample([*product(BEGINNINGS, UNITS)], 60)):
         found += differences(both, types, (beginning + unit * (size // len(unit)))[:size])
     assert found == []
 
@@ -98,8 +99,11 @@ LARGE = random.Random(1).sample([*product(BEGINNINGS, UNITS)], 40)
 
 
 @pytest.mark.parametrize(("beginning", "unit"), some(LARGE, 20))
-def test_what_a_process_reads(both: tuple[psycopg.Connection, psycopg.Connection], beginning: str, unit: str) -> None:
+@pytest.mark.parametrize("part", parts(2))
+def test_what_a_process_reads(
+    both: tuple[psycopg.Connection, psycopg.Connection], beginning: str, unit: str, part: Part
+) -> None:
     types = [type_ for type_ in shared(both) if not type_.startswith(("reg", "_reg", "json", "_json"))]
     text = (beginning + unit * (LONG // len(unit) + 1000))[: LONG + 1000]
-    chosen = random.Random(beginning + unit).sample(types, 12)
+    chosen = part.of(random.Random(beginning + unit).sample(types, 12))
     assert [*differences(both, chosen, text)] == []

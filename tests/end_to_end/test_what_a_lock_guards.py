@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from itertools import product
 from threading import Timer
 
 import psycopg
@@ -224,10 +225,10 @@ def test_who_gets_a_lock_at_once_sees_what_was_committed_under_it(
     assert sorted(seen) == GUARDED[guarded]
 
 
-@pytest.mark.parametrize("table", ["t", "pt"])
-@pytest.mark.parametrize("statement", STATEMENTS)
-@pytest.mark.parametrize("level", [AUTOCOMMIT, LEVELS[0]])
-@pytest.mark.parametrize("waits", [True, False])
+@pytest.mark.parametrize(
+    ("table", "statement", "level", "waits"),
+    some(product(["t", "pt"], STATEMENTS, [AUTOCOMMIT, LEVELS[0]], [True, False]), 3),
+)
 def test_a_statement_sees_what_was_committed_under_the_lock_that_it_needs(
     server: HoldingServer, one: Connection, other: Connection, table: str, statement: str, level: str, waits: bool
 ) -> None:

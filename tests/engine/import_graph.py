@@ -51,7 +51,7 @@ def _statements(node: ast.AST, kind: Kind) -> Iterator[tuple[ast.AST, Kind]]:
         yield child, kind
         if isinstance(child, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda) and kind == "loading":
             yield from _statements(child, "function")
-        elif isinstance(child, ast.If) and ast.unparse(child.test) == "TYPE_CHECKING":
+        elif isinstance(child, ast.If) and isinstance(child.test, ast.Name) and child.test.id == "TYPE_CHECKING":
             for part in child.body:
                 yield part, "annotation"
         else:

@@ -171,7 +171,8 @@ def spoil(database: shoal.Database, name: str, damage: Damage) -> Callable[[], N
     return lambda: database._engine.call(undo)
 
 
-def test_copies_of_the_worker_are_compared(tmp_path: Path) -> None:
+@pytest.mark.parametrize("last", [15000, pytest.param(30000, marks=pytest.mark.long)])
+def test_copies_of_the_worker_are_compared(tmp_path: Path, last: int) -> None:
     names = ("kinds", "without_key", "t", "p_rest")
     with shoal.open(tmp_path / "data") as database:
         for statement in (*TABLES, *KINDS):
@@ -181,7 +182,7 @@ def test_copies_of_the_worker_are_compared(tmp_path: Path) -> None:
         assert (answer["copies"] >= len(names), answer["damaged"]) == (True, [])
         database.execute("UPDATE kinds SET x = 'changed', n = n + 1 WHERE id % 3 = 0")
         database.execute("DELETE FROM without_key WHERE a = 3")
-        database.execute("INSERT INTO t SELECT n, n, n::text, n FROM generate_series(10001, 30000) n")
+        database.execute(f"INSERT INTO t SELECT n, n, n::text, n FROM generate_series(10001, {last}) n")
         assert found(database)["damaged"] == []
         for damage, wanted in SPOILT.values():
             undo = [spoil(database, name, damage) for name in names]

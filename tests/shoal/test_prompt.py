@@ -5,6 +5,7 @@ from __future__ import annotations
 import pathlib
 import threading
 import time
+from itertools import product
 from typing import Any
 
 import pytest
@@ -13,6 +14,7 @@ from prompt_toolkit.input import create_pipe_input
 from prompt_toolkit.output import DummyOutput
 
 from shoal.commands import sql_prompt
+from tests.samples import some
 
 UP, CTRL_C, CTRL_D, CTRL_R, CTRL_G, ENTER = "\x1b[A", "\x03", "\x04", "\x12", "\x07", "\r"
 
@@ -53,9 +55,17 @@ def own_history(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None
 ONE, TWO = "SELECT 1", "SELECT 2"
 
 
-@pytest.mark.parametrize("inside", ["", "SELECT", "nothing like it", ";"])
-@pytest.mark.parametrize("end", [CTRL_C, CTRL_C * 2, CTRL_G + CTRL_C])
-@pytest.mark.parametrize("before", ["", "SELECT", "SELECT 3;" + UP])
+@pytest.mark.parametrize(
+    ("inside", "end", "before"),
+    some(
+        product(
+            ["", "SELECT", "nothing like it", ";"],
+            [CTRL_C, CTRL_C * 2, CTRL_G + CTRL_C],
+            ["", "SELECT", "SELECT 3;" + UP],
+        ),
+        4,
+    ),
+)
 def test_the_prompt_works_after_a_cancelled_search(before: str, inside: str, end: str) -> None:
     assert _run(f"{ONE};{ENTER}{before}{CTRL_R}{inside}{end}{CTRL_C}{TWO};{ENTER}{CTRL_D}") == [ONE, TWO]
 

@@ -9,7 +9,7 @@ import ast
 from collections import defaultdict
 from collections.abc import Iterator, Mapping
 
-from tests.tidy.sources import ROOT
+from tests.tidy.sources import ROOT, nodes, parsed
 
 PACKAGES = ("catalog", "engine", "replication", "shoal", "shoal_spark", "shoal_sqlglot", "wire")
 IRREGULAR = frozenset(
@@ -57,7 +57,7 @@ def is_participle(name: str) -> bool:
 
 def _functions(source: Source) -> Iterator[tuple[str, ast.FunctionDef | ast.AsyncFunctionDef]]:
     for path, text in source.items():
-        for node in ast.walk(ast.parse(text)):
+        for node in nodes(parsed(text)):
             if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
                 yield path, node
 
@@ -75,7 +75,7 @@ def repeated_classes(source: Source) -> dict[str, dict[str, list[str]]]:
     """By package, the public class names that several classes have, with the paths of these."""
     found: dict[str, dict[str, list[str]]] = defaultdict(lambda: defaultdict(list))
     for path, text in source.items():
-        for node in ast.walk(ast.parse(text)):
+        for node in nodes(parsed(text)):
             if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
                 found[package_of(path)][node.name].append(path)
     return {

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 import pytest
 
 from engine.session.functions import FunctionServices
-from tests.tidy.sources import modules
+from tests.tidy.sources import modules, nodes
 
 ASKED = re.compile(r"\bcall\.session\)?\.([a-z_]+)")  # in code, and in texts that become code
 
@@ -18,7 +18,7 @@ ASKED = re.compile(r"\bcall\.session\)?\.([a-z_]+)")  # in code, and in texts th
 def asked(tree: ast.Module) -> Iterator[str]:
     """What a module asks of the session."""
     yield from ASKED.findall(ast.unparse(tree))
-    for node in ast.walk(tree):
+    for node in nodes(tree):
         if isinstance(node, ast.ClassDef) and node.name in ("_Session", "SessionServices"):
             for member in node.body:
                 if isinstance(member, ast.FunctionDef):

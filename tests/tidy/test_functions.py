@@ -9,7 +9,7 @@ import pytest
 
 from catalog.functions import registry
 from catalog.functions.base import Trait
-from tests.tidy.sources import modules
+from tests.tidy.sources import modules, nodes
 
 OTHER_THINGS = {
     ("count", "max", "min"): "what the columnar path makes of aggregates over floats",
@@ -39,7 +39,7 @@ def known_names() -> frozenset[str]:
 
 def collections(tree: ast.Module) -> Iterator[tuple[int, tuple[str, ...]]]:
     """(line, sorted words) of tuples, sets, lists and dictionaries' keys that are nothing but strings."""
-    for node in ast.walk(tree):
+    for node in nodes(tree):
         if isinstance(node, ast.Tuple | ast.Set | ast.List):
             items = list(node.elts)
         elif isinstance(node, ast.Dict):

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.tidy.sources import modules
+from tests.tidy.sources import modules, nodes
 
 SEARCHES = frozenset(
     [
@@ -55,7 +55,7 @@ def _holds_sql(node: ast.expr, names: frozenset[str]) -> bool:
 
 def searches(tree: ast.Module, names: frozenset[str]) -> Iterator[str]:
     """The places of a module where SQL is searched."""
-    for node in ast.walk(tree):
+    for node in nodes(tree):
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
             if node.func.attr in SEARCHES and _holds_sql(node.func.value, names):
                 yield ast.unparse(node.func)
@@ -67,7 +67,7 @@ def searches(tree: ast.Module, names: frozenset[str]) -> Iterator[str]:
 
 def _sides(tree: ast.Module) -> Iterator[ast.Module]:
     """The functions of a module that are given SQL."""
-    for node in ast.walk(tree):
+    for node in nodes(tree):
         if isinstance(node, ast.FunctionDef) and "Sql" in ast.unparse(node.args):
             yield ast.Module([node], [])
 

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 from psycopg import errors
 
-from tests.tidy.sources import modules
+from tests.tidy.sources import modules, nodes
 
 PRODUCT = ("catalog", "engine", "wire", "replication", "shoal")
 RAISING = frozenset(("SqlError", "fail", "refuse_as", "sql_error_call", "raising", "raising_with"))
@@ -19,7 +19,7 @@ _SQLSTATE = re.compile(r"[0-9A-Z]{5}")
 
 
 def sqlstates(tree: ast.Module) -> Iterator[tuple[int, str]]:
-    for node in ast.walk(tree):
+    for node in nodes(tree):
         if isinstance(node, ast.Call) and _name(node.func) in RAISING and node.args:
             first = node.args[0]
             if isinstance(first, ast.Constant) and isinstance(first.value, str):

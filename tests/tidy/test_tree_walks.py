@@ -6,7 +6,7 @@ import ast
 
 import pytest
 
-from tests.tidy.sources import functions, modules, names
+from tests.tidy.sources import functions, modules, names, nodes
 
 WALKER = "engine/sql/tree_walk.py"
 OF_RECORDS = {
@@ -23,13 +23,13 @@ def looks_at_fields(tree: ast.Module) -> bool:
     """Whether a module asks records for their fields."""
     imported = {
         name.name
-        for node in ast.walk(tree)
+        for node in nodes(tree)
         if isinstance(node, ast.ImportFrom) and node.module == "dataclasses"
         for name in node.names
     }
     attributes = {
         node.attr
-        for node in ast.walk(tree)
+        for node in nodes(tree)
         if isinstance(node, ast.Attribute)
         and (
             node.attr == "__dataclass_fields__" or (isinstance(node.value, ast.Name) and node.value.id == "dataclasses")

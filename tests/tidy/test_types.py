@@ -10,7 +10,7 @@ import pytest
 
 from catalog.types import oids, pg_type_rows
 from catalog.types.user import FIRST_ADDED_OID
-from tests.tidy.sources import modules, names
+from tests.tidy.sources import modules, names, nodes
 
 PRODUCT = ("catalog", "engine", "wire", "replication", "shoal")
 NAMES = {name: value for name, value in vars(oids).items() if type(value) is int}
@@ -35,20 +35,23 @@ def several(node: ast.AST) -> list[ast.expr]:
     return [key for key in node.keys if key is not None] if isinstance(node, ast.Dict) else []
 
 
+def _name(node: ast.AST) -> str:
+    return node.attr if isinstance(node, ast.Attribute) else node.id if isinstance(node, ast.Name) else ""
+
+
 def says_type(node: ast.AST) -> bool:
-    name = node.attr if isinstance(node, ast.Attribute) else node.id if isinstance(node, ast.Name) else ""
-    return name in OF_TYPES
+    return _name(node) in OF_TYPES
 
 
 def raw_oids(tree: ast.Module) -> Iterator[int]:
     """The lines with numbers that are OIDs of types: compared with one, of a TypeRef, nothing but such in a set, or
     such that they can be nothing else."""
-    for node in ast.walk(tree):
+    for node in nodes(tree):
         found: list[ast.AST] = []
         if isinstance(node, ast.Compare):
             parts = [node.left, *node.comparators]
             found = [item for part in parts for item in (part, *several(part))] if any(map(says_type, parts)) else []
-        elif isinstance(node, ast.Call) and ast.unparse(node.func).endswith("TypeRef"):
+        elif isinstance(node, ast.Call) and _name(node.func).endswith("TypeRef"):
             found = list(node.args[:1])
         elif len(items := several(node)) > 1 and all(map(is_number, items)):
             found = list(items)
@@ -69,7 +72,7 @@ def sets_of_types(tree: ast.Module) -> list[frozenset[int]]:
     a name is none."""
     found: dict[int, ast.AST] = {}
     added: set[int] = set()
-    for node in ast.walk(tree):
+    for node in nodes(tree):
         if isinstance(node, ast.Compare):
             ways = zip(node.ops, node.comparators, strict=True)
             found |= {id(right): right for way, right in ways if isinstance(way, ast.In | ast.NotIn)}
@@ -97,8 +100,8 @@ def test_no_raw_oids() -> None:
 
 
 def _is_pair(tree: ast.Module, line: int, numbers: set[int]) -> bool:
-    nodes = [node for node in ast.walk(tree) if several(node) and getattr(node, "lineno", 0) == line]
-    return any({getattr(item, "value", 0) for item in several(node)} == numbers for node in nodes)
+    there = [node for node in nodes(tree) if several(node) and getattr(node, "lineno", 0) == line]
+    return any({getattr(item, "value", 0) for item in several(node)} == numbers for node in there)
 
 
 def test_no_set_of_types_is_written_twice() -> None:
@@ -107,7 +110,7 @@ def test_no_set_of_types_is_written_twice() -> None:
         if path != "catalog/types/oids.py":
             for found in sets_of_types(tree):
                 places[found].append(path)
-            for node in ast.walk(tree):
+            for node in nodes(tree):
                 values = frozenset(map(named, several(node)))
                 if values in SETS.values() and not isinstance(node, ast.Dict):
                     places[values].append(path)

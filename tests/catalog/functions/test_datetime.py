@@ -9,7 +9,7 @@ import pytest
 
 from catalog.types.base import FormatSettings
 from tests.catalog.functions.expressions import check
-from tests.samples import some
+from tests.samples import Part, parts, some
 
 DATES = ("2000-01-01", "2024-02-29", "1999-12-31", "0044-03-15 BC", "4714-11-24 BC", "5874897-12-31", "294240-12-31",
          "2021-01-03", "infinity", "-infinity", None)  # fmt: skip
@@ -65,22 +65,24 @@ def test_intervals(postgres: psycopg.Connection[Any]) -> None:
                      "{a}::interval(2)"], a=("interval", (*INTERVALS, "-2147483648 days", "-178956970 years -8 months")))  # fmt: skip  # noqa: E501
 
 
-def test_in_the_sessions_zone(postgres: psycopg.Connection[Any], settings: FormatSettings) -> None:
+@pytest.mark.parametrize("part", parts(2))
+def test_in_the_sessions_zone(postgres: psycopg.Connection[Any], settings: FormatSettings, part: Part) -> None:
+    timestamps = tuple(part.of(TIMESTAMPS))
     check(postgres, ["{a}::date", "{a}::time", "{a}::timetz", "{a}::timestamp", "extract(timezone from {a})",
                      "extract(timezone_hour from {a})", "extract(timezone_minute from {a})", "date_part('hour', {a})",
                      "extract(epoch from {a})", "extract(day from {a})", "date_trunc('hour', {a})",
                      "date_trunc('week', {a})", "date_trunc('year', {a})", "date_trunc('minute', {a})",
                      "extract(julian from {a})", "extract(year from {a})", "date_part('timezone', {a})"],
-          settings, a=("timestamptz", TIMESTAMPS))  # fmt: skip
-    check(postgres, ["{a}::timestamptz"], settings, a=("timestamp", TIMESTAMPS))
+          settings, a=("timestamptz", timestamps))  # fmt: skip
+    check(postgres, ["{a}::timestamptz"], settings, a=("timestamp", timestamps))
     check(postgres, ["{a}::timestamptz"], settings, a=("date", DATES[:5] + DATES[6:]))
-    check(postgres, ["{a} + {b}", "{b} + {a}", "{a} - {b}"], settings, a=("timestamptz", TIMESTAMPS),
+    check(postgres, ["{a} + {b}", "{b} + {a}", "{a} - {b}"], settings, a=("timestamptz", timestamps),
           b=("interval", INTERVALS))  # fmt: skip
     operators = ["{a} = {b}", "{a} < {b}", "{a} >= {b}", "{b} <> {a}", "{b} > {a}", "{b} <= {a}"]
     days = tuple(day for day in DATES if day != "5874897-12-31")
-    check(postgres, operators, settings, a=("date", days), b=("timestamptz", TIMESTAMPS))
-    check(postgres, operators, settings, columnar=False, a=("date", DATES), b=("timestamptz", TIMESTAMPS))
-    check(postgres, operators, settings, a=("timestamp", TIMESTAMPS), b=("timestamptz", TIMESTAMPS))
+    check(postgres, operators, settings, a=("date", days), b=("timestamptz", timestamps))
+    check(postgres, operators, settings, columnar=False, a=("date", DATES), b=("timestamptz", timestamps))
+    check(postgres, operators, settings, a=("timestamp", timestamps), b=("timestamptz", timestamps))
     check(postgres, ["{a} + {b}"], settings, a=("date", DATES[:4]), b=("time", TIMES))
     check(postgres, ["timestamptz({a}, {b})"], settings, a=("date", DATES[:4]), b=("time", TIMES))
 
@@ -97,7 +99,8 @@ FIELDS = ("microseconds", "milliseconds", "second", "minute", "hour", "day", "mo
 
 
 @pytest.mark.parametrize("oid", some(["timestamptz", "interval", "date", "timestamp", "timetz", "time"], 3))
-def test_fields(postgres: psycopg.Connection[Any], oid: str) -> None:
+@pytest.mark.parametrize("part", parts(2))
+def test_fields(postgres: psycopg.Connection[Any], oid: str, part: Part) -> None:
     values = {
         "date": DATES,
         "timestamp": TIMESTAMPS + FAR_TIMESTAMPS[:2],
@@ -106,15 +109,16 @@ def test_fields(postgres: psycopg.Connection[Any], oid: str) -> None:
         "timetz": ("12:34:56.789012+05:30", "00:00-08:30:15"),
         "interval": INTERVALS,
     }[oid]
-    calls = [f"{name}('{field}', {{a}})" for field in FIELDS for name in ("extract", "date_part")]
+    calls = [f"{name}('{field}', {{a}})" for field in part.of(FIELDS) for name in ("extract", "date_part")]
     calls = [call.replace("extract('", "pg_catalog.extract('") for call in calls]
     check(postgres, calls, a=(oid, values))
 
 
-def test_truncation(postgres: psycopg.Connection[Any]) -> None:
+@pytest.mark.parametrize("part", parts(2))
+def test_truncation(postgres: psycopg.Connection[Any], part: Part) -> None:
     for oid, values in (("timestamp", TIMESTAMPS + FAR_TIMESTAMPS[:2]), ("interval", INTERVALS),
                         ("timestamptz", TIMESTAMPS)):  # fmt: skip
-        check(postgres, [f"date_trunc('{field}', {{a}})" for field in FIELDS], a=(oid, values))
+        check(postgres, [f"date_trunc('{field}', {{a}})" for field in part.of(FIELDS)], a=(oid, values))
     zones = ("UTC", "America/New_York", "Asia/Kathmandu", "+03", "EST", "Nowhere/Land", "MSK")
     check(postgres, [f"date_trunc('{unit}', {{a}}, {{b}})" for unit in ("day", "hour", "month", "nonsense")],
           a=("timestamptz", TIMESTAMPS), b=("text", zones))  # fmt: skip
@@ -165,7 +169,8 @@ def test_zones(postgres: psycopg.Connection[Any]) -> None:
     check(postgres, ["{a} at time zone {b}"], a=("timetz", times), b=("interval", ("3:30", "-08:00:30.9")))
 
 
-def test_making(postgres: psycopg.Connection[Any]) -> None:
+@pytest.mark.parametrize("part", parts(3))
+def test_making(postgres: psycopg.Connection[Any], part: Part) -> None:
     settings = FormatSettings(timezone="America/New_York")
     years, months, days = ("2024", "-44", "0", "5874898", "294277", "-4714"), ("0", "2", "12", "13"), ("0", "29", "31")
     check(postgres, ["make_date({a}, {b}, {c})"], a=("int4", years), b=("int4", months), c=("int4", days))
@@ -175,7 +180,7 @@ def test_making(postgres: psycopg.Connection[Any]) -> None:
     rows = [(y, m, "1", h, "0", s) for y in years for m in ("2", "12", "13") for h in hours for s in seconds[:4]]
     number = ("int4", ())
     check(postgres, ["make_timestamp({a}, {b}, {c}, {d}, {e}, {f})", "make_timestamptz({a}, {b}, {c}, {d}, {e}, {f})"],
-          settings, rows, a=number, b=number, c=number, d=number, e=number, f=("float8", ()))  # fmt: skip
+          settings, part.of(rows), a=number, b=number, c=number, d=number, e=number, f=("float8", ()))  # fmt: skip
     zones = ("UTC", "+3", "-5:30", "3", "+99", "America/New_York", "EST", "nowhere", "MSK", "-12:34:56")
     check(postgres, ["make_timestamptz({a}, 3, 4, 5, 6, 7.5, {b})"], settings, a=("int4", years[:2]), b=("text", zones))
     numbers = ("0", "1", "-3", "100000")

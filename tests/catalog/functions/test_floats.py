@@ -6,8 +6,10 @@ import itertools
 from typing import Any
 
 import psycopg
+import pytest
 
 from tests.catalog.functions.calling import Call, calls, check
+from tests.samples import Part, parts
 
 SPECIAL = ("NaN", "Infinity", "-Infinity")
 VALUES8 = ("0", "-0", "1", "-1", "0.5", "-2.5", "3", "1e308", "-1e308", "1e-308", "4.9e-324", *SPECIAL)
@@ -16,12 +18,13 @@ OF = {"float8": VALUES8, "float4": VALUES4}
 ROUNDED = ("0.4", "0.5", "1.5", "2.5", "-0.5", "-1.5", "-0.2", "1e20", "123456.789", *VALUES8)
 
 
-def test_arithmetic_and_comparison(postgres: psycopg.Connection[Any]) -> None:
+@pytest.mark.parametrize("part", parts(4))
+def test_arithmetic_and_comparison(postgres: psycopg.Connection[Any], part: Part) -> None:
     calls = []
     for left, right in itertools.product(OF, OF):
         for symbol in ("+", "-", "*", "/", "=", "<>", "<", "<=", ">", ">="):
             calls += [Call(symbol, (left, right), pair) for pair in itertools.product(OF[left], OF[right])]
-    check(postgres, calls)
+    check(postgres, part.of(calls))
 
 
 def test_signs_and_rounding(postgres: psycopg.Connection[Any]) -> None:

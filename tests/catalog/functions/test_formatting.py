@@ -11,7 +11,7 @@ import pytest
 
 from catalog.types.base import FormatSettings
 from tests.catalog.functions.expressions import check
-from tests.samples import some
+from tests.samples import Part, parts, some
 
 NUMBER_TEMPLATES = (
     "9", "99", "999.99", "FM999.99", "FM990.00", "000.000", "S999", "999S", "SG999", "999SG", "MI999", "999MI", "999PR",
@@ -50,10 +50,11 @@ EXTREMES = {
 
 
 @pytest.mark.parametrize("seed", some(range(12), 12))
-def test_extreme_numbers_by_long_templates(postgres: psycopg.Connection[Any], seed: int) -> None:
+@pytest.mark.parametrize("part", parts(3))
+def test_extreme_numbers_by_long_templates(postgres: psycopg.Connection[Any], seed: int, part: Part) -> None:
     cases = [*product(EXTREMES, BEGINNINGS, UNITS, (1, 3, 40, 320, 1000))]
     texts = []
-    for type_name, beginning, unit, times in random.Random(seed).sample(cases, 120):
+    for type_name, beginning, unit, times in part.of(random.Random(seed).sample(cases, 120)):
         template = beginning + unit * times
         texts += [f"to_char('{value}'::{type_name}, '{template}')" for value in EXTREMES[type_name]]
     check(postgres, texts)
@@ -83,18 +84,21 @@ MOMENTS = ("2024-02-29 13:04:05.678901", "2000-01-01 00:00", "1999-12-31 23:59:5
            "12345-11-12 12:00", "2021-01-03 11:00", "infinity", "0001-01-01 00:00", None)  # fmt: skip
 
 
-def test_timestamps_to_text(postgres: psycopg.Connection[Any]) -> None:
-    check(postgres, ["to_char({a}, {b})"], a=("timestamp", MOMENTS), b=("text", TEMPLATES))
+@pytest.mark.parametrize("part", parts(3))
+def test_timestamps_to_text(postgres: psycopg.Connection[Any], part: Part) -> None:
+    templates = tuple(part.of(TEMPLATES))
+    check(postgres, ["to_char({a}, {b})"], a=("timestamp", MOMENTS), b=("text", templates))
     for zone in ("America/New_York", "Asia/Kathmandu"):
         check(postgres, ["to_char({a}, {b})"], FormatSettings(timezone=zone), a=("timestamptz", MOMENTS[::3]),
-              b=("text", TEMPLATES))  # fmt: skip
+              b=("text", templates))  # fmt: skip
     check(postgres, ["to_char({a}, {b})"], a=("date", ("2024-02-29", "infinity")), b=("text", TEMPLATES[-15:]))
 
 
-def test_intervals_to_text(postgres: psycopg.Connection[Any]) -> None:
+@pytest.mark.parametrize("part", parts(3))
+def test_intervals_to_text(postgres: psycopg.Connection[Any], part: Part) -> None:
     intervals = ("0", "1 year 2 months 3 days 04:05:06.789", "-1 year -2 months -3 days -04:05:06.789", "100:00:00",
                  "12 months", "-12 months", "-1 month", "5000 years", "1 day -01:00")  # fmt: skip
-    templates = tuple(t for t in TEMPLATES if not t.upper().startswith(("I", "J", "FMI", "FMJ", "WW", "FMWW")))
+    templates = tuple(t for t in part.of(TEMPLATES) if not t.upper().startswith(("I", "J", "FMI", "FMJ", "WW", "FMWW")))
     check(postgres, ["to_char({a}, {b})"], a=("interval", intervals), b=("text", templates))
 
 

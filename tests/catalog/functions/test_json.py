@@ -5,9 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 import psycopg
+import pytest
 
 from catalog.types.base import FormatSettings
 from tests.catalog.functions.expressions import check
+from tests.samples import Part, parts
 
 DOCUMENTS = (
     "{}", "[]", "null", "true", '"text"', '""', "12", "1.50", "-0", "1e3",
@@ -50,15 +52,17 @@ def test_impossible_escapes(postgres: psycopg.Connection[Any]) -> None:
     check(postgres, ["{a} ->> 'a'", "{a} -> 'a'", "{a} ->> 0", "json_typeof({a})"], a=("json", documents))
 
 
-def test_changes(postgres: psycopg.Connection[Any]) -> None:
-    check(postgres, ["{a} || {b}", "{a} @> {b}", "{a} <@ {b}"], a=("jsonb", DOCUMENTS), b=("jsonb", DOCUMENTS))
-    check(postgres, ["{a} - {b}", "{a} ? {b}"], a=("jsonb", DOCUMENTS), b=("text", KEYS))
-    check(postgres, ["{a} - {b}"], a=("jsonb", DOCUMENTS), b=("int4", INDEXES))
+@pytest.mark.parametrize("part", parts(2))
+def test_changes(postgres: psycopg.Connection[Any], part: Part) -> None:
+    documents = tuple(part.of(DOCUMENTS))
+    check(postgres, ["{a} || {b}", "{a} @> {b}", "{a} <@ {b}"], a=("jsonb", documents), b=("jsonb", DOCUMENTS))
+    check(postgres, ["{a} - {b}", "{a} ? {b}"], a=("jsonb", documents), b=("text", KEYS))
+    check(postgres, ["{a} - {b}"], a=("jsonb", documents), b=("int4", INDEXES))
     lists = ("{}", "{a,b}", "{a,nothing}", "{NULL,a}", None)
-    check(postgres, ["{a} - {b}", "{a} ?| {b}", "{a} ?& {b}"], a=("jsonb", DOCUMENTS), b=("_text", lists))
+    check(postgres, ["{a} - {b}", "{a} ?| {b}", "{a} ?& {b}"], a=("jsonb", documents), b=("_text", lists))
     check(postgres, ["{a} #- {b}", "jsonb_set({a}, {b}, '[7]')", "jsonb_set({a}, {b}, '{{\"n\": 1}}', false)",
                      "jsonb_insert({a}, {b}, '\"new\"')", "jsonb_insert({a}, {b}, '\"new\"', true)"],
-          a=("jsonb", DOCUMENTS), b=("_text", (*PATHS, "{{a},{b}}", "{b,c,1}", "{b,new}")))  # fmt: skip
+          a=("jsonb", documents), b=("_text", (*PATHS, "{{a},{b}}", "{b,c,1}", "{b,new}")))  # fmt: skip
     for treatment in ("delete_key", "return_target", "use_json_null", "raise_exception", "nonsense"):
         check(postgres, [f"jsonb_set_lax({{a}}, {{b}}, NULL, true, '{treatment}')"], a=("jsonb", DOCUMENTS[10:12]),
               b=("_text", PATHS[:5]))  # fmt: skip

@@ -6,8 +6,10 @@ import itertools
 from typing import Any
 
 import psycopg
+import pytest
 
 from tests.catalog.functions.calling import Call, check
+from tests.samples import Part, parts
 
 TEXTS = ("", "a", "abc", "Hello, World", "  padded \t", "äöü€😀ß", "a%b_c\\d", "aaaa")
 NUMBERS = ("0", "1", "2", "-1", "-2", "5", "100", "2147483647", "-2147483648")
@@ -31,7 +33,8 @@ def test_one_argument(postgres: psycopg.Connection[Any]) -> None:
     check(postgres, calls)
 
 
-def test_parts(postgres: psycopg.Connection[Any]) -> None:
+@pytest.mark.parametrize("part", parts(3))
+def test_parts(postgres: psycopg.Connection[Any], part: Part) -> None:
     types = ("text", "int4", "int4")
     calls = calls_of("left right", TEXTS, NUMBERS, types=types) + calls_of(
         "substr substring", TEXTS, NUMBERS, types=types
@@ -46,7 +49,7 @@ def test_parts(postgres: psycopg.Connection[Any]) -> None:
     )
     calls += calls_of("overlay", ("abcdef", "é"), ("", "XX"), ("1", "3", "0"), ("0", "2", "-1", "100", "2147483647"),
                       types=("text", "text", "int4", "int4"))  # fmt: skip
-    check(postgres, calls)
+    check(postgres, part.of(calls))
 
 
 def test_padding_and_replacing(postgres: psycopg.Connection[Any]) -> None:

@@ -115,7 +115,7 @@ def _cases() -> list[tuple[str, str, bool, str]]:
     return found
 
 
-@pytest.mark.parametrize(("bulk", "other", "bulk_first", "end"), some(_cases(), 10))
+@pytest.mark.parametrize(("bulk", "other", "bulk_first", "end"), some(_cases(), 17))
 def test_only_equal_keys_meet(sides: tuple[Side, Side], bulk: str, other: str, bulk_first: bool, end: str) -> None:
     one, two = (BULK[bulk], OTHERS[other]) if bulk_first else (OTHERS[other], BULK[bulk])
     ours, theirs = (side.outcome(one, two, end) for side in sides)

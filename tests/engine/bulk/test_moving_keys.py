@@ -34,7 +34,7 @@ def outcome(connection: psycopg.Connection, change: str, rows: int, key: str, so
     return connection.execute("select id from moving order by id limit 4").fetchall()
 
 
-@pytest.mark.parametrize(("change", "rows", "key"), some(product(CHANGES, (FEW, MANY), KEYS), 3))
+@pytest.mark.parametrize(("change", "rows", "key"), some(product(CHANGES, (FEW, MANY), KEYS), 5))
 def test_rows_change_in_the_order_of_their_keys(
     postgres_server: PostgresServer, shoal: ShoalServer, change: str, rows: int, key: str
 ) -> None:

@@ -69,7 +69,7 @@ def _answer(connection: Connection, sql: str) -> object:
         return error.sqlstate
 
 
-@pytest.mark.parametrize(("constant", "column"), some([*product(DATES, "ds"), *product(NUMBERS, "ijkmwg")], 7))
+@pytest.mark.parametrize(("constant", "column"), some([*product(DATES, "ds"), *product(NUMBERS, "ijkmwg")], 17))
 def test_comparisons(sides: tuple[Connection, Connection], constant: str, column: str) -> None:
     wrong = []
     for symbol in OPERATORS:

@@ -195,7 +195,8 @@ class Locks:
 
 
 @pytest.mark.parametrize("name", [name for name in vars(Locks) if name.startswith("take_")])
-def test_a_call_that_is_left_gives_back_what_it_took(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("seconds", [1, pytest.param(3, marks=pytest.mark.long)])
+def test_a_call_that_is_left_gives_back_what_it_took(name: str, seconds: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """An exception between a lock that was just taken and the block that gives it back would leave it taken for good.
     With the import lock no query would end any more."""
     monkeypatch.setattr(
@@ -222,7 +223,7 @@ def test_a_call_that_is_left_gives_back_what_it_took(name: str, monkeypatch: pyt
     interval = sys.getswitchinterval()
     sys.setswitchinterval(0.00001)
     thread.start()
-    end = time.monotonic() + 3
+    end = time.monotonic() + seconds
     while ends < 5000 and time.monotonic() < end:
         calls.leave(7, 0.0)
         time.sleep(0)

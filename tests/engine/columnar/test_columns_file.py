@@ -221,7 +221,7 @@ async def place(tmp_path: Path, request: pytest.FixtureRequest) -> AsyncIterator
         await made.close()
 
 
-@pytest.mark.parametrize("place", some(range(24), 12), indirect=True)
+@pytest.mark.parametrize("place", some(range(24), 24), indirect=True)
 async def test_columns_equal_rows_whatever_ends(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(drafts, "FIRST_ROWS", 10)
     monkeypatch.setattr(drafts, "PART_ROWS", 7)

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterator
+from itertools import product
 
 import psycopg
 import pytest
 
 from tests.oracle import PostgresServer
+from tests.samples import some
 from tests.server import ShoalServer
 
 NESTED = (
@@ -92,8 +94,7 @@ class Waiting:
         return self.sqlstate
 
 
-@pytest.mark.parametrize("change", CHANGES)
-@pytest.mark.parametrize("write", WRITES)
+@pytest.mark.parametrize(("change", "write"), some(product(CHANGES, WRITES), 5))
 def test_a_new_partition_waits_for_writers_of_the_default_one(connect: Connect, write: str, change: str) -> None:
     writer, other = connect(), connect()
     if write.startswith("update"):
@@ -108,8 +109,7 @@ def test_a_new_partition_waits_for_writers_of_the_default_one(connect: Connect, 
     assert found == [(1,)]
 
 
-@pytest.mark.parametrize("change", CHANGES)
-@pytest.mark.parametrize("write", WRITES)
+@pytest.mark.parametrize(("change", "write"), some(product(CHANGES, WRITES), 5))
 def test_writers_wait_for_a_new_partition(connect: Connect, write: str, change: str) -> None:
     """Then the row goes where it belongs, or nowhere; it never stays where nobody looks for it."""
     writer, other = connect(), connect()

@@ -26,7 +26,7 @@ LOOKS = (
 )
 
 
-@pytest.mark.parametrize("part", some(range(8), 2))
+@pytest.mark.parametrize("part", some(range(8), 4))
 def test_all_orders(pair: Pair, part: int) -> None:
     for order in ORDERS[part::8]:
         pair.run(

@@ -117,8 +117,8 @@ def some_change(chance: random.Random, step: int) -> str:
     ])  # fmt: skip
 
 
-@pytest.mark.parametrize("seed", some([1, 2, 3], 3))
-def test_it_and_its_parent_go_their_own_ways(shoal: ShoalServer, oracle: PostgresServer, seed: int) -> None:
+@pytest.mark.parametrize(("seed", "steps"), some([(1, 20), (1, 40), (2, 40), (3, 40)], 4))
+def test_it_and_its_parent_go_their_own_ways(shoal: ShoalServer, oracle: PostgresServer, seed: int, steps: int) -> None:
     chance = random.Random(seed)
     servers: tuple[ShoalServer | PostgresServer, ...] = (shoal, oracle)
     databases = ["branch_root"]
@@ -126,7 +126,7 @@ def test_it_and_its_parent_go_their_own_ways(shoal: ShoalServer, oracle: Postgre
         gone(server, *[f"branch_{number}" for number in range(40)], "branch_root")
         run(server, "postgres", "CREATE DATABASE branch_root")
         run(server, "branch_root", *SCHEMA)
-    for step in range(40):
+    for step in range(steps):
         kind = chance.random()
         database = chance.choice(databases)
         if kind < 0.2 and len(databases) < 6:
@@ -235,11 +235,12 @@ def test_a_branch_reaches_as_far_as_history(forgetful: ShoalServer) -> None:
     gone(shoal, "branch_again", "branch_root", *made.values())
 
 
-def test_a_branch_of_long_ago_shares_what_has_not_changed(forgetful: ShoalServer) -> None:
+@pytest.mark.parametrize("rows", [100_000, pytest.param(200_000, marks=pytest.mark.long)])
+def test_a_branch_of_long_ago_shares_what_has_not_changed(forgetful: ShoalServer, rows: int) -> None:
     """And is made while others write."""
     shoal = forgetful
     run(shoal, "postgres", "CREATE DATABASE branch_root")
-    run(shoal, "branch_root", *SCHEMA, "INSERT INTO heap SELECT i FROM generate_series(1, 200000) i")
+    run(shoal, "branch_root", *SCHEMA, f"INSERT INTO heap SELECT i FROM generate_series(1, {rows}) i")
     lsn = lsn_now(shoal)
     expected = answers(shoal, "branch_root")
     over = threading.Event()
@@ -267,7 +268,8 @@ def test_a_branch_of_long_ago_shares_what_has_not_changed(forgetful: ShoalServer
     gone(shoal, "branch_one", "branch_root")
 
 
-def test_a_branch_of_every_moment_is_what_was_recorded(shoal: ShoalServer) -> None:
+@pytest.mark.parametrize("one_in", [2, pytest.param(1, marks=pytest.mark.long)])
+def test_a_branch_of_every_moment_is_what_was_recorded(shoal: ShoalServer, one_in: int) -> None:
     chance = random.Random(9)
     run(shoal, "postgres", "CREATE DATABASE branch_root")
     run(shoal, "branch_root", *SCHEMA, "CREATE SEQUENCE counted", "SELECT nextval('counted')")
@@ -282,6 +284,7 @@ def test_a_branch_of_every_moment_is_what_was_recorded(shoal: ShoalServer) -> No
         times[lsn_now(shoal)] = run(shoal, "postgres", "SELECT clock_timestamp()")[0][0]
         if step == 5:
             run(shoal, "postgres", "CHECKPOINT")
+    recorded = dict(list(recorded.items())[::one_in])
     for number, (lsn, expected) in enumerate(recorded.items()):
         moment = f"LSN {lsn}" if number % 2 else f"TIMESTAMP '{times[lsn]}'"
         run(shoal, "postgres", f"CREATE DATABASE branch_{lsn} FROM branch_root AS OF {moment}")

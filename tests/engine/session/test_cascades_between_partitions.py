@@ -67,7 +67,11 @@ def same(pair: Pair, *statements: str) -> None:
         assert ours == theirs, sql
 
 
-@pytest.mark.parametrize(("layout", "action"), some(product(LAYOUTS, ("cascade", "set null", "set default")), 2))
+@pytest.mark.parametrize(
+    ("layout", "action", "both_paths"),
+    some(product(LAYOUTS, ("cascade", "set null", "set default"), ("auto", "columnar")), 5),
+    indirect=["both_paths"],
+)
 def test_rows_move(both_paths: Pair, layout: str, action: str) -> None:
     actions = f"on update {action} on delete {action}"
     both_paths.run(

@@ -8,6 +8,7 @@ import psycopg
 import pytest
 
 from tests.oracle import PostgresServer
+from tests.samples import some
 from tests.server import ShoalServer
 
 NAME = "dropped"
@@ -40,6 +41,8 @@ def test_force_ends_the_sessions_that_stay(server: ShoalServer | PostgresServer)
         assert caught.value.sqlstate == "57P01"
 
 
+# PostgreSQL waits for five seconds, and so does Shoal.
+@pytest.mark.parametrize("server", some(["shoal", "postgres"], 2), indirect=True)
 def test_it_is_refused_while_a_session_is_connected(server: ShoalServer | PostgresServer) -> None:
     connection, dsn = _prepared(server)
     with connection, psycopg.connect(dsn), pytest.raises(psycopg.errors.ObjectInUse):

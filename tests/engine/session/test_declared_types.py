@@ -9,6 +9,7 @@ import pytest
 
 from tests.engine.bulk.conftest import Connection
 from tests.engine.session.conftest import Pair
+from tests.samples import Part, parts
 
 _SETUP = (
     "CREATE DOMAIN d4 AS int4",
@@ -106,10 +107,13 @@ def test_types_of_expressions(tables: Pair) -> None:
     assert not found, "\n".join(map(str, found))
 
 
-def test_types_of_what_is_one_of_two(tables: Pair) -> None:
+@pytest.mark.parametrize("part", parts(3))
+def test_types_of_what_is_one_of_two(tables: Pair, part: Part) -> None:
     pairs = [pair for pair in product(_VALUES, _VALUES) if len({*pair} & _OF_DOMAINS) != 1 or not {*pair} & _PLAIN]
     made = [
-        form.format(*pair) for form, pair in product(_OF_TWO, pairs) if not (form[:5] == "ARRAY" and {*pair} & _OVER)
+        form.format(*pair)
+        for form, pair in part.of(product(_OF_TWO, pairs))
+        if not (form[:5] == "ARRAY" and {*pair} & _OVER)
     ]
     statements = [f"SELECT DISTINCT pg_typeof({value}) FROM x" for value in made]
     found = _differences(tables, statements)
@@ -123,12 +127,13 @@ def test_types_of_groups(tables: Pair) -> None:
     assert not found, "\n".join(map(str, found))
 
 
-def test_types_through_queries(tables: Pair) -> None:
+@pytest.mark.parametrize("part", parts(2))
+def test_types_through_queries(tables: Pair, part: Part) -> None:
     statements = [f"SELECT pg_typeof(q), count(*) FROM {item} GROUP BY 1" for item in _FROM]
     statements += [
         f"WITH s AS MATERIALIZED (SELECT q FROM {item}) SELECT DISTINCT pg_typeof(q) FROM s" for item in _FROM
     ]
-    found = _differences(tables, statements)
+    found = _differences(tables, part.of(statements))
     assert not found, "\n".join(map(str, found))
 
 

@@ -3,9 +3,12 @@ it finds among the operands only."""
 
 from __future__ import annotations
 
+from itertools import product
+
 import pytest
 
 from tests.engine.session.conftest import Pair
+from tests.samples import Part, parts
 
 OPERANDS = (
     "(select a.v + 1)", "(select a.v + 1) * 2", "(select max(b.v) from distinct_rows b where b.i <= a.i)",
@@ -28,12 +31,12 @@ SHAPES = (
 
 
 @pytest.mark.parametrize("shape", SHAPES)
-def test_they_are_postgresqls(both_paths: Pair, shape: str) -> None:
+@pytest.mark.parametrize("part", parts(2))
+def test_they_are_postgresqls(both_paths: Pair, shape: str, part: Part) -> None:
     both_paths.run(
         "create table distinct_rows (i int primary key, g int, v int)",
         "insert into distinct_rows select n, n % 3, nullif(n % 4, 0) from generate_series(1, 9) n",
     )
-    for operand in OPERANDS:
-        for call in CALLS:
-            both_paths.same(f"{shape.format(call.format(operand))} order by 1, 2" if "a.g," in shape else
-                            shape.format(call.format(operand)))  # fmt: skip
+    for operand, call in part.of(product(OPERANDS, CALLS)):
+        query = shape.format(call.format(operand))
+        both_paths.same(f"{query} order by 1, 2" if "a.g," in shape else query)

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import product
 
 import psycopg
 import pytest
 
 from tests.oracle import PostgresServer
+from tests.samples import some
 from tests.server import ShoalServer
 
 _RESULTS = {  # what is declared, and the body: over the rows of f_t with a = $1, and with a <= $1
@@ -59,9 +61,13 @@ def _rows(connection: psycopg.Connection, query: str) -> list[str]:
     return sorted(map(repr, connection.execute(query.encode()).fetchall()))
 
 
-@pytest.mark.parametrize("path", ["auto", "columnar"])
-@pytest.mark.parametrize("place", _PLACES)
-@pytest.mark.parametrize("name", [f"f_{name}{strict}" for name in _RESULTS for strict in ("", "strict")])
+@pytest.mark.parametrize(
+    ("name", "place", "path"),
+    some(
+        product([f"f_{name}{strict}" for name in _RESULTS for strict in ("", "strict")], _PLACES, ["auto", "columnar"]),
+        5,
+    ),
+)
 def test_rows_are_postgresqls(pair, name: str, place: str, path: str) -> None:
     ours, theirs = pair
     ours.execute(f"SET shoal.path = {path}")

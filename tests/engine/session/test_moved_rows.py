@@ -127,7 +127,7 @@ def check(
         assert given[1] == given[0], end
 
 
-@pytest.mark.parametrize(("level", "table", "change", "statement"), some(CASES, 53))
+@pytest.mark.parametrize(("level", "table", "change", "statement"), some(CASES, 89))
 def test_a_statement_continues_after_a_wait_with_the_rows_that_it_had_found(
     shoal: ShoalServer, postgres_server: PostgresServer, level: str, table: str, change: str, statement: str
 ) -> None:
@@ -171,7 +171,7 @@ UNIQUE_CASES = [
 ]
 
 
-@pytest.mark.parametrize(("kind", "change", "statement", "level"), some(UNIQUE_CASES, 26))
+@pytest.mark.parametrize(("kind", "change", "statement", "level"), some(UNIQUE_CASES, 43))
 def test_a_statement_that_continues_looks_unique_keys_up_again(
     shoal: ShoalServer,
     postgres_server: PostgresServer,

@@ -66,11 +66,12 @@ def answers(connection: psycopg.Connection, of: str = "") -> list[Any]:
 
 
 @pytest.mark.usefixtures("table")
-def test_every_moment_reads_as_it_did(server: ShoalServer, connection: psycopg.Connection) -> None:
+@pytest.mark.parametrize("steps", [7, pytest.param(12, marks=pytest.mark.long)])
+def test_every_moment_reads_as_it_did(server: ShoalServer, connection: psycopg.Connection, steps: int) -> None:
     chance = random.Random(4)
     recorded: dict[int, Any] = {}
     times: dict[Any, int] = {}
-    for step in range(12):
+    for step in range(steps):
         change = chance.choice([
             f"UPDATE t SET v = 'u{step}', n = n + 1 WHERE id % 100 = {chance.randrange(100)}",
             f"DELETE FROM t WHERE id % 97 = {chance.randrange(97)}",

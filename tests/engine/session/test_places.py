@@ -30,7 +30,7 @@ _PLACES = {
     "sub-query": "SELECT count(*) FROM (VALUES (1), (NULL)) v(b) WHERE"
     " EXISTS (SELECT FROM placed WHERE ({call}) IS NULL OR v.b = 1)",
 }
-SHARE = {place: 2 if place == "HAVING" else 8 for place in _PLACES}
+SHARE = {place: 5 if place == "HAVING" else 12 for place in _PLACES}
 """Of the functions, one in so many is tried in a place by `make test`, and the others by `make test-long`."""
 _LEFT_OUT = frozenset(("pg_sleep", "pg_sleep_for", "pg_sleep_until"))
 

@@ -10,6 +10,7 @@ import pytest
 
 from catalog.functions import registry
 from tests.oracle import PostgresServer
+from tests.samples import Part, parts
 from tests.server import ShoalServer
 
 Connection = psycopg.Connection[Any]
@@ -50,11 +51,12 @@ def state(connection: Connection, sql: str) -> str:
     return ""
 
 
-def test_system_relations_are_as_open_as_postgresqls(plain: tuple[Connection, Connection]) -> None:
+@pytest.mark.parametrize("part", parts(3))
+def test_system_relations_are_as_open_as_postgresqls(plain: tuple[Connection, Connection], part: Part) -> None:
     ours, theirs = plain
     known = set(ours.execute(RELATIONS.encode()).fetchall())
     wrong, hidden = [], 0
-    for number, (schema, name) in enumerate(theirs.execute(RELATIONS.encode()).fetchall()):
+    for number, (schema, name) in part.of(enumerate(theirs.execute(RELATIONS.encode()).fetchall())):
         if (schema, name) not in known:
             continue
         for sql in (READING[0], READING[1 + number % (len(READING) - 1)]):
@@ -63,7 +65,7 @@ def test_system_relations_are_as_open_as_postgresqls(plain: tuple[Connection, Co
             if found[0] != found[1] and not found[0].startswith("0A000"):
                 wrong.append((sql, name, found))
     assert not wrong
-    assert hidden > 20, "nothing was hidden: the trial cannot fail"
+    assert hidden > 7, "nothing was hidden: the trial cannot fail"
 
 
 def test_reserved_functions_are_postgresqls(plain: tuple[Connection, Connection]) -> None:

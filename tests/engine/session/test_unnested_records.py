@@ -3,9 +3,12 @@ says, others, NULLs, rows of declared types, from wherever an array may come."""
 
 from __future__ import annotations
 
+from itertools import product
+
 import pytest
 
 from tests.engine.session.conftest import Pair, outcome
+from tests.samples import Part, parts
 
 _ROWS = {
     "plain": "ROW(1, 'a'::text)", "nested": "ROW(1, ROW(2, 'x'::text))", "declared": "ROW(1, 'a')::c",
@@ -37,18 +40,18 @@ _NOT_HERE = "0A000"
 
 @pytest.mark.parametrize("path", ["auto", "columnar"])
 @pytest.mark.parametrize("row", _ROWS)
-def test_rows_are_what_the_list_says(pair: Pair, row: str, path: str) -> None:
+@pytest.mark.parametrize("part", parts(2))
+def test_rows_are_what_the_list_says(pair: Pair, row: str, path: str, part: Part) -> None:
     pair.run("CREATE TYPE c AS (x int, y text)", "CREATE DOMAIN d AS int", "CREATE TABLE tt (a int, b text)")
     pair.run("INSERT INTO tt VALUES (1, 'p'), (2, 'q')")
     pair.shoal.execute(f"SET shoal.path = {path}".encode())
     wrong, refused, tried = [], 0, 0
-    for array in _ARRAYS:
-        for place in _PLACES:
-            sql = place.format(array.format(_ROWS[row]))
-            ours, theirs = outcome(pair.shoal, sql), outcome(pair.postgres, sql)
-            tried += 1
-            refused += ours[0] == _NOT_HERE
-            if ours != theirs and ours[0] != _NOT_HERE:
-                wrong.append(f"{sql}\n  {ours}\n  {theirs}")
+    for array, place in part.of(product(_ARRAYS, _PLACES)):
+        sql = place.format(array.format(_ROWS[row]))
+        ours, theirs = outcome(pair.shoal, sql), outcome(pair.postgres, sql)
+        tried += 1
+        refused += ours[0] == _NOT_HERE
+        if ours != theirs and ours[0] != _NOT_HERE:
+            wrong.append(f"{sql}\n  {ours}\n  {theirs}")
     assert not wrong, "\n".join(wrong)
     assert refused < (0.7 if path == "auto" else 0.9) * tried

@@ -89,7 +89,7 @@ KNOWN = {
 CASES = [case for case in product(CHANGES, STATEMENTS) if case not in KNOWN]
 
 
-@pytest.mark.parametrize(("change", "statement"), some(CASES, 24))
+@pytest.mark.parametrize(("change", "statement"), some(CASES, 41))
 def test_the_statement_continues_with_the_schema_of_its_start(
     shoal: ShoalServer, postgres_server: PostgresServer, change: str, statement: str
 ) -> None:

@@ -53,12 +53,15 @@ def check(path: Path, acknowledged: int) -> int:
 
 
 @pytest.mark.parametrize("options", [(), ("apart",)], ids=["flushed here", "flushed apart"])
-def test_a_killed_process_loses_nothing_that_it_acknowledged(tmp_path: Path, options: tuple[str, ...]) -> None:
+@pytest.mark.parametrize("rounds", [ROUNDS // 2, pytest.param(ROUNDS, marks=pytest.mark.long)])
+def test_a_killed_process_loses_nothing_that_it_acknowledged(
+    tmp_path: Path, options: tuple[str, ...], rounds: int
+) -> None:
     seed = random.randrange(2**32)
     print(f"seed {seed}")
     chance = random.Random(seed)
     last = 0
-    for _ in range(ROUNDS):
+    for _ in range(rounds):
         acknowledged = run_and_kill(tmp_path, chance.uniform(0.0, 0.3), *options)
         assert acknowledged > last
         last = check(tmp_path, acknowledged) if chance.random() < 0.6 else acknowledged

@@ -48,7 +48,7 @@ def database(shoal: ShoalServer) -> Iterator[str]:
         connection.execute(f"DROP DATABASE {DATABASE} WITH (FORCE)")
 
 
-@pytest.mark.parametrize(("relation", "column"), some(COLUMNS, 3))
+@pytest.mark.parametrize(("relation", "column"), some(COLUMNS, 5))
 def test_a_look_up_finds_what_a_walk_finds(database: str, relation: str, column: str) -> None:
     with psycopg.connect(database, autocommit=True) as connection:
         query = f"SELECT * FROM pg_catalog.{relation} WHERE {column} = %s"

@@ -140,7 +140,7 @@ _EMPTY = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize(("view", "path"), some(product(_views(), ("auto", "columnar")), 3))
+@pytest.mark.parametrize(("view", "path"), some(product(_views(), ("auto", "columnar")), 5))
 def test_information_schema_is_postgresqls(pair, view: str, path: str) -> None:
     ours, _ = pair
     ours.execute(f"SET shoal.path = {path}")
@@ -152,8 +152,7 @@ def test_information_schema_is_postgresqls(pair, view: str, path: str) -> None:
         assert found[0] == found[1]
 
 
-@pytest.mark.parametrize("path", ["auto", "columnar"])
-@pytest.mark.parametrize("what", _DEFINITIONS)
+@pytest.mark.parametrize(("what", "path"), some(product(_DEFINITIONS, ("auto", "columnar")), 3))
 def test_definitions_are_postgresqls(pair, what: str, path: str) -> None:
     ours, theirs = pair
     ours.execute(f"SET shoal.path = {path}")

@@ -49,7 +49,7 @@ def test_a_leader_is_stopped_for_long_or_killed_at_any_step(step: int, fate: str
     simulate_zombie(step, str(tmp_path), fate)
 
 
-@pytest.mark.parametrize("first", some(range(SEEDS.start * 10, SEEDS.stop * 10, 10), 5))
+@pytest.mark.parametrize("first", some(range(SEEDS.start * 10, SEEDS.stop * 10, 10), 10))
 def test_promises_hold_in_short_histories(first: int, tmp_path: Path) -> None:
     for seed in range(first, first + 10):
         run(seed, tmp_path, short(seed))

@@ -25,6 +25,7 @@ from engine.past.manager import Past
 from shoal.directory_watch import DirectoryWatch
 from shoal.embedded.engine_thread import EngineThread
 from shoal.history import LocalHistory
+from tests.samples import some
 from wire.server import Server
 
 # What an opening calls, in order.
@@ -103,7 +104,7 @@ def test_an_opening_that_fails_leaves_nothing(
         assert db.execute("SELECT 1").fetchone() == (1,)
 
 
-@pytest.mark.parametrize("pause", [0.0, 0.01, 0.05, 0.2, 0.5])
+@pytest.mark.parametrize("pause", some([0.0, 0.01, 0.05, 0.2, 0.5], 2))
 def test_a_close_beside_a_starting_worker_leaves_no_worker(
     tmp_path: Path, ended: Callable[[], None], pause: float
 ) -> None:

@@ -53,7 +53,7 @@ def watched() -> Iterator[tuple[ShoalServer, Watch]]:
         own.kill()  # what was left to the worker may go on for long
 
 
-@pytest.mark.parametrize("number", some(range(len(SELECTED)), 2))
+@pytest.mark.parametrize("number", some(range(len(SELECTED)), 3))
 @one_of_tries
 def test_others_are_answered(watched: tuple[ShoalServer, Watch], number: int) -> None:
     assert not watched[1].statement(SELECTED[number], "auto").problem()

@@ -117,7 +117,7 @@ def test_sixty_megabytes(watched: tuple[psycopg.Connection, Watch], type_: str, 
 ANY = [Value(type_, unit, way, 60 * MEGABYTE) for type_ in TYPES for unit in UNITS for way in ("parameter", "copy")]
 
 
-@pytest.mark.parametrize("value", some(random.Random(1).sample(ANY, 240), 80), ids=str)
+@pytest.mark.parametrize("value", some(random.Random(1).sample(ANY, 240), 120), ids=str)
 def test_sixty_megabytes_of_anything(watched: tuple[psycopg.Connection, Watch], value: Value) -> None:
     """A text that is no value of the type, or a long way to one."""
     connection, watch = watched

@@ -30,7 +30,7 @@ def worlds(shoal: ShoalServer, postgres_server: PostgresServer) -> Iterator[tupl
             leaks.demolish(connection)
 
 
-@pytest.mark.parametrize(("function", "path"), some(product(leaks.FUNCTIONS, ("auto", "columnar")), 3))
+@pytest.mark.parametrize(("function", "path"), some(product(leaks.FUNCTIONS, ("auto", "columnar")), 5))
 def test_no_function_tells_a_secret(worlds: tuple[str, str], function: str, path: str) -> None:
     always = [
         (user, statement)
