@@ -238,8 +238,8 @@ class _Walk:
         yield from self._below(item, value, inside, 1, first, last)
 
     def _below(self, item: Item, value: object, place: _Place, level: int, first: int, last: int) -> Iterator[object]:
-        """executeAnyItem: yields the values from level `first` to level `last` below the value, which is at `level`; for
-        **{last} only values without values below."""
+        """executeAnyItem: yields the values of the levels `first` to `last` below the value, whose children are at
+        `level`; for **{last} only values without children."""
         if last != LAST_LEVEL and level > last:
             return
         if not isinstance(value, (list, dict)):

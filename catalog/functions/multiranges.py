@@ -1,7 +1,7 @@
 """Functions and operators of multiranges (PostgreSQL 16 manual, 9.20; multirangetypes.c).
 
-As in PostgreSQL, most of them depend only on the range from the first to the last value (`span_of`), and call a function
-of ranges.py. A range as an operand is a multirange of one range.
+As in PostgreSQL, most of them depend only on the range from the first to the last value (`span_of`), and call a
+function of ranges.py. A range as an operand is a multirange of one range.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """to_char of numbers and to_number (PostgreSQL 16 manual, 9.8; the NUM_ half of formatting.c).
 
-to_char first converts a number to digits with a point (rounded to the template's decimals, '#' if they do not fit); then
-a writer walks through the template and writes digits, blanks and signs. to_number reads input and template in parallel.
-The locale is C: the point is '.', the group separator ',', and the currency symbol a blank.
+to_char first converts a number to digits with a point (rounded to the template's decimals, '#' if they do not fit).
+Then a writer walks through the template and writes digits, blanks and signs. to_number reads input and template in
+parallel. The locale is C: the point is '.', the group separator ',', and the currency symbol a blank.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
-"""Functions that the parts of catalog.system implement (pg_describe_object, pg_identify_object, ...): importing this
-module registers them."""
+"""Registers, when imported, the functions that modules of catalog.system implement (pg_describe_object,
+pg_identify_object, ...)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Functions and operators of full text search (PostgreSQL 16 manual, 9.13). What they do: `catalog.text_search`."""
+"""Functions and operators of full text search (PostgreSQL 16 manual, 9.13), by `catalog.text_search`."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ _KINDS_HINT = 'Possible values are: "string", "numeric", "boolean", "key", and "
 
 
 def _of_json(configuration: str, text: str, kinds: str = '"string"') -> str:
-    """to_tsvector and json_to_tsvector: of the parts of a JSON text that `kinds`, itself JSON, names."""
+    """to_tsvector and json_to_tsvector: of the parts of a JSON text whose kinds `kinds`, which is JSON, lists."""
     return to_vector(configuration, *_parts(decode_json(text), _kinds_of(kinds)))
 
 
@@ -83,7 +83,7 @@ def _parts(node: object, kinds: frozenset[str]) -> Iterator[str]:
 
 
 def _with_configuration(source: str, make: Callable[..., str], suffix: str = "") -> None:
-    """A function with a configuration, and with the session's."""
+    """Registers a function with a configuration argument, and one with the session's configuration."""
     implement(f"{source}_byid{suffix}", lambda oid, *given: make(configuration_of(oid), *given))
     implement(source + suffix, lambda call, *given: make(_default(call), *given), needs_context=True)
 
@@ -267,7 +267,7 @@ def _weights(array: Array) -> list[float]:
 
 
 def _ranks(source: str, rank: Callable[[Sequence[float], Vector, Query | None, int], float]) -> None:
-    """A function that ranks: with weights or PostgreSQL's own, with a method or none."""
+    """Registers a rank function, with and without weights (PostgreSQL's defaults), with and without a method."""
 
     def plain(vector: str, query: str, method: int = 0) -> float:
         return rank(ranking.WEIGHTS, vector_of(vector), query_of(query), method)
@@ -290,7 +290,7 @@ def _headline(configuration: str, text: str, query: str, options: str = "") -> s
 
 
 def _json_headline(show: Callable[[object], str]) -> Callable[..., str]:
-    """Every string in a JSON text by its headline."""
+    """Returns ts_headline for JSON, which replaces every string by its headline."""
 
     def make(configuration: str, text: str, query: str, options: str = "") -> str:
         def change(node: object) -> object:
@@ -326,7 +326,7 @@ def _lexize(dictionary: int, token: str) -> Array:
 
 
 def _of_parser(parser: str | int) -> None:
-    """There is one parser."""
+    """Checks a parser argument: the only parser is `default`. Raises 42704 for another name, XX000 for another OID."""
     if isinstance(parser, str) and parser.removeprefix("pg_catalog.") != "default":
         raise SqlError("42704", f'text search parser "{parser}" does not exist')
     if isinstance(parser, int) and parser != DEFAULT_PARSER:
@@ -346,6 +346,6 @@ def _token_types(parser: str | int) -> list[tuple[int, str, str]]:
 
 
 def configuration_named(name: str) -> str | None:
-    """The name of a configuration as a session keeps it, None for an unknown one."""
+    """Returns the name of a configuration without its schema; None for an unknown one."""
     bare = name.strip().removeprefix("pg_catalog.")
     return bare if bare in _OIDS_OF_CONFIGURATIONS else None
