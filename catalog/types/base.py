@@ -172,8 +172,8 @@ class Integers(Sequence[object]):
 class TypeRef:
     """A type with its modifier: varchar(10) is TypeRef(1043, 14), as in pg_attribute (atttypid, atttypmod).
 
-    A value of a domain has the domain's base type, so `oid` and `typmod` are the base type's. `domain` is the OID of the
-    domain, or for an array of a domain the OID of its array type. Comparisons ignore `domain`.
+    A value of a domain has the domain's base type, so `oid` and `typmod` are the base type's. `domain` is the OID of
+    the domain, or for an array of a domain the OID of its array type. Comparisons ignore `domain`.
     """
 
     oid: int
@@ -314,7 +314,8 @@ class SqlType:
 
     # --- binary form -------------------------------------------------------------------------------------------
     def binary_decoder(self, typmod: int = -1) -> Callable[[bytes], object]:
-        """Returns the receive function for statements, which reads values of any length."""
+        """Returns the receive function for statements, which reads values of any length. The receive function of a type
+        with a fixed length checks the length first, so it needs no separate process."""
         read = self.receive_function(typmod)
         if self.long is None or self.length > 0:
             return read

@@ -5,8 +5,8 @@
 A step of C holds the interpreter lock: the JSON scanner reads a whole text in one step, `split` makes ten million parts
 of an array's text in one step, and as many objects are freed in one step. So a thread of the server that read megabytes
 would block all sessions. The process reads the value from its standard input; for the kinds text and binary, a line of
-JSON before the value describes the type. To its standard output the process writes READ or TIMELY and the canonical text
-of jsonb or the stored form of the value, or b"-" and the parts of its SqlError as JSON. It ends with its statement
+JSON before the value describes the type. To its standard output the process writes READ or TIMELY and the canonical
+text of jsonb or the stored form of the value, or b"-" and the parts of its SqlError as JSON. It ends with its statement
 (catalog/processes.py). Reading needs several times the memory of the value; query_memory_limit limits the process.
 
 The stored form becomes Python objects at the first access (`Parts` in catalog/types/base.py), which a write does not

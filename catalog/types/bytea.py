@@ -80,8 +80,8 @@ class Bytea(SqlType):
     columns = Columns(layout=Layout.BYTES, sent_as_held=True, output_of_settings=True)
 
     def text_decoder(self, settings: FormatSettings = DEFAULT_FORMAT, typmod: int = -1) -> Callable[[str], object]:
-        """Returns the input function. It reads plain hexadecimal digits, which drivers send, without a separate process,
-        because that is faster than sending them to a process."""
+        """Returns the input function. It reads plain hexadecimal digits, which drivers send, without a separate
+        process, because that is faster than sending them to a process."""
         read, from_hex = super().text_decoder(settings, typmod), bytes.fromhex
 
         def decode(text: str) -> object:

@@ -72,7 +72,8 @@ def with_collation(oid: int, rules: Rules) -> TypeRef:
 
 
 def learn(first: int, rules: Rules) -> None:
-    """Registers the run of OIDs that begins with `first` for these rules. A worker calls this with the engine's OIDs."""
+    """Registers the run of OIDs that begins with `first` for these rules. The worker calls this with the engine's
+    OIDs."""
     _runs[rules] = first
     for padded in (False, True):
         scalar = CollatedText(first + 2 * padded, rules, padded)

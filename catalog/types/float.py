@@ -165,7 +165,7 @@ def format_float8(value: float) -> str:
 
 
 def _on_the_border(magnitude: float, shown: int) -> bool:
-    """Whether the decimal is halfway to the next double. Reading it rounds to even; PostgreSQL does not rely on that."""
+    """Whether the decimal is halfway to the next double. Reading rounds it to even; PostgreSQL does not use that."""
     exact = int(magnitude)
     neighbours = (int(math.nextafter(magnitude, 0.0)), exact + int(math.ulp(magnitude)))
     return shown != exact and 2 * shown - exact in neighbours

@@ -69,7 +69,7 @@ def first_wins(pairs: Iterable[tuple[str, str | None]]) -> dict[str, str | None]
 
 
 class _Reader:
-    """hstore_in: reads key => value, .... A word ends at '=', ',' or white space; NULL without quotes is a NULL value."""
+    """hstore_in: reads key => value, .... A word ends at '=', ',' or white space; NULL without quotes is a NULL."""
 
     def __init__(self, text: str) -> None:
         self.text = text
