@@ -21,9 +21,7 @@ from catalog.text_search.vectors import Vector
 from catalog.text_search.words import LAST_POSITION, MOST_BYTES
 
 _TAG = NUMBERS["tag"]
-_WHOLES = frozenset(
-    NUMBERS[name] for name in ("url", "numhword", "asciihword", "hword")
-)  # the parser also returns their parts, after them
+_WHOLES = frozenset(NUMBERS[name] for name in ("url", "numhword", "asciihword", "hword"))  # their parts follow them
 _NO_WORDS = _WHOLES | {_TAG, NUMBERS["blank"]}
 _BAD_ENDS = _NO_WORDS | {
     NUMBERS[name] for name in ("sfloat", "version", "float", "int", "uint", "protocol", "entity")

@@ -48,11 +48,7 @@ FULL_DATE = YEAR | MONTH | DAY
 FULL_TIME = HOUR | MINUTE | SECOND | MILLISECOND | MICROSECOND
 SECONDS = SECOND | MILLISECOND | MICROSECOND
 _MAX_FIELDS = 25
-_TIME_ROOM, _DATE_ROOM, INTERVAL_ROOM = (
-    129,
-    153,
-    256,
-)  # PostgreSQL's buffers for the fields, with a byte after each field
+_TIME_ROOM, _DATE_ROOM, INTERVAL_ROOM = 129, 153, 256  # PostgreSQL's buffers: the fields, with a byte after each
 _MAX_ZONE_HOURS = 15
 _INT_MAX = 2**31 - 1
 

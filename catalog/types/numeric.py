@@ -214,9 +214,8 @@ def decode_binary(data: bytes) -> Decimal:
     coefficient = 0
     for digit in digits:
         coefficient = coefficient * 10_000 + digit
-    shift = scale + 4 * (
-        weight - count + 1
-    )  # digits from the last transmitted one to the last one of the scale, where the rest is truncated
+    # Digits from the last transmitted one to the last one of the scale, where the rest is truncated.
+    shift = scale + 4 * (weight - count + 1)
     if coefficient:
         coefficient = coefficient * 10**shift if shift >= 0 else coefficient // 10**-shift
     if sign == _SIGN_NEGATIVE:

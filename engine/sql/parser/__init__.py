@@ -56,9 +56,7 @@ def _read(sql: str, rule: Callable[[Statements], _T], *, whole: bool, conforming
     except SqlError:
         if not lists or all(token.key != "INTEGERS" for token in tokens):
             raise
-        return _parse(
-            Scanner(sql, conforming).scan(), sql, rule, whole
-        )  # the position of an error is that of a single item
+        return _parse(Scanner(sql, conforming).scan(), sql, rule, whole)  # errors point at single items
 
 
 def _parse(tokens: list[Token], sql: str, rule: Callable[[Statements], _T], whole: bool) -> _T:
