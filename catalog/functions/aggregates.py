@@ -227,7 +227,7 @@ def _booleans_and_bits() -> None:
         implement(f"bit_xor({name})", duckdb=call("bit_xor"), python_aggregate=folding(lambda s, v: s ^ v))
 
 
-# ---- collecting aggregates ----
+# ---- aggregates that collect values ----
 
 
 def _string_agg_side(arguments: Sequence[Sql], types: Sequence[TypeRef]) -> Sql | None:

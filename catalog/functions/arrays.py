@@ -73,7 +73,7 @@ def _subscripts(array: Array, dimension: int, reverse: bool = False) -> range:
     return found[::-1] if reverse else found
 
 
-# ---- putting together ----
+# ---- concatenation ----
 
 
 def append(array: Array | None, element: Any) -> Array:
@@ -184,7 +184,7 @@ def _trim(array: Array, count: int) -> Array:
     return Array(array.elements[: kept * size], (kept, *array.dimensions[1:]), (1,) * len(array.dimensions))
 
 
-# ---- searching ----
+# ---- search ----
 
 
 def _same_as(element: Any, key: Key) -> Callable[[Any], bool]:

@@ -161,7 +161,7 @@ def _casts() -> None:
               needs_context=True)  # fmt: skip
 
 
-# ---- length coercions as functions: timestamp(2) of a value of its own type ----
+# ---- length coercions as functions, such as timestamp(2) ----
 
 
 def _scale(oid: int) -> Callable[[Any, int], object]:

@@ -132,7 +132,7 @@ _OF_YEARS: dict[str, Callable[[int], int]] = {
 
 
 def _date_part(unit: str, days: int) -> Part | None:
-    """A field of the day."""
+    """Returns a field of a date; None for a field of the time."""
     year, month, day = civil_from_days(days)
     if unit in _OF_YEARS:
         return Part(_OF_YEARS[unit](year))
@@ -157,7 +157,7 @@ def _date_part(unit: str, days: int) -> Part | None:
 
 
 def _time_part(unit: str, microseconds: int) -> Part | None:
-    """A field of the time of day."""
+    """Returns a field of a time of day; None for other fields."""
     of_minute = microseconds % USECS_PER_MINUTE
     if unit == "second":
         return Part(of_minute, 6)
@@ -188,7 +188,7 @@ def _timestamptz_part(zone: Zone, unit: str, value: int) -> Part | None:
 
 
 def _zone_part(unit: str, offset: int) -> Part | None:
-    """A field of an offset in seconds east."""
+    """Returns a field of an offset in seconds east; None for other fields."""
     if unit == "timezone":
         return Part(offset)
     minutes = divide_toward_zero(offset, 60)[0]

@@ -375,7 +375,7 @@ _HANDLERS: dict[str, Handler] = {
 }  # fmt: skip
 
 
-# ---- what the fields say ----
+# ---- the date and time of the fields ----
 
 
 class _Moment:

@@ -167,7 +167,7 @@ def _satisfies(types: Sequence[TypeRef], result: TypeRef) -> Callable[..., bool]
 implement("satisfies_hash_partition", python_for_types=_satisfies)
 
 
-# ---- the hash functions by themselves --------------------------------------------------------------------------------
+# ---- hash functions of SQL -------------------------------------------------------------------------------------------
 
 _DAY = 86_400_000_000  # microseconds
 

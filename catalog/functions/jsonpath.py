@@ -29,7 +29,7 @@ from catalog.types.jsonpath_syntax import LAST_LEVEL, Item, JsonPath, parse_json
 from catalog.types.numeric import format_numeric, parse_numeric
 
 
-class Loud(Exception):  # noqa: N818 - carries the error to the top, past what would silence it
+class Loud(Exception):  # noqa: N818 - passes an error through code that silences SqlError
     def __init__(self, error: SqlError) -> None:
         super().__init__(error.message)
         self.error = error

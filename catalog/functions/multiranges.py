@@ -146,7 +146,7 @@ def _comparison(decide: Callable[[Any, Any], Any]) -> Maker:
     return make
 
 
-# ---- making ---------------------------------------------------------------------------------------------------------
+# ---- construction ---------------------------------------------------------------------------------------------------
 
 
 def _of_one(types: Sequence[TypeRef], result: TypeRef) -> Callable[..., Multirange]:

@@ -42,7 +42,7 @@ def ordinal_suffix(digits: str, upper: bool) -> str:
     return suffix.upper() if upper else suffix
 
 
-# ---- writing ----
+# ---- output ----
 
 
 class _Writer:
@@ -351,7 +351,7 @@ def _fixed_digits(value: float, digits: int) -> str:
     return f"{value:.{digits}f}"
 
 
-# ---- reading ----
+# ---- input ----
 
 
 class _Reader:

@@ -26,7 +26,7 @@ def _of_first(make: Callable[[RangeType], Callable[..., object]]) -> Maker:
     return lambda types, result: make(_range_type(types[0].oid))
 
 
-# ---- making ----
+# ---- construction ----
 
 
 def _constructor(types: Sequence[TypeRef], result: TypeRef) -> Callable[..., object]:
@@ -44,7 +44,7 @@ def _constructor(types: Sequence[TypeRef], result: TypeRef) -> Callable[..., obj
     return construct
 
 
-# ---- comparing ----
+# ---- comparison ----
 
 
 def over_ends(decide: Callable[[Any, Any, Any, Any], bool]) -> Callable[[RangeType], Callable[..., bool]]:
@@ -123,7 +123,7 @@ def _comparison(decide: Callable[[int], bool]) -> Maker:
     return _of_first(make)
 
 
-# ---- combining ----
+# ---- combination ----
 
 
 def _span(known: RangeType, one: Range, other: Range) -> Range:

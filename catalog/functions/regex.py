@@ -52,7 +52,7 @@ def matches_ignoring_case(text: str, pattern: str) -> bool:
     return regex(pattern, _IGNORE_CASE).test(text)
 
 
-# ---- finding ----
+# ---- search ----
 
 
 def _captures(expression: Regex, text: str, match: Match) -> Array:
@@ -104,7 +104,7 @@ def split_to_table(text: str, pattern: str, letters: str = "") -> list[object]:
     return list(_parts(text, pattern, letters, "regexp_split_to_table()"))
 
 
-# ---- replacing ----
+# ---- replacement ----
 
 _REPLACEMENT = re.compile(r"\\([0-9&\\])")
 
@@ -189,7 +189,7 @@ def replace_from(
     return _replace(text, regex(pattern, options), template, start - 1, number)
 
 
-# ---- the Oracle-like ones ----
+# ---- functions for compatibility with Oracle ----
 
 
 def count(text: str, pattern: str, start: int = 1, letters: str = "") -> int:

@@ -53,7 +53,7 @@ Match = tuple[Span | None, ...]  # the whole match, then the groups
 _EMPTY = Sequence(())
 
 
-# ---- what an expression likes ----
+# ---- the preference of an expression ----
 
 
 def preference(node: Node) -> bool | None:

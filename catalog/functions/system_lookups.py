@@ -251,7 +251,7 @@ def _sequence_last_value(call: CallContext, oid: int) -> int | None:
     return None
 
 
-# ---- statistics: what is not measured is zero, as in lookups.py -----------------------------------------------------
+# ---- statistics: unmeasured values are zero, as in lookups.py -------------------------------------------------------
 
 _COUNTERS = (
     "numscans tuples_returned tuples_fetched tuples_hot_updated "

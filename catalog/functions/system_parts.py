@@ -3,4 +3,4 @@ pg_identify_object, ...)."""
 
 from __future__ import annotations
 
-from catalog.system import parts  # noqa: F401 - each part registers what it has
+from catalog.system import parts  # noqa: F401 - each part registers its functions

@@ -31,7 +31,7 @@ def _default(call: CallContext) -> str:
     return call.format.text_search
 
 
-# ---- making ---------------------------------------------------------------------------------------------------------
+# ---- construction ---------------------------------------------------------------------------------------------------
 
 
 def to_vector(configuration: str, *texts: str) -> str:
@@ -228,7 +228,7 @@ implement("tsquery_phrase", _join_queries(PHRASE))
 implement("tsquery_phrase_distance", _join_queries(PHRASE))
 implement("tsquery_numnode", lambda value: sum(1 for _ in queries.nodes(query_of(value))))
 
-# ---- matching -------------------------------------------------------------------------------------------------------
+# ---- matches --------------------------------------------------------------------------------------------------------
 
 
 def _match(vector: Vector, query: str) -> bool:
@@ -313,7 +313,7 @@ for _suffix in ("", "_opt"):
     _with_configuration("ts_headline_json", _json_headline(render_json), _suffix)
     _with_configuration("ts_headline_jsonb", _json_headline(render_jsonb), _suffix)
 
-# ---- looking at it --------------------------------------------------------------------------------------------------
+# ---- inspection -----------------------------------------------------------------------------------------------------
 
 
 @implements("ts_lexize")

@@ -97,7 +97,7 @@ class _Finder:
         self.environment = self.session.environment
         self.catalog = self.environment.catalog
 
-    # ---- what has been found so far ----
+    # ---- objects found so far ----
 
     def find_identified(self, kind: int, words: Sequence[str], identity: str) -> Address | None:
         """Returns the object of a catalog with this identity and one of these types (`words`), or None."""
@@ -144,7 +144,7 @@ class _Finder:
             oid = found[1]
         return oid, type_identity(self.catalog, oid)
 
-    # ---- relations and what is on them ----
+    # ---- relations and their parts ----
 
     def relation(self, names: Names) -> Relation | VirtualTable:
         if len(names) > 3:

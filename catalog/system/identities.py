@@ -120,7 +120,7 @@ def _show_type(row: TypeRow) -> str:
     return types.format_type(row.oid) if row.name in _SPOKEN else _plain("pg_catalog", row.name)
 
 
-# ---- rows of what users make ----------------------------------------------------------------------------------------
+# ---- rows of user-defined objects -----------------------------------------------------------------------------------
 
 
 def _in_schema(kind: int, oid: int, word: str, schema: str, name: str) -> Row:
@@ -283,7 +283,7 @@ def _of_indexes(items: list[Item], surroundings: Surroundings) -> Columns:
     return _as_columns(rows)
 
 
-# ---- rows of what every server has ----------------------------------------------------------------------------------
+# ---- rows of built-in objects ---------------------------------------------------------------------------------------
 
 
 def _oids(text: str | None) -> tuple[int, ...]:

@@ -479,7 +479,7 @@ _named_size("pg_database_size_name", DATABASE_SIZES, "database does not exist, o
 _by_key("pg_tablespace_size_oid", TABLESPACE_SIZES, "size")
 _named_size("pg_tablespace_size_name", TABLESPACE_SIZES, "tablespace does not exist, or permission denied", "42704")
 
-# ---- statistics: what is not measured is zero -----------------------------------------------------------------------
+# ---- statistics: unmeasured values are zero -------------------------------------------------------------------------
 
 
 def _count(source: str, column: str) -> None:

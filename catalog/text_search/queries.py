@@ -197,7 +197,7 @@ def query_of(text: str) -> Query | None:
     return _Reader(text, Operand).read()
 
 
-# ---- through a configuration ----------------------------------------------------------------------------------------
+# ---- with a configuration -------------------------------------------------------------------------------------------
 
 
 def words_of(configuration: str, text: str, operator: str, weights: int = 0, prefix: bool = False) -> Query:

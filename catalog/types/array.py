@@ -339,11 +339,11 @@ class ArrayType(SqlType):
         )
 
     def sort_key(self) -> Callable[[Any], object]:
-        """As in array_cmp: by elements (NULL is the greatest), then their number, then dimensions and lower bounds."""
+        """Compares as array_cmp: elements (NULL is the greatest), their number, then dimensions and lower bounds."""
         return self._key(self.element.sort_key()) if has_order(self.element) else self.equality_key()
 
     def equality_key(self) -> Callable[[Any], object]:
-        """As in array_eq: arrays with different dimensions are not equal."""
+        """Compares as array_eq: arrays with different dimensions are not equal."""
         if not has_equality(self.element):
             message = no_comparison(self.element, equality=True).message
             return lambda value: (value.dimensions, value.lower_bounds, Incomparable(message))
@@ -360,7 +360,7 @@ class ArrayType(SqlType):
         return key
 
     def key_encoder(self) -> Callable[[Any], bytes] | None:
-        """Each element as 0x01 and its key or 0x02 for NULL; 0x00; then dimensions and lower bounds."""
+        """Encodes each element as 0x01 and its key, or 0x02 for NULL; then 0x00, dimensions and lower bounds."""
         encode_element = self.element.key_encoder()
         if encode_element is None:
             return None
@@ -452,7 +452,7 @@ class VectorType(ArrayType):
         return SqlType.typmod_in(self, arguments)
 
     def sort_key(self) -> Callable[[Any], object]:
-        """oidvector is ordered by the number of elements first; int2vector has the order of arrays."""
+        """Compares an oidvector by the number of elements first; int2vector has the order of arrays."""
         if self.oid != oids.OIDVECTOR:
             return super().sort_key()
         return lambda value: (len(value.elements), value.elements)

@@ -225,7 +225,7 @@ def _may_mean_a_time(text: str) -> bool:
     return False
 
 
-class OfThisMoment(SqlError):  # noqa: N818 - named for what it tells
+class OfThisMoment(SqlError):  # noqa: N818 - named for its meaning
     """Raised if a text such as 'now' depends on the start of the transaction, which is unknown."""
 
     def __init__(self) -> None:

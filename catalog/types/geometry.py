@@ -273,7 +273,7 @@ def _read_circle(text: str) -> Circle:
     return Circle(center, radius)
 
 
-# ---- what the input of lines needs, and the functions (catalog/functions/geometry.py) share ------------------------
+# ---- shared by the input of lines and catalog/functions/geometry.py ------------------------------------------------
 
 
 def equal(one: float, other: float) -> bool:

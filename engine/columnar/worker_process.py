@@ -133,7 +133,7 @@ class WorkerProcess:
         """Called when the worker has saved its tables."""
         self._broken_seconds = BROKEN_SECONDS
 
-    # ---- its start ---------------------------------------------------------------------------------------------------
+    # ---- start -------------------------------------------------------------------------------------------------------
 
     def check_open(self) -> None:
         """Raises 57P02 after `close`."""
@@ -248,7 +248,7 @@ class WorkerProcess:
         self._beside.enter_context(beside(process.pid))
         return process
 
-    # ---- its end -----------------------------------------------------------------------------------------------------
+    # ---- end ---------------------------------------------------------------------------------------------------------
 
     def _note_loss(self) -> None:
         """Called when the socket has ended. The worker has ended or will end."""

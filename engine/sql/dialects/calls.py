@@ -101,7 +101,7 @@ def _respect_nulls(writer: Writer, node: Any) -> str:
     return writer.text(call)
 
 
-# ---- syntax of their own -------------------------------------------------------------------------------------------
+# ---- special syntax ------------------------------------------------------------------------------------------------
 
 
 def _distinct(writer: Writer, node: Any) -> str:

@@ -74,12 +74,12 @@ NOT_IN_WINDOWS = {"tsql": frozenset(("AVG",)), "mysql": frozenset(("STD",))}
 
 
 def find(dialect: str, name: str) -> Function | None:
-    """The function that writes calls of a function, by its name in upper case."""
+    """Returns the function that writes calls of a function, by its name in upper case; None if it is not supported."""
     return _FUNCTIONS[dialect].get(name)
 
 
 def names(dialect: str) -> list[str]:
-    """The supported functions of a dialect."""
+    """Returns the names of the supported functions of a dialect."""
     return sorted(_FUNCTIONS[dialect])
 
 
@@ -101,7 +101,7 @@ def same(name: str, least: int, most: int | None = None) -> Function:
 
 
 def form(template: str, count: int) -> Function:
-    """A text with the arguments at {0}, {1}, with parentheses where necessary."""
+    """Returns a function that writes a text with the arguments at {0}, {1}, in parentheses if necessary."""
 
     def write(call: Call) -> str:
         call.check(count)
@@ -173,7 +173,7 @@ define("WO", "DECODE", _decode)
 
 
 def aggregate(name: str) -> Function:
-    """An aggregate of one argument, which may be DISTINCT."""
+    """Returns a function that writes an aggregate of one argument, which may be DISTINCT."""
 
     def write(call: Call) -> str:
         call.check(1)
@@ -248,7 +248,7 @@ define(ALL, "LAST_VALUE", same("last_value", 1))
 define("MSWBOD", "NTH_VALUE", same("nth_value", 2))
 
 
-# ---- texts that more than one table uses ---------------------------------------------------------------------------
+# ---- text functions of several tables ------------------------------------------------------------------------------
 
 
 def literal(value: str) -> str:

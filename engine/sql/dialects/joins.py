@@ -77,7 +77,7 @@ def _join(writer: Writer, node: Any) -> str:
     return f"{side} JOIN {_source(writer, source)} {condition}".strip()
 
 
-# ---- what is joined ------------------------------------------------------------------------------------------------
+# ---- items of FROM -------------------------------------------------------------------------------------------------
 
 
 def _source(writer: Writer, node: Any) -> str:

@@ -109,14 +109,14 @@ def _fail(error: ParseError, tokens: Sequence[Token], traits: Traits) -> NoRetur
 
 @cache
 def _dialect(name: str) -> Dialect:
-    """The dialect of sqlglot, whose module sqlglot imports at the first use."""
+    """Returns sqlglot's dialect, whose module sqlglot imports at the first use."""
     return Dialect.get_or_raise(name)
 
 
 @cache
 def _tokenizer(name: str) -> Callable[..., Any]:
-    """sqlglot's tokenizer, but text after EXPLAIN, CALL and similar words is also split into tokens, and is not a
-    string up to the next semicolon."""
+    """Returns sqlglot's tokenizer, except that it also splits text after EXPLAIN, CALL and similar words into tokens,
+    instead of one string up to the next semicolon."""
     return type("DialectTokenizer", (_dialect(name).tokenizer_class,), {"COMMANDS": set()})
 
 
@@ -140,7 +140,7 @@ def _parser(name: str) -> Callable[..., Any]:
 
 
 def _placeholder(parser: Any) -> exp.Expression:
-    """A question mark with its position, because parameters are numbered in the order of the text."""
+    """Returns a question mark with its position, because parameters are numbered in the order of the text."""
     found = parser.expression(exp.Placeholder())
     found.meta["start"] = parser._prev.start
     return found

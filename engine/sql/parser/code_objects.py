@@ -269,7 +269,7 @@ class CodeObjects(UserTypes):
         text = None if self.accept("null") else self.string()
         return ast.AlterFunctionStmt(kind, signature, "comment", text, location=start)
 
-    # ---- what only tables have ----
+    # ---- objects of tables ----
 
     def drop_from_table(self, start: int, kind: str) -> ast.Node:
         """After DROP TRIGGER, RULE or POLICY: [IF EXISTS] name ON table."""

@@ -155,7 +155,7 @@ class FunctionSyntax(TypeNames):
             location=token.start,
         )
 
-    # ---- special spellings ----
+    # ---- special syntax ----
 
     def special_call(self, following: str) -> ast.Node | None:
         """func_expr_common_subexpr; None if none comes next."""

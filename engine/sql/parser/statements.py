@@ -203,7 +203,7 @@ class Statements(ChangeStreams):
             return self.drop_objects(start, kind)
         return self._refuse("DROP", start, _FOREIGN_OBJECTS)
 
-    # ---- statements that are refused whole ----
+    # ---- refused statements ----
 
     def _do(self) -> ast.Node:
         return self.skip_statement("DO", self.expect("do").start)
