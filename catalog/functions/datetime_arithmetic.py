@@ -183,8 +183,8 @@ _EXACT = 1 << 53  # a product of integers up to this is exact as a float
 
 
 def _times_whole(source: str, interval: int) -> Side:
-    """Returns the DuckDB side of a constant interval (the argument of this number) times a number. For small integers
-    months are not carried to days; the UDF computes other products."""
+    """Returns the DuckDB side of a constant interval (the argument of this number) times a number. DuckDB computes
+    products with small integers, which carry nothing from months to days; the UDF computes the others."""
 
     def side(arguments: Sequence[Sql], types: Sequence[TypeRef]) -> Sql | None:
         constant = arguments[interval]

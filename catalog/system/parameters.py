@@ -1,6 +1,6 @@
 """PostgreSQL's configuration parameters, from its pg_settings (catalog/data/pg_settings.tsv).
 
-For parameters that Shoal has too, pg_settings shows Shoal's values. The others have PostgreSQL's defaults and cannot be
+Shoal describes the parameters that it has itself. The others are shown with PostgreSQL's defaults and cannot be
 changed, except for those of PostgreSQL's planner: they affect only plans, never results, so SET accepts them without
 effect.
 """

@@ -1,8 +1,8 @@
 """Configurations and dictionaries: convert the tokens of a text to lexemes, as PostgreSQL's do.
 
-`simple` converts words to lower case. The configuration of a language removes its stop words (PostgreSQL's lists, in
-catalog/data/stop_words) and converts other words to their stem by Snowball's algorithms. All configurations use
-`simple` for words with digits, addresses and numbers, and ignore tags, entities, protocols and white space.
+The dictionary `simple` converts words to lower case. The dictionary of a language removes its stop words (PostgreSQL's
+lists, in catalog/data/stop_words) and converts other words to their stem by Snowball's algorithms. All configurations
+use `simple` for words with digits, addresses and numbers, and ignore tags, entities, protocols and white space.
 """
 
 from __future__ import annotations

@@ -24,7 +24,7 @@ _BROKEN = "projection_pullup"
 """An optimizer of DuckDB 2.0 whose plans may refer to removed columns ("Failed to bind column reference"), for example
 with lateral joins and with sub-queries without rows."""
 _NEEDED = ("filter_pushdown", "join_order", "deliminator", "limit_pushdown", "top_n", "unused_columns", "cte_inlining")
-"""The optimizers without which joins would be products, or whole tables would be sorted or kept."""
+"""The optimizers without which joins would be Cartesian products, or whole tables would be sorted or materialized."""
 _SETTINGS = (
     "enable_external_access=false",
     "autoload_known_extensions=false",
