@@ -164,7 +164,7 @@ class WorkerProcess:
                 except (OSError, TimeoutError, WorkerLoss) as error:
                     if not left or isinstance(error, TimeoutError):
                         raise WorkerUnavailable("the analytic worker process cannot be started", str(error)) from error
-                while self.frames is not None:  # or its end would be taken for the next worker's
+                while self.frames is not None:  # otherwise its end would count as the next worker's end
                     await asyncio.sleep(0)
         finally:
             self._starting = None
@@ -259,7 +259,7 @@ class WorkerProcess:
             assert process.stdin is not None
             process.stdin.close()
             self._beside.close()
-            # It may take the kernel a moment to give its memory back: not on the event loop.
+            # The kernel may need a moment to free the worker's memory, so the event loop does not wait for it.
             self._ended = asyncio.get_running_loop().run_in_executor(None, process.wait)
             self._ended.add_done_callback(lambda _: self._on_exit())
         reason, self._reason = self._reason, ""
