@@ -24,7 +24,7 @@ from typing import ClassVar
 
 PROCESSORS = frozenset(os.sched_getaffinity(0) if sys.platform == "linux" else ())  # that this process may use
 NICEST = 19
-NICENESS = 5  # a third of what a thread of niceness 0 gets where both want the same processor
+NICENESS = 5  # a third of the time of a thread of niceness 0 that needs the same processor
 REST = 10.0
 IDLE = 0.01  # share of a processor; the engine's thread counts as using at least this
 LOOK_SECONDS = 0.1

@@ -79,7 +79,7 @@ class Stream:
         self.alone = 0  # how many times it was sent to run alone
         self._crowded = False  # it did not run alone when it failed
         self._fatal = False  # a defect of DuckDB has ended the query and the worker
-        self.plainly = False  # the retry after that uses a simpler plan
+        self.plainly = False  # the retry after that is planned with the indispensable optimizers only
         self._opened = True  # it had been opened, and waited to run, when it failed
         self._closed = False
         self._opening_until: float | None = None  # of the loop's clock

@@ -404,7 +404,7 @@ def _is_sublink(node: object) -> bool:
     return type(node) is tree.SubLink
 
 
-_ASKED_AGAIN = (changes, _is_sublink)  # at every level; what they find in a query is kept with it
+_ASKED_AGAIN = (changes, _is_sublink)  # searched at every level, so each query keeps the result
 
 _CONSTANT = (
     tree.Const,

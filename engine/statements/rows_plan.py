@@ -161,7 +161,7 @@ class RowsPlan(Plan):
 
 
 def columns_of(root: tree.Statement) -> ResultColumns | None:
-    """The columns of what a statement returns."""
+    """The result columns of a statement; None if it returns no rows."""
     returned = root.output if isinstance(root, tree.Query) else root.returning
     fields = tuple(
         Field(target.name, target.expression.type, target.origin_table, target.origin_column) for target in returned

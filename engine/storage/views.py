@@ -62,7 +62,7 @@ class Layer(Protocol):
 
     def changes(self, prefix: bytes, after: int, upto: int) -> Iterator[tuple[int, bytes]]: ...
     def commits(self, after: int, upto: int) -> Iterator[tuple[int, Sequence[bytes]]]:
-        """(LSN, keys) of every commit with after < LSN <= upto, in LSN order, without what is in bulk runs."""
+        """Yields (LSN, keys) for every commit with after < LSN <= upto, in LSN order, without the keys of bulk runs."""
 
     def newest(self) -> Iterator[tuple[Column, Column]]:
         """The state at the layer's end: batches of keys (binary arrays) and values (NULL for a deletion); later ones
