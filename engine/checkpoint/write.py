@@ -121,9 +121,9 @@ class _Writer:
         self._sizes: dict[str, dict[str, int]] = {}  # of older folders, by folder
         self._rows = self._bytes = 0
         self._pace = Pace(self._options.rest, self._check_stopped)
-        self._tables: list[TableEntry] = []  # those that are written
+        self._tables: list[TableEntry] = []  # the tables that were written
         self._partials: list[str] = []
-        self._partial_bytes = 0  # how much of it the last partial manifest says
+        self._partial_bytes = 0  # the part of `_bytes` in the last partial manifest
 
     def _take_over(self, previous: Manifest) -> None:
         self._previous.update({table.oid: (table, previous.lsn) for table in previous.tables})

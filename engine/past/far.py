@@ -78,7 +78,7 @@ class Gone:
     """A dropped tablespace whose past is kept."""
 
     tablespace: bytes
-    lsn: int  # of pg_default, where it was gone
+    lsn: int  # of pg_default, at which the tablespace was dropped
     last: int  # its own last LSN
 
 

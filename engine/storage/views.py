@@ -125,7 +125,7 @@ class View:
         self._layers = layers
         self._generation = generation
         self.finders = tuple(layer.find for layer in layers)
-        """What finds the newest version of a key in each layer, in their order."""
+        """For each layer, in order, the function that finds the newest version of a key."""
         self._stored = generation.get
 
     def get(self, key: bytes) -> bytes | None:
