@@ -53,7 +53,8 @@ class Template:
 
     @cached_property
     def steady(self) -> Template:
-        """The template with raise_error, which is not volatile, in place of error (catalog/functions/duckdb_errors.py)."""
+        """The template with raise_error, which is not volatile, in place of error
+        (catalog/functions/duckdb_errors.py)."""
         texts = [_VOLATILE.sub("raise_error", text) for text in self.texts]
         return self if tuple(texts) == self.texts else Template(texts, self.slots, self.names)
 
