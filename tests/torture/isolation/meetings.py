@@ -21,6 +21,10 @@ A scenario ends, and what follows is not compared, where
                                    looks for when it has the lock of the older one
     two have waited for one end    and go on at once, each in its own process: who is first is a matter of time, and
                                    so is whether PostgreSQL's then get in each other's way
+    a key is there twice           in one snapshot of PostgreSQL: a row that another has deleted since, and the
+                                   transaction's own new row under its key; Shoal shows the new one (docs/sql.md)
+    40001 is given earlier         to who waits for a row that has changed: PostgreSQL lets him wait until nobody else
+                                   holds it
     0A000                          tells what Shoal does not do
     XX000, 23505 of the catalog    "tuple concurrently updated" and the like of PostgreSQL, where Shoal makes the later
                                    one of two changes of an object on top of the earlier one (docs/sql.md)
@@ -53,6 +57,8 @@ CATALOG, PLANNED = "23505 of the catalog", "other partitions"
 CACHED = "a right from the cache"
 OBJECT = "40P01 of an object"
 NO_WAIT = "a wait at NOWAIT"
+TWICE = "a key twice"
+EARLIER = "40001 earlier"
 KINDS = {
     b"read/write dependencies": DEPENDENCIES,
     b"moved to another partition": MOVED,
@@ -287,6 +293,8 @@ def compare(scenario: Scenario, theirs: Place, ours: Place, tally: Tally | None 
             or _changed_twice(scenario, one, other)
             or _waits_all_the_same(scenario, wanted[:number], one, other)
             or _released_together(wanted[:number], one, other)
+            or _key_twice(scenario, one, other)
+            or _fails_earlier(wanted[:number], one, other)
         ):
             if tally is not None:
                 tally.cut[why] += 1
@@ -342,14 +350,35 @@ def _waits_all_the_same(scenario: Scenario, lines: Sequence[str], one: str, othe
 
 def _released_together(lines: Sequence[str], one: str, other: str) -> str:
     """RACE where only PostgreSQL has a deadlock, at the end of somebody for whom two have waited."""
+    waiting = _waiters(lines)
+    ends = other.endswith(("COMMIT", "ROLLBACK"))
+    return RACE if ends and DEADLOCK in one and DEADLOCK not in other and len(waiting) > 1 else ""
+
+
+def _key_twice(scenario: Scenario, one: str, other: str) -> str:
+    """TWICE where only PostgreSQL shows two rows with one primary key."""
+    if one == other or not one[0].isdigit() or "READ COMMITTED" in scenario.scripts[int(one[0])][0]:
+        return ""
+    keys = re.compile(r"\(('\d+'),")
+    theirs, ours = keys.findall(one), keys.findall(other)
+    return TWICE if len(set(theirs)) < len(theirs) and sorted(set(theirs)) == sorted(ours) else ""
+
+
+def _fails_earlier(lines: Sequence[str], one: str, other: str) -> str:
+    """EARLIER where only Shoal ends a wait with 40001, and PostgreSQL's goes on."""
+    found = re.fullmatch(r"(\d) goes on: 40001", other)
+    return EARLIER if found and found[1] in _waiters(lines) and one[0] != found[1] else ""
+
+
+def _waiters(lines: Sequence[str]) -> set[str]:
+    """Who waits after these lines."""
     waiting: set[str] = set()
     for line in lines:
         if line.endswith(WAITS):
             waiting.add(line[0])
         elif "goes on" in line:
             waiting.discard(line[0])
-    ends = other.endswith(("COMMIT", "ROLLBACK"))
-    return RACE if ends and DEADLOCK in one and DEADLOCK not in other and len(waiting) > 1 else ""
+    return waiting
 
 
 def _ends(one: str, other: str) -> str:
