@@ -23,6 +23,10 @@ A scenario ends, and what follows is not compared, where
                                    so is whether PostgreSQL's then get in each other's way
     a key is there twice           in one snapshot of PostgreSQL: a row that another has deleted since, and the
                                    transaction's own new row under its key; Shoal shows the new one (docs/sql.md)
+    two wait for one end           and one of them goes on: what comes of the other depends on who was first
+    rows FOR KEY SHARE             have waited for one of them: of the others PostgreSQL shows new versions if the
+                                   transaction that made them had locked them FOR UPDATE
+    a sequence's lock              stays in PostgreSQL when the savepoint before it is rolled back
     40001 is given earlier         to who waits for a row that has changed: PostgreSQL lets him wait until nobody else
                                    holds it
     0A000                          tells what Shoal does not do
@@ -59,6 +63,8 @@ OBJECT = "40P01 of an object"
 NO_WAIT = "a wait at NOWAIT"
 TWICE = "a key twice"
 EARLIER = "40001 earlier"
+SEQUENCE = "a sequence's lock"
+VERSIONS = "versions of other rows"
 KINDS = {
     b"read/write dependencies": DEPENDENCIES,
     b"moved to another partition": MOVED,
@@ -295,6 +301,9 @@ def compare(scenario: Scenario, theirs: Place, ours: Place, tally: Tally | None 
             or _released_together(wanted[:number], one, other)
             or _key_twice(scenario, one, other)
             or _fails_earlier(wanted[:number], one, other)
+            or _behind_another(wanted[:number], one, other)
+            or _sequence_kept(scenario, one, other)
+            or _versions_differ(scenario, wanted[: number + 1], other)
         ):
             if tally is not None:
                 tally.cut[why] += 1
@@ -368,6 +377,34 @@ def _fails_earlier(lines: Sequence[str], one: str, other: str) -> str:
     """EARLIER where only Shoal ends a wait with 40001, and PostgreSQL's goes on."""
     found = re.fullmatch(r"(\d) goes on: 40001", other)
     return EARLIER if found and found[1] in _waiters(lines) and one[0] != found[1] else ""
+
+
+def _behind_another(lines: Sequence[str], one: str, other: str) -> str:
+    """RACE where something else comes of a wait that went on when the end of somebody let another go on."""
+    if one == other or not (one[1:].startswith(" goes on") and other[1:].startswith(" goes on")) or one[0] != other[0]:
+        return ""
+    went_on = [number for number, line in enumerate(lines) if "goes on" in line]
+    return RACE if any(one[0] in _waiters(lines[: number + 1]) for number in went_on) else ""
+
+
+def _sequence_kept(scenario: Scenario, one: str, other: str) -> str:
+    """SEQUENCE where only PostgreSQL waits for a sequence that another has changed before ROLLBACK TO."""
+    if one == other or not one.endswith(WAITS) or one[0] != other[0]:
+        return ""
+    others = [script for name, script in enumerate(scenario.scripts) if name != int(one[0])]
+    sequence = re.compile("SEQUENCE s|nextval")
+    return SEQUENCE if any("ROLLBACK TO s" in script and any(map(sequence.search, script)) for script in others) else ""
+
+
+def _versions_differ(scenario: Scenario, lines: Sequence[str], other: str) -> str:
+    """VERSIONS where FOR KEY SHARE goes on and gives other versions of the same rows, of which there are several."""
+    one = lines[-1]
+    if one == other or not other.startswith(f"{one[0]} goes on: SELECT"):
+        return ""
+    step = sum(line.startswith(f"{one[0]}: ") for line in lines) - 1
+    keys = [re.findall(r"\(('\d+'),", line) for line in (one, other)]
+    shared = scenario.scripts[int(one[0])][step].endswith("FOR KEY SHARE")
+    return VERSIONS if shared and keys[0] == keys[1] and len(keys[0]) > 1 else ""
 
 
 def _waiters(lines: Sequence[str]) -> set[str]:
