@@ -26,6 +26,8 @@ A scenario ends, and what follows is not compared, where
     two wait for one end           and one of them goes on: what comes of the other depends on who was first
     rows FOR KEY SHARE             have waited for one of them: of the others PostgreSQL shows new versions if the
                                    transaction that made them had locked them FOR UPDATE
+    several share a row            and who waits for all of them and one of them wait for each other: PostgreSQL waits
+                                   for one after the other, and finds the deadlock when the others have ended
     a sequence's lock              stays in PostgreSQL when the savepoint before it is rolled back
     40001 is given earlier         to who waits for a row that has changed: PostgreSQL lets him wait until nobody else
                                    holds it
@@ -235,7 +237,7 @@ class Place:
             edges = self._edges()
             if left <= edges.keys() and not _cyclic(edges):
                 return ended
-            assert time.monotonic() < until, f"neither an end nor a wait: {left}, {edges}"
+            assert time.monotonic() < until, f"neither an end nor a wait: {left}, {edges}, {self._look}"
             time.sleep(0.0005)
 
     def _edges(self) -> dict[int, set[int]]:
@@ -304,6 +306,7 @@ def compare(scenario: Scenario, theirs: Place, ours: Place, tally: Tally | None 
             or _behind_another(wanted[:number], one, other)
             or _sequence_kept(scenario, one, other)
             or _versions_differ(scenario, wanted[: number + 1], other)
+            or _one_by_one(scenario, one, other)
         ):
             if tally is not None:
                 tally.cut[why] += 1
@@ -358,10 +361,10 @@ def _waits_all_the_same(scenario: Scenario, lines: Sequence[str], one: str, othe
 
 
 def _released_together(lines: Sequence[str], one: str, other: str) -> str:
-    """RACE where only PostgreSQL has a deadlock, at the end of somebody for whom two have waited."""
+    """RACE where only one server has a deadlock, at the end of somebody for whom two have waited."""
     waiting = _waiters(lines)
-    ends = other.endswith(("COMMIT", "ROLLBACK"))
-    return RACE if ends and DEADLOCK in one and DEADLOCK not in other and len(waiting) > 1 else ""
+    ends = any(line.endswith(("COMMIT", "ROLLBACK")) for line in (one, other))
+    return RACE if ends and (DEADLOCK in one) != (DEADLOCK in other) and len(waiting) > 1 else ""
 
 
 def _key_twice(scenario: Scenario, one: str, other: str) -> str:
@@ -405,6 +408,13 @@ def _versions_differ(scenario: Scenario, lines: Sequence[str], other: str) -> st
     keys = [re.findall(r"\(('\d+'),", line) for line in (one, other)]
     shared = scenario.scripts[int(one[0])][step].endswith("FOR KEY SHARE")
     return VERSIONS if shared and keys[0] == keys[1] and len(keys[0]) > 1 else ""
+
+
+def _one_by_one(scenario: Scenario, one: str, other: str) -> str:
+    """DEADLOCK where only PostgreSQL still waits, and several sessions may share the lock of a row."""
+    shares = re.compile("SHARE|INTO c|UPDATE c")
+    sharers = sum(any(map(shares.search, script)) for script in scenario.scripts)
+    return DEADLOCK if one.endswith(WAITS) and DEADLOCK in other and sharers > 1 and len(scenario.scripts) > 2 else ""
 
 
 def _waiters(lines: Sequence[str]) -> set[str]:
