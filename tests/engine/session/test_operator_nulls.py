@@ -71,8 +71,8 @@ def expressions(pair: Pair) -> list[str]:
     found = pair.postgres.execute(OPERATORS, (known, known)).fetchall()
     made: list[str] = []
     for name, left, right in found:
-        lefts = SAMPLES[str(left)] if left else ("",)
-        made += [f"({one} OPERATOR(pg_catalog.{name}) {other})" for one, other in product(lefts, SAMPLES[str(right)])]
+        lefts = [f"({one})" for one in SAMPLES[str(left)]] if left else [""]  # in parentheses it is no constant
+        made += [f"({one} OPERATOR(pg_catalog.{name}) ({other}))" for one, other in product(lefts, SAMPLES[str(right)])]
     return made
 
 
