@@ -122,6 +122,7 @@ async def test_a_head_that_changes_all_the_time_is_read_now_and_then(cluster: Cl
         await writer.set(f"{ROOT}/head", encode_head(Head(lsn, 3, "ab", 1, 100)))
         await asyncio.sleep(0)
     elapsed = loop.time() - started
+    assert lsn > 100
     assert 2 <= cluster.reads.count(f"{ROOT}/head") <= elapsed / PAUSE + 2
     await until(lambda: observer.tablespaces[TABLESPACE].head.lsn == lsn)  # the last change is not missed
 
