@@ -22,6 +22,10 @@ def test_reads_go_on_beside_every_load() -> None:
 def test_slow_reads_failed_loads_and_memory_are_noticed() -> None:
     good = Window("x", {"p99": 4.0}, 100.0, ["done"])
     assert not judged(good, 1.0, 100.0)
-    assert judged(Window("x", {"p99": 6.0}, 100.0), 1.0, 100.0)
+    slow = Window("x", {"p99": 6.0}, 100.0)
+    assert judged(slow, 1.0, 100.0)
+    assert judged(slow, 1.0, 100.0, slow)
+    assert not judged(slow, 1.0, 100.0, good)
+    assert judged(slow, 1.0, 100.0, Window("x", {"p99": 4.0}, 100.0, ["WRONG: COPY"]))
     assert judged(Window("x", {"p99": 4.0}, 2000.0), 1.0, 100.0)
     assert judged(Window("x", {"p99": 4.0}, 100.0, ["WRONG: COPY"]), 1.0, 100.0)

@@ -12,6 +12,7 @@ from psycopg.pq import ExecStatus
 
 from catalog import types
 from tests.torture.holding.watching import DOUBTFUL, HELD, TRIES, Watch
+from wire.core import QUERY_LIMIT
 
 MEGABYTE = 1 << 20
 SIZES = (1, 60)  # megabytes
@@ -152,9 +153,10 @@ def copied(connection: psycopg.Connection, statement: str, data: bytes) -> None:
             copy.write(data[start : start + (1 << 16)])
 
 
+_LITERAL, _ESCAPED_LITERAL = "literal", "escaped literal"
 WAYS: dict[str, Callable[[psycopg.Connection, str, str], None]] = {
-    "literal": _literal,
-    "escaped literal": _escaped_literal,
+    _LITERAL: _literal,
+    _ESCAPED_LITERAL: _escaped_literal,
     "parameter": _bind,
     "copy": _copy,
     "copy csv": _copy_csv,
@@ -183,6 +185,8 @@ def cases(seed: int) -> Iterator[Value]:
     while True:
         size = int(chance.choice((*SIZES, chance.uniform(*SIZES))) * MEGABYTE)
         way = chance.choice(tuple(WAYS))
+        if way in (_LITERAL, _ESCAPED_LITERAL):
+            size = min(size, (QUERY_LIMIT >> 1) - MEGABYTE)  # a literal may double each of its characters
         if chance.random() < 0.5:
             yield Value(chance.choice(tuple(MAKERS)), "", way, size)
         else:
