@@ -10,7 +10,7 @@ from collections import abc
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import cast
+from typing import Any, cast
 
 from catalog.extensions import types_of
 from catalog.functions.added import Added
@@ -149,6 +149,11 @@ class Catalog:
         return not isinstance(item, Schema) or item.database in (0, self.database)
 
     # Properties of all objects are computed once per version.
+
+    @cached_property
+    def derived(self) -> dict[object, dict[Any, Any]]:
+        """What other modules have computed from this catalog (catalog/derived.py)."""
+        return {}
 
     @cached_property
     def by_kind(self) -> Mapping[type[SchemaObject], abc.Sequence[SchemaObject]]:

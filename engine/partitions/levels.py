@@ -17,6 +17,7 @@ from itertools import product
 from typing import Any
 
 from catalog.catalog import Catalog
+from catalog.derived import DerivedValues
 from catalog.functions.hash_functions import partition_hash
 from catalog.schema import PartitionBound, Partitioning, Table
 from catalog.types import lookup
@@ -207,22 +208,12 @@ class Level:
         return choose(ends) if ends else free
 
 
-class _Cache:
-    """The cache of levels. It is replaced as a whole, because long statements are planned in threads."""
-
-    def __init__(self) -> None:
-        self.held: tuple[Catalog | None, dict[int, Level]] = None, {}
-
-
-_cache = _Cache()
+_levels: DerivedValues[int, Level] = DerivedValues()
 
 
 def level_of(catalog: Catalog, table: Table) -> Level:
     """The level of a partitioned table, computed once for each catalog."""
-    known, levels = _cache.held
-    if known is not catalog:
-        levels = {}
-        _cache.held = catalog, levels
+    levels = _levels.of(catalog)
     found = levels.get(table.oid)
     if found is None or found.table is not table:
         found = levels[table.oid] = Level(catalog, table)

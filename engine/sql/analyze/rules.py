@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
-from catalog.catalog import Catalog
+from catalog.derived import DerivedValues
 from catalog.partitions import constraint_text
 from catalog.schema import Column, Table
 from catalog.types.base import TypeRef
@@ -53,22 +53,12 @@ def _column(rule: tree.Expr) -> set[int]:
     return {item.column for item in walk(rule) if isinstance(item, tree.Var)}
 
 
-class _Cache:
-    """The cache of rules. It is replaced as a whole, because long statements are planned in threads."""
-
-    def __init__(self) -> None:
-        self.held: tuple[Catalog | None, dict[int, TableRules]] = None, {}
-
-
-_cache = _Cache()
+_rules: DerivedValues[int, TableRules] = DerivedValues()
 
 
 def table_rules(table: Table, environment: Environment) -> TableRules:
     """The bound rules of a table."""
-    catalog, rules = _cache.held
-    if catalog is not environment.catalog:
-        rules = {}
-        _cache.held = environment.catalog, rules
+    rules = _rules.of(environment.catalog)
     found = rules.get(table.oid)
     if found is None:
         found = rules[table.oid] = _bind(table, environment)

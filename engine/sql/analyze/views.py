@@ -8,7 +8,7 @@ catalog.
 
 from __future__ import annotations
 
-from catalog.catalog import Catalog
+from catalog.derived import DerivedValues
 from catalog.schema import FIRST_USER_OID, Source, Table, View
 from engine.sql import tree
 from engine.sql.analyze.dispatch import select_query
@@ -17,33 +17,15 @@ from engine.sql.analyze.state import Shared, State
 from engine.sql.parser import parse_select
 from engine.sql.tree_walk import children
 
-_Known = dict[int, tuple[tree.Query, tuple[int, ...]]]
+_Analysed = tuple[tree.Query, tuple[int, ...]]
+
+_built_in: dict[int, _Analysed] = {}
+_views: DerivedValues[int, _Analysed] = DerivedValues()
 
 
-class _Cache:
-    """Analysed views of the most recent catalog, and the built-in ones. It is replaced as a whole, because long
-    statements are planned in threads."""
-
-    def __init__(self) -> None:
-        self.held: tuple[Catalog | None, _Known] = None, {}
-        self.built_in: _Known = {}
-
-    def get_known(self, view: View, catalog: Catalog) -> _Known:
-        if view.oid < FIRST_USER_OID:
-            return self.built_in
-        held, views = self.held
-        if held is not catalog:
-            views = {}
-            self.held = catalog, views
-        return views
-
-
-_cache = _Cache()
-
-
-def view_query(view: View, environment: Environment) -> tuple[tree.Query, tuple[int, ...]]:
+def view_query(view: View, environment: Environment) -> _Analysed:
     """The query of a view, and the OIDs of the relations that it reads."""
-    known = _cache.get_known(view, environment.catalog)
+    known = _built_in if view.oid < FIRST_USER_OID else _views.of(environment.catalog)
     found = known.get(view.oid)
     if found is None:
         found = _analyse(view, environment)
@@ -56,7 +38,7 @@ def stored_query(item: View | Table, environment: Environment) -> tree.Query:
     return _analyse(item, environment)[0]
 
 
-def _analyse(item: View | Table, environment: Environment) -> tuple[tree.Query, tuple[int, ...]]:
+def _analyse(item: View | Table, environment: Environment) -> _Analysed:
     shared = Shared(environment, ())
     shared.sources = {source.location: source for source in item.sources}
     return _read(shared, item.query or ""), tuple(shared.relations)
