@@ -1,0 +1,469 @@
+"""A body in PL/pgSQL as one Python function.
+
+    DECLARE x int := 1;                    p2 = 1
+    BEGIN WHILE x < n LOOP                 while (p1 is not None and p2 is not None and p2 < p1):
+              x := x * 2;                      p2 = (None if p2 is None else int4mul(p2, 2))
+          END LOOP;                            ticks -= 1; ...
+          RETURN x; END                    return p2
+
+Each variable is a local of the function. Python's own exceptions carry errors, and the line of Python in a traceback
+tells the line and the kind of the statement (`Program.places`), so that keeping track of it costs nothing.
+
+EXIT and CONTINUE of the innermost loop are Python's; those of an outer one set `jump` to its number (negative for
+CONTINUE) and leave one construct after the other.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from contextlib import contextmanager
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from catalog.errors import not_supported
+from catalog.schema import Column
+from catalog.types import oids
+from catalog.types.base import TypeRef
+from engine.execute.code import Code, NotOnRowPath
+from engine.execute.compiled_value import Value
+from engine.execute.expressions import ExpressionCompiler
+from engine.sql import ast, tree
+from engine.sql.analyze import Environment, Shared
+from engine.sql.analyze.assignments import store_part
+from engine.sql.analyze.coerce import to_boolean
+from engine.sql.analyze.state import State
+from engine.sql.plpgsql import tree as pl
+from engine.sql.plpgsql.conditions import OTHERS
+from engine.sql.plpgsql.parser import Signature
+from engine.sql.tree_walk import is_volatile
+from engine.statements.plpgsql.fragments import local_expression, records_in
+from engine.statements.plpgsql.records import assigned
+
+TICKS = 1000
+"""Turns of a loop between two looks at the clock."""
+
+KINDS: dict[type, str] = {
+    pl.Block: "statement block",
+    pl.Assign: "assignment",
+    pl.If: "IF",
+    pl.Case: "CASE",
+    pl.ForInteger: "FOR with integer loop variable",
+    pl.ForCursor: "FOR over cursor",
+    pl.Foreach: "FOREACH over array",
+    pl.Return: "RETURN",
+    pl.ReturnNext: "RETURN NEXT",
+    pl.ReturnQuery: "RETURN QUERY",
+    pl.Raise: "RAISE",
+    pl.Assert: "ASSERT",
+    pl.RunDynamic: "EXECUTE",
+    pl.OpenCursor: "OPEN",
+    pl.CloseCursor: "CLOSE",
+}
+
+
+def kind_of(statement: pl.PlStatement) -> str:
+    """The name of a statement's kind in the context of an error (plpgsql_stmt_typename)."""
+    match statement:
+        case pl.Loop():
+            return "LOOP" if statement.condition is None else "WHILE"
+        case pl.ForQuery():
+            return "FOR over EXECUTE statement" if statement.dynamic else "FOR over SELECT rows"
+        case pl.Exit():
+            return "CONTINUE" if statement.again else "EXIT"
+        case pl.RunSql():
+            if statement.perform:
+                return "PERFORM"
+            return "CALL" if isinstance(statement.sql.tree, ast.CallStmt) else "SQL statement"
+        case pl.GetDiagnostics():
+            return "GET STACKED DIAGNOSTICS" if statement.stacked else "GET DIAGNOSTICS"
+        case pl.Fetch():
+            return "MOVE" if statement.move else "FETCH"
+        case pl.EndTransaction():
+            return "ROLLBACK" if statement.undo else "COMMIT"
+    return KINDS[type(statement)]
+
+
+@dataclass(slots=True)
+class Program:
+    """A compiled body. `run(frame, context, arguments)` returns the result. `places`: for lines of its Python source,
+    from which on they belong to a line of the body and a kind of statement. `texts`: the SQL that it runs or evaluates
+    by its number."""
+
+    run: Callable[..., object]
+    places: Sequence[tuple[int, int, str]]
+    texts: Sequence[pl.Fragment] = field(default_factory=tuple)
+
+
+@dataclass(slots=True)
+class _Construct:
+    """A loop, or a block with a label, that Python's `break` leaves. `jumps`: whether an inner one leaves through it."""
+
+    number: int
+    label: str
+    is_loop: bool
+    jumps: bool = False
+
+
+class BodyCompiler:
+    """Compiles one body."""
+
+    def __init__(self, body: pl.Body, signature: Signature, environment: Environment, conflict: str) -> None:
+        self._body = body
+        self._signature = signature
+        self._environment = environment
+        self._conflict = body.conflict or conflict
+        self._code = Code()
+        self._expressions = ExpressionCompiler(self._code, environment.format, _no_column)
+        self._texts: list[pl.Fragment] = []
+        self._places: list[tuple[int, int, str]] = []
+        self._constructs: list[_Construct] = []
+        self._count = 0
+        self._error = ""  # the local of the error whose handler is compiled
+
+    def compile(self) -> Program:
+        """The program. Raises errors of analysis."""
+        code = self._code
+        arguments = "".join(f", {local(variable)}" for variable in self._body.arguments)
+        with code.block(f"def body(frame, context{arguments}):"):
+            code.line(f"ticks, jump = {TICKS}, 0")
+            known = {variable.number for variable in self._body.arguments}
+            others = [local(item) for item in self._body.variables if item.number not in known]
+            code.line(f"{' = '.join(others)} = None")
+            code.line(f"{local(self._body.found)} = False")
+            self._block(self._body.block)
+            self._at(0, "")
+            if self._body.outputs and not self._signature.returns_set:
+                code.line(f"return {self._outputs()}")
+            elif self._may_end():
+                code.line("return None")
+            else:
+                code.line("frame.refuse_end()")
+        return Program(code.finish("body"), self._places, self._texts)
+
+    def _may_end(self) -> bool:
+        signature = self._signature
+        return signature.returns_set or (signature.result is not None and signature.result.oid == oids.VOID)
+
+    def _at(self, line: int, kind: str) -> None:
+        self._places.append((self._code.position + 1, line, kind))
+
+    # ---- SQL --------------------------------------------------------------------------------------------------------
+
+    def _text(self, fragment: pl.Fragment) -> tuple[int, str]:
+        """The number of a text, and the source of the variables that are handed to it."""
+        self._texts.append(fragment)
+        return len(self._texts) - 1, "locals()"
+
+    def _expression(self, fragment: pl.Fragment, target: TypeRef | None = None) -> str:
+        """Source of an expression's value, of the type `target` if that is given."""
+        if not records_in(fragment):
+            found = local_expression(fragment, self._environment, self._conflict)
+            if found is not None and not is_volatile(found):
+                if target is not None:
+                    found = assigned(self._state(), found, target)
+                try:
+                    return self._expressions.value(found).source
+                except NotOnRowPath:
+                    pass
+        number, values = self._text(fragment)
+        wanted = "None" if target is None else self._code.constant(target, "type")
+        return f"frame.evaluate({number}, {values}, {wanted})"
+
+    def _condition(self, fragment: pl.Fragment) -> str:
+        """Source that is truthy exactly if a condition is true."""
+        if not records_in(fragment):
+            found = local_expression(fragment, self._environment, self._conflict)
+            if found is not None and not is_volatile(found):
+                try:
+                    return self._expressions.true(to_boolean(self._state(), found, "IF"))
+                except NotOnRowPath:
+                    pass
+        return f"({self._expression(fragment, TypeRef(oids.BOOL))} is True)"
+
+    def _state(self) -> State:
+        return State(Shared(self._environment, ()))
+
+    # ---- variables --------------------------------------------------------------------------------------------------
+
+    def _assign(self, target: pl.Target, fragment: pl.Fragment) -> None:
+        variable = target.variable
+        name, code = local(variable), self._code
+        if target.steps:
+            self._assign_part(target, fragment)
+            return
+        if variable.type is None:
+            number, values = self._text(fragment)
+            code.line(f"{name} = frame.evaluate_row({number}, {values})")
+            return
+        code.line(f"{name} = {self._expression(fragment, variable.type)}")
+        self._check_not_null(variable)
+
+    def _assign_part(self, target: pl.Target, fragment: pl.Fragment) -> None:
+        """record.field := value, array[i] := value, ..."""
+        variable = target.variable
+        name, code = local(variable), self._code
+        if variable.type is None:
+            number, values = self._text(fragment)
+            steps = code.constant(target.steps, "steps")
+            code.line(f"{name} = frame.store_field({name}, {variable.name!r}, {steps}, {number}, {values})")
+            return
+        before = tree.Param(variable.number + 1, TypeRef(variable.type.oid))
+        value = code.temporary("v")
+        code.line(f"{value} = {self._expression(fragment)}")
+        self._code.line(f"{name} = {self._stored(variable, before, target, fragment, value)}")
+
+    def _stored(
+        self, variable: pl.Variable, before: tree.Expr, target: pl.Target, fragment: pl.Fragment, value: str
+    ) -> str:
+        assert variable.type is not None
+        column = Column(1, variable.name, variable.type)
+        found = local_expression(fragment, self._environment, self._conflict)
+        if found is None:
+            not_supported("a query as the value of a part of a variable")
+        given = tree.Param(len(self._body.variables) + 1, found.type)
+        self._code.line(f"p{given.number} = {value}")
+        place = ast.ResTarget(None, variable.name, target.steps)
+        part = store_part(self._state(), before, column, place, given, "UPDATE")
+        return self._expressions.value(part).source
+
+    def _check_not_null(self, variable: pl.Variable) -> None:
+        if variable.not_null:
+            with self._code.block(f"if {local(variable)} is None:"):
+                self._code.line(f"frame.refuse_null({variable.name!r})")
+
+    def _take_row(self, into: Sequence[pl.Target], row: str, fields: str) -> None:
+        """Assigns a row of a query (`row` may be None) to variables."""
+        code = self._code
+        first = into[0]
+        if first.variable.is_record and not first.steps:
+            kind = "None" if first.variable.type is None else code.constant(first.variable.type, "type")
+            code.line(f"{local(first.variable)} = frame.record_of({row}, {fields}, {kind})")
+            return
+        types = code.constant(tuple(_type_of(target) for target in into), "types")
+        values = code.temporary("row")
+        code.line(f"{values} = frame.values_of({row}, {fields}, {types})")
+        for number, target in enumerate(into):
+            if target.steps:
+                not_supported("INTO a part of a variable")
+            code.line(f"{local(target.variable)} = {values}[{number}]")
+            self._check_not_null(target.variable)
+
+    # ---- blocks -----------------------------------------------------------------------------------------------------
+
+    def _statements(self, statements: Sequence[pl.PlStatement]) -> None:
+        for statement in statements:
+            self._at(statement.line, kind_of(statement))
+            _EMITTERS[type(statement)](self, statement)
+
+    def _block(self, block: pl.Block) -> None:
+        self._at(block.line, "during statement block local variable initialization")
+        for variable in block.variables:
+            self._declare(variable)
+        self._at(block.line, "statement block")
+        if block.label and self._is_left(block):
+            with self._construct(block.label, is_loop=False) as construct:
+                with self._code.block("while True:"):
+                    self._guarded(block)
+                    self._code.line("break")
+            self._pass_on(construct)
+        else:
+            self._guarded(block)
+
+    @staticmethod
+    def _is_left(block: pl.Block) -> bool:
+        """Whether an EXIT may name the block."""
+        return bool(block.label)
+
+    def _declare(self, variable: pl.Variable) -> None:
+        name = local(variable)
+        if variable.cursor is not None:
+            self._code.line(f"{name} = {variable.name!r}")
+        elif variable.default is None:
+            self._code.line(f"{name} = None")
+        else:
+            self._assign(pl.Target(variable), variable.default)
+
+    def _guarded(self, block: pl.Block) -> None:
+        """The statements of a block, within its handlers."""
+        if not block.handlers:
+            self._statements(block.statements)
+            return
+        code = self._code
+        point, error, outer = code.temporary("point"), code.temporary("error"), self._error
+        code.line(f"{point} = frame.begin_block()")
+        with code.block("try:"):
+            self._statements(block.statements)
+        with code.block(f"except SqlError as caught:"):
+            code.line(f"{error} = caught")
+            code.line(f"{point}.undo({error})")
+            state, text = block.errors
+            code.line(f"{local(state)}, {local(text)} = {error}.sqlstate, {error}.message")
+            self._error = error
+            for number, handler in enumerate(block.handlers):
+                conditions = code.constant(handler.conditions, "conditions")
+                with code.block(f"{'el' if number else ''}if frame.is_handled({error}, {conditions}):"):
+                    self._statements(handler.statements)
+            with code.block("else:"):
+                code.line("raise")
+            self._error = outer
+        with code.block("finally:"):
+            code.line(f"{point}.leave()")
+
+    # ---- jumps ------------------------------------------------------------------------------------------------------
+
+    @contextmanager
+    def _construct(self, label: str, *, is_loop: bool) -> Iterator[_Construct]:
+        self._count += 1
+        made = _Construct(self._count, label, is_loop)
+        self._constructs.append(made)
+        yield made
+        self._constructs.pop()
+
+    def _exit(self, statement: pl.Exit) -> None:
+        if statement.condition is not None:
+            with self._code.block(f"if {self._condition(statement.condition)}:"):
+                self._jump(statement)
+        else:
+            self._jump(statement)
+
+    def _jump(self, statement: pl.Exit) -> None:
+        named = statement.label
+        target = next(
+            (item for item in reversed(self._constructs) if (item.label == named if named else item.is_loop)), None
+        )
+        word = "continue" if statement.again else "break"
+        if target is None:  # the label of the function itself
+            self._code.line("return frame.end()")
+            return
+        if target is self._constructs[-1]:
+            self._code.line(word)
+            return
+        for item in self._constructs[self._constructs.index(target) + 1 :]:
+            item.jumps = True
+        self._code.line(f"jump = {-target.number if statement.again else target.number}")
+        self._code.line("break")
+
+    def _pass_on(self, construct: _Construct) -> None:
+        """Behind a construct: a jump that goes further out."""
+        if not construct.jumps or not self._constructs:
+            return
+        around = self._constructs[-1].number
+        with self._code.block("if jump:"):
+            with self._code.block(f"if jump == {-around}:"):
+                self._code.line("jump = 0")
+                self._code.line("continue")
+            with self._code.block(f"if jump == {around}:"):
+                self._code.line("jump = 0")
+            self._code.line("break")
+
+    # ---- control structures -----------------------------------------------------------------------------------------
+
+    def _if(self, statement: pl.If) -> None:
+        for number, (condition, statements) in enumerate(statement.branches):
+            with self._code.block(f"{'el' if number else ''}if {self._condition(condition)}:"):
+                self._statements(statements)
+        if statement.otherwise:
+            with self._code.block("else:"):
+                self._statements(statement.otherwise)
+
+    def _tick(self) -> None:
+        """At the beginning of each turn of a loop: looks at the clock from time to time."""
+        self._code.line("ticks -= 1")
+        with self._code.block("if ticks < 0:"):
+            self._code.line(f"ticks = frame.look({TICKS})")
+
+    def _loop(self, statement: pl.Loop) -> None:
+        condition = "True" if statement.condition is None else self._condition(statement.condition)
+        with self._construct(statement.label, is_loop=True) as construct:
+            with self._code.block(f"while {condition}:"):
+                self._tick()
+                self._statements(statement.statements)
+        self._pass_on(construct)
+
+    def _for_integer(self, statement: pl.ForInteger) -> None:
+        code, whole = self._code, TypeRef(oids.INT4)
+        low, high = self._expression(statement.low, whole), self._expression(statement.high, whole)
+        step = "1" if statement.step is None else self._expression(statement.step, whole)
+        found = local(self._body.found)
+        with self._construct(statement.label, is_loop=True) as construct:
+            code.line(f"{found}_ = False")
+            with code.block(f"for {local(statement.variable)} in frame.numbers({low}, {high}, {step}, {statement.reverse}):"):
+                code.line(f"{found}_ = True")
+                self._tick()
+                self._statements(statement.statements)
+            code.line(f"{found} = {found}_")
+        self._pass_on(construct)
+
+    def _for_query(self, statement: pl.ForQuery) -> None:
+        code, found = self._code, local(self._body.found)
+        rows, fields, row = code.temporary("rows"), code.temporary("fields"), code.temporary("row")
+        code.line(f"{fields}, {rows} = {self._query(statement.query, statement.dynamic, statement.using)}")
+        with self._construct(statement.label, is_loop=True) as construct:
+            code.line(f"{found}_ = False")
+            with code.block(f"for {row} in {rows}:"):
+                code.line(f"{found}_ = True")
+                self._tick()
+                self._take_row(statement.into, row, fields)
+                self._statements(statement.statements)
+            code.line(f"{found} = {found}_")
+        self._pass_on(construct)
+
+    def _query(self, query: pl.Fragment, dynamic: bool, using: Sequence[pl.Fragment]) -> str:
+        """Source of a query's columns and rows."""
+        if dynamic:
+            text = self._expression(query, TypeRef(oids.TEXT))
+            return f"frame.dynamic_rows({text}, {self._values(using)})"
+        number, values = self._text(query)
+        return f"frame.rows({number}, {values})"
+
+    def _values(self, fragments: Sequence[pl.Fragment]) -> str:
+        """Source of values with their types."""
+        found = []
+        for fragment in fragments:
+            number, values = self._text(fragment)
+            found.append(f"frame.evaluate_typed({number}, {values})")
+        return f"[{', '.join(found)}]"
+
+    # ---- results ----------------------------------------------------------------------------------------------------
+
+    def _outputs(self) -> str:
+        """Source of the OUT arguments as the result."""
+        names = [local(variable) for variable in self._body.outputs]
+        return names[0] if len(names) == 1 else f"({', '.join(names)})"
+
+    def _return(self, statement: pl.Return) -> None:
+        signature, code = self._signature, self._code
+        if statement.value is None:
+            code.line(f"return {self._outputs()}" if self._body.outputs and not signature.returns_set else "return None")
+            return
+        if signature.result is None or signature.result.oid == oids.RECORD:
+            number, values = self._text(statement.value)
+            code.line(f"return frame.evaluate_row({number}, {values})")
+            return
+        code.line(f"return {self._expression(statement.value, signature.result)}")
+
+
+def local(variable: pl.Variable) -> str:
+    """The name of a variable in Python."""
+    return f"p{variable.number + 1}"
+
+
+def _type_of(target: pl.Target) -> TypeRef:
+    assert target.variable.type is not None
+    return target.variable.type
+
+
+def _no_column(item: tree.Var) -> Value:
+    raise NotOnRowPath(f"column {item.name}")
+
+
+_EMITTERS: dict[type, Callable[..., None]] = {
+    pl.Block: BodyCompiler._block,
+    pl.Assign: lambda self, statement: self._assign(statement.target, statement.value),
+    pl.If: BodyCompiler._if,
+    pl.Loop: BodyCompiler._loop,
+    pl.ForInteger: BodyCompiler._for_integer,
+    pl.ForQuery: BodyCompiler._for_query,
+    pl.Exit: BodyCompiler._exit,
+    pl.Return: BodyCompiler._return,
+}

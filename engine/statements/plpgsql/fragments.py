@@ -1,0 +1,73 @@
+"""The SQL in a body: expressions as analysed trees, and queries and changes as plans.
+
+An expression that is nothing but an expression becomes a part of the function's Python source. Its variables are the
+function's locals: variable number n is `p<n + 1>`, as a parameter of a statement is. An expression over a field of a
+record is analysed when the record has a value, once for each shape of it. Any other expression is a query, which runs
+as a statement.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from catalog.types.base import TypeRef
+from engine.sql import ast, tree
+from engine.sql.analyze import Environment, analyze
+from engine.sql.analyze.collations import collate
+from engine.sql.analyze.routines import expand_calls, plain_expression
+from engine.sql.plpgsql.tree import Fragment, Variable
+from engine.sql.tree_walk import walk
+from engine.statements.plpgsql.names import LocalNames, Names, Shape, Use
+
+
+@dataclass(frozen=True, slots=True)
+class Text:
+    """An analysed text. `uses`: its parameters in their order."""
+
+    analyzed: tree.Analyzed
+    uses: tuple[Use, ...]
+
+
+def records_in(fragment: Fragment) -> list[Variable]:
+    """The records without declared fields that a text may use."""
+    found: dict[int, Variable] = {}
+    for node in walk(fragment.tree):
+        if isinstance(node, ast.ColumnRef):
+            names = node.names[:-1] if node.names[-1] == "*" else node.names
+            known = fragment.scope.find(names) if names else None
+            if known is not None and known[0].type is None:
+                found[known[0].number] = known[0]
+    return list(found.values())
+
+
+def analyse_text(
+    fragment: Fragment, environment: Environment, shapes: Mapping[int, Shape | None], conflict: str
+) -> Text:
+    """A text as a statement, with its parameters numbered from 1."""
+    names = Names(fragment.scope, shapes, conflict)
+    return Text(analyze(fragment.tree, environment, names=names), tuple(names.uses))
+
+
+def local_expression(fragment: Fragment, environment: Environment, conflict: str) -> tree.Expr | None:
+    """A text as an expression over the function's locals; None where it is more than an expression."""
+    names = LocalNames(fragment.scope, {}, conflict)
+    analyzed = analyze(fragment.tree, environment, names=names)
+    if analyzed.collated:
+        analyzed = collate(analyzed, environment.catalog)
+    analyzed = expand_calls(analyzed, environment)
+    query = analyzed.statement
+    return plain_expression(query) if isinstance(query, tree.Query) else None
+
+
+def shape_of_record(value: object) -> Shape | None:
+    """The shape of a record's value; None without one."""
+    return getattr(value, "shape", None)
+
+
+def single_column(analyzed: tree.Analyzed) -> TypeRef | None:
+    """The type of a query's only column; None where it has several."""
+    query = analyzed.statement
+    if not isinstance(query, tree.Query) or len(query.output) != 1:
+        return None
+    return query.output[0].expression.type

@@ -1,0 +1,80 @@
+"""What a name in an SQL text of a body means: a variable, a field of a record, or (nothing is found) a column.
+
+Each variable, and each field of a record whose fields are known only when it has a value, becomes a parameter of the
+text. A record's fields are known by its *shape*, the names and types of the row that it holds; a text that uses such
+fields is analysed once for each shape.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from catalog.errors import SqlError
+from catalog.types import oids
+from catalog.types.base import TypeRef
+from engine.sql.plpgsql.scope import Scope
+from engine.sql.plpgsql.tree import Variable
+
+Shape = tuple[tuple[str, TypeRef], ...]
+"""The fields of a row."""
+
+
+@dataclass(frozen=True, slots=True)
+class Use:
+    """A parameter: a variable, or (`field`, from 0) a field of a record."""
+
+    variable: Variable
+    field: int = -1
+
+
+class Names:
+    """The parameters of one text. `shapes`: of the records by their numbers; None has no value yet."""
+
+    def __init__(self, scope: Scope, shapes: Mapping[int, Shape | None], conflict: str) -> None:
+        self._scope = scope
+        self._shapes = shapes
+        self.conflict = conflict  # error | use_variable | use_column
+        self.uses: list[Use] = []
+        self.types: list[TypeRef] = []
+
+    def number_of(self, names: tuple[str, ...]) -> int:
+        """The number of the parameter for a column reference, or 0. Raises 55000 for a field of a record that has no
+        value, 42703 for a field that it lacks."""
+        found = self._scope.find(names)
+        if found is None:
+            return 0
+        variable, named = found
+        rest = names[named:]
+        if variable.type is not None:
+            return 0 if rest else self._parameter(Use(variable), variable.type)
+        shape = self._shapes.get(variable.number)
+        if not rest:
+            return self._parameter(Use(variable), TypeRef(oids.RECORD))
+        if shape is None:
+            message = f'record "{variable.name}" is not assigned yet'
+            raise SqlError("55000", message, detail="The tuple structure of a not-yet-assigned record is indeterminate.")
+        position = next((number for number, (name, _) in enumerate(shape) if name == rest[0]), -1)
+        if position < 0:
+            raise SqlError("42703", f'record "{variable.name}" has no field "{rest[0]}"')
+        return 0 if rest[1:] else self._parameter(Use(variable, position), shape[position][1])
+
+    def number_of_place(self, number: int) -> int:
+        """The parameter for $n in the text: an argument of the function."""
+        found = self._scope.find((f"${number}",))
+        if found is None or found[0].type is None:
+            raise SqlError("42P02", f"there is no parameter ${number}")
+        return self._parameter(Use(found[0]), found[0].type)
+
+    def _parameter(self, use: Use, type_: TypeRef) -> int:
+        if use not in self.uses:
+            self.uses.append(use)
+            self.types.append(type_)
+        return self.uses.index(use) + 1
+
+
+class LocalNames(Names):
+    """The same, with each variable's own number."""
+
+    def _parameter(self, use: Use, type_: TypeRef) -> int:
+        return use.variable.number + 1
