@@ -15,9 +15,8 @@ CONTINUE) and leave one construct after the other.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from catalog.errors import not_supported
@@ -33,7 +32,6 @@ from engine.sql.analyze.assignments import store_part
 from engine.sql.analyze.coerce import to_boolean
 from engine.sql.analyze.state import State
 from engine.sql.plpgsql import tree as pl
-from engine.sql.plpgsql.conditions import OTHERS
 from engine.sql.plpgsql.parser import Signature
 from engine.sql.tree_walk import is_volatile
 from engine.statements.plpgsql.fragments import local_expression, records_in
@@ -261,10 +259,9 @@ class BodyCompiler:
             self._declare(variable)
         self._at(block.line, "statement block")
         if block.label and self._is_left(block):
-            with self._construct(block.label, is_loop=False) as construct:
-                with self._code.block("while True:"):
-                    self._guarded(block)
-                    self._code.line("break")
+            with self._construct(block.label, is_loop=False) as construct, self._code.block("while True:"):
+                self._guarded(block)
+                self._code.line("break")
             self._pass_on(construct)
         else:
             self._guarded(block)
@@ -293,7 +290,7 @@ class BodyCompiler:
         code.line(f"{point} = frame.begin_block()")
         with code.block("try:"):
             self._statements(block.statements)
-        with code.block(f"except SqlError as caught:"):
+        with code.block("except SqlError as caught:"):
             code.line(f"{error} = caught")
             code.line(f"{point}.undo({error})")
             state, text = block.errors
@@ -443,6 +440,116 @@ class BodyCompiler:
         code.line(f"return {self._expression(statement.value, signature.result)}")
 
 
+    def _return_next(self, statement: pl.ReturnNext) -> None:
+        signature, code = self._signature, self._code
+        if statement.value is None:
+            code.line(f"frame.results.append(({', '.join(map(local, self._body.outputs))},))")
+        elif signature.result is None or signature.result.oid == oids.RECORD or self._expressions_are_rows():
+            number, values = self._text(statement.value)
+            code.line(f"frame.add_row(frame.evaluate_row({number}, {values}))")
+        else:
+            code.line(f"frame.results.append(({self._expression(statement.value, signature.result)},))")
+
+    def _expressions_are_rows(self) -> bool:
+        """Whether the function returns rows of a composite type."""
+        return self._signature.is_row
+
+    def _return_query(self, statement: pl.ReturnQuery) -> None:
+        code = self._code
+        fields, rows = code.temporary("fields"), code.temporary("rows")
+        code.line(f"{fields}, {rows} = {self._query(statement.query, statement.dynamic, statement.using)}")
+        code.line(f"{local(self._body.found)} = frame.add_rows({fields}, {rows})")
+
+    # ---- errors and messages ----------------------------------------------------------------------------------------
+
+    def _raise(self, statement: pl.Raise) -> None:
+        code = self._code
+        if statement.again:
+            code.line("raise" if self._error else "frame.refuse_again()")
+            return
+        values = self._values(statement.values)
+        options = self._values([value for _, value in statement.options])
+        names = tuple(name for name, _ in statement.options)
+        given = f"{statement.level!r}, {statement.condition!r}, {statement.message!r}, {values}, {names!r}, {options}"
+        code.line(f"frame.raise_message({given})")
+
+    def _assert(self, statement: pl.Assert) -> None:
+        code = self._code
+        with code.block(f"if frame.checks_asserts and not {self._condition(statement.condition)}:"):
+            message = "None" if statement.message is None else self._expression(statement.message, TypeRef(oids.TEXT))
+            code.line(f"frame.fail_assertion({message})")
+
+    # ---- SQL statements ---------------------------------------------------------------------------------------------
+
+    def _run_sql(self, statement: pl.RunSql) -> None:
+        code, found = self._code, local(self._body.found)
+        number, values = self._text(statement.sql)
+        if statement.perform:
+            code.line(f"{found} = frame.perform({number}, {values})")
+        elif not statement.into:
+            code.line(f"{found} = frame.run({number}, {values}, {found})")
+        else:
+            fields, row = code.temporary("fields"), code.temporary("row")
+            code.line(f"{fields}, {row} = frame.one_row({number}, {values}, {statement.strict})")
+            code.line(f"{found} = {row} is not None")
+            self._take_row(statement.into, row, fields)
+
+    def _run_dynamic(self, statement: pl.RunDynamic) -> None:
+        code = self._code
+        text, using = self._expression(statement.text, TypeRef(oids.TEXT)), self._values(statement.using)
+        if not statement.into:
+            code.line(f"frame.execute({text}, {using})")
+            return
+        fields, row = code.temporary("fields"), code.temporary("row")
+        code.line(f"{fields}, {row} = frame.execute_row({text}, {using}, {statement.strict})")
+        self._take_row(statement.into, row, fields)
+
+    def _diagnostics(self, statement: pl.GetDiagnostics) -> None:
+        code = self._code
+        for target, item in statement.items:
+            if statement.stacked:
+                source = f"frame.stacked({self._error or 'None'}, {item!r})"
+            else:
+                source = f"frame.current({item!r})"
+            type_ = code.constant(_type_of(target), "type")
+            if target.steps:
+                not_supported("GET DIAGNOSTICS into a part of a variable")
+            code.line(f"{local(target.variable)} = frame.diagnostic({source}, {type_})")
+
+    def _case(self, statement: pl.Case) -> None:
+        code = self._code
+        if statement.operand is not None:
+            assert statement.variable is not None
+            number, values = self._text(statement.operand)
+            code.line(f"{local(statement.variable)} = frame.evaluate_case({number}, {values})")
+        for position, (condition, statements) in enumerate(statement.branches):
+            with code.block(f"{'el' if position else ''}if {self._condition(condition)}:"):
+                self._statements(statements)
+        with code.block("else:"):
+            if statement.otherwise is None:
+                code.line("frame.refuse_case()")
+            else:
+                self._statements(statement.otherwise)
+
+    def _foreach(self, statement: pl.Foreach) -> None:
+        code, found = self._code, local(self._body.found)
+        number, values = self._text(statement.value)
+        fields, rows, row = code.temporary("fields"), code.temporary("rows"), code.temporary("row")
+        code.line(f"{fields}, {rows} = frame.elements({number}, {values}, {statement.slice})")
+        with self._construct(statement.label, is_loop=True) as construct:
+            code.line(f"{found}_ = False")
+            with code.block(f"for {row} in {rows}:"):
+                code.line(f"{found}_ = True")
+                self._tick()
+                self._take_row(statement.into, row, fields)
+                self._statements(statement.statements)
+            code.line(f"{found} = {found}_")
+        self._pass_on(construct)
+
+    def _end_transaction(self, statement: pl.EndTransaction) -> None:
+        self._code.line(f"frame.end_transaction({statement.undo}, {statement.chain})")
+
+
 def local(variable: pl.Variable) -> str:
     """The name of a variable in Python."""
     return f"p{variable.number + 1}"
@@ -466,4 +573,14 @@ _EMITTERS: dict[type, Callable[..., None]] = {
     pl.ForQuery: BodyCompiler._for_query,
     pl.Exit: BodyCompiler._exit,
     pl.Return: BodyCompiler._return,
+    pl.ReturnNext: BodyCompiler._return_next,
+    pl.ReturnQuery: BodyCompiler._return_query,
+    pl.Raise: BodyCompiler._raise,
+    pl.Assert: BodyCompiler._assert,
+    pl.RunSql: BodyCompiler._run_sql,
+    pl.RunDynamic: BodyCompiler._run_dynamic,
+    pl.GetDiagnostics: BodyCompiler._diagnostics,
+    pl.Case: BodyCompiler._case,
+    pl.Foreach: BodyCompiler._foreach,
+    pl.EndTransaction: BodyCompiler._end_transaction,
 }

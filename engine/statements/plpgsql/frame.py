@@ -1,0 +1,419 @@
+"""A function in PL/pgSQL while it runs: what its Python source calls (compile.py).
+
+SQL runs in the session's transaction, each statement with a snapshot of its own. A statement of the row path runs at
+once; where it has to wait, and for every other statement, the function's greenlet is left (suspend.py).
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from time import perf_counter
+from typing import TYPE_CHECKING, Any
+
+from catalog.errors import SqlError
+from catalog.types import element_of, lookup, oids
+from catalog.types.base import Array, TypeRef
+from engine.execute.context import RowPathFull
+from engine.execute.expressions import compile_value
+from engine.session.portal import Portal
+from engine.session.prepared import Prepared, StalePlan
+from engine.sql import ast, tree
+from engine.sql.analyze.state import State
+from engine.sql.parser import parse
+from engine.sql.plpgsql.tree import Fragment
+from engine.statements import planning
+from engine.statements import run as run_portal
+from engine.statements.collect import Collector
+from engine.statements.plpgsql import raising
+from engine.statements.plpgsql.fragments import Text, analyse_text, records_in, shape_of_record
+from engine.statements.plpgsql.names import Shape, Use
+from engine.statements.plpgsql.records import Cast, Row, assigned, cast_of, shape_of
+from engine.statements.plpgsql.suspend import wait
+from engine.statements.rows_plan import RowsPlan
+from engine.txn.interface import LockWait
+
+if TYPE_CHECKING:
+    from engine.execute.context import Field
+    from engine.session.session import Session
+    from engine.statements.plpgsql.compile import Program
+
+SLICE_SECONDS = 0.005
+"""For which a function may hold the event loop."""
+
+Locals = Mapping[str, Any]
+Rows = Sequence[tuple[object, ...]]
+
+
+@dataclass(slots=True)
+class Evaluation:
+    """A text that is evaluated: an expression, or a plan of a query. `uses`: its parameters."""
+
+    uses: tuple[Use, ...]
+    type: TypeRef
+    compute: Cast | None = None
+    prepared: Prepared | None = None
+
+
+@dataclass(slots=True)
+class Known:
+    """What is known of the texts of a program for one catalog: by the number of the text, the shapes of its records,
+    and the type that is wanted."""
+
+    evaluations: dict[object, Evaluation] = field(default_factory=dict)
+    statements: dict[object, tuple[Prepared, tuple[Use, ...]]] = field(default_factory=dict)
+    casts: dict[tuple[TypeRef, TypeRef], Cast | None] = field(default_factory=dict)
+
+
+class Point:
+    """The savepoint of a block with handlers."""
+
+    def __init__(self, session: Session, name: str) -> None:
+        self._session = session
+        self._name = name
+        self._is_open = True
+        session.transactions.save(name)
+
+    def undo(self, error: SqlError) -> None:
+        """Undoes what the block has written."""
+        if self._is_open:
+            self._is_open = False
+            self._session.transactions.undo_to(self._name)
+
+    def leave(self) -> None:
+        """The block has ended without an error, or with one that nobody handles."""
+        if self._is_open:
+            self._is_open = False
+            self._session.transactions.forget(self._name)
+
+
+class Frame:
+    """One call of a function. `results`: the rows of RETURN NEXT and RETURN QUERY."""
+
+    def __init__(self, session: Session, program: Program, known: Known, signature: str, is_atomic: bool) -> None:
+        self.session = session
+        self.program = program
+        self.results: list[tuple[object, ...]] = []
+        self.checks_asserts = session.settings.show("plpgsql.check_asserts") != "off"
+        self._known = known
+        self._signature = signature
+        self._is_atomic = is_atomic  # COMMIT and ROLLBACK are not allowed
+        self._count = 0  # rows of the last statement
+        self._points = 0
+        self._looked = perf_counter()
+
+    # ---- expressions ------------------------------------------------------------------------------------------------
+
+    def evaluate(self, number: int, values: Locals, wanted: TypeRef | None) -> object:
+        """The value of a text, of the wanted type."""
+        return self._evaluate(number, values, wanted)[0]
+
+    def evaluate_typed(self, number: int, values: Locals) -> tuple[object, TypeRef]:
+        """A value with its own type."""
+        return self._evaluate(number, values, None)
+
+    def _evaluate(self, number: int, values: Locals, wanted: TypeRef | None) -> tuple[object, TypeRef]:
+        fragment = self.program.texts[number]
+        shapes = _shapes(fragment, values)
+        key = (number, tuple(shapes.values()), wanted)
+        found = self._known.evaluations.get(key)
+        if found is None or (found.prepared is not None and found.prepared.catalog is not self.session.catalog):
+            found = self._known.evaluations[key] = self._evaluation(fragment, shapes, wanted)
+        parameters = [_value(use, values) for use in found.uses]
+        if found.compute is not None:
+            while True:
+                try:
+                    return found.compute(self.session.context(), parameters), found.type
+                except LockWait as lock:
+                    wait(self.session.wait_for(lock))
+        assert found.prepared is not None
+        fields, rows = self._rows(found.prepared, parameters)
+        if len(rows) > 1:
+            raise SqlError("21000", f'query "{fragment.text}" returned more than one row')
+        value = rows[0][0] if rows else None
+        if wanted is not None and value is not None:
+            return self._cast(value, fields[0].type, wanted), wanted
+        return value, fields[0].type
+
+    def _evaluation(
+        self, fragment: Fragment, shapes: Mapping[int, Shape | None], wanted: TypeRef | None
+    ) -> Evaluation:
+        environment = self.session.environment
+        text = analyse_text(fragment, environment, shapes, self.program.conflict)
+        query = text.analyzed.statement
+        assert isinstance(query, tree.Query)
+        if len(query.output) != 1:
+            raise SqlError("42601", f'query "{fragment.text}" returned {len(query.output)} columns')
+        plain = text.plain(environment)
+        if plain is None:
+            prepared = self._plan(fragment, text)
+            return Evaluation(text.uses, query.output[0].expression.type, prepared=prepared)
+        if wanted is not None:
+            plain = assigned(State.of(environment), plain, wanted)
+        return Evaluation(text.uses, wanted or plain.type, compile_value(plain, environment.format))
+
+    def evaluate_row(self, number: int, values: Locals) -> Row | None:
+        """The value of a text whose value is a row."""
+        raise NotImplementedError
+
+    # ---- statements -------------------------------------------------------------------------------------------------
+
+    def _plan(self, fragment: Fragment, text: Text) -> Prepared:
+        statement = ast.Statement(fragment.tree, fragment.text, 0, len(text.uses), fragment.text)
+        prepared = planning.plan_statement(self.session, statement, text.analyzed, self.session.environment)
+        prepared.tally = self.session.node.statements.nested
+        return prepared
+
+    def _statement(self, number: int, values: Locals) -> tuple[Prepared, list[object]]:
+        """A text as a planned statement, with the values of its parameters."""
+        fragment = self.program.texts[number]
+        shapes = _shapes(fragment, values)
+        key = (number, tuple(shapes.values()))
+        known = self._known.statements.get(key)
+        if known is None or known[0].catalog is not self.session.catalog:
+            if isinstance(fragment.tree, planning.QUERY_STATEMENTS):
+                text = analyse_text(fragment, self.session.environment, shapes, self.program.conflict)
+                known = self._plan(fragment, text), text.uses
+            else:
+                statement = ast.Statement(fragment.tree, fragment.text, whole=fragment.text)
+                known = planning.prepare(self.session, statement, ()), ()
+            self._known.statements[key] = known
+        prepared, uses = known
+        return prepared, [_value(use, values) for use in uses]
+
+    def _rows(self, prepared: Prepared, parameters: Sequence[object]) -> tuple[Sequence[Field], Rows]:
+        """Runs a statement: its columns and rows."""
+        session = self.session
+        while True:
+            plan = prepared.plan
+            if not isinstance(plan, RowsPlan) or not plan.at_once or plan.row is None:
+                break
+            try:
+                rows, self._count, _ = session.rows.run(prepared, plan.row.rows, parameters)  # type: ignore[arg-type]
+                return prepared.fields or (), rows  # type: ignore[return-value]
+            except LockWait as lock:
+                wait(session.wait_for(lock))
+            except StalePlan:
+                prepared = wait(run_portal.current(session, prepared))
+            except RowPathFull:
+                break
+        return self._run_apart(prepared, parameters)
+
+    def _run_apart(self, prepared: Prepared, parameters: Sequence[object]) -> tuple[Sequence[Field], Rows]:
+        """Runs a statement that may have to wait."""
+        fields = prepared.fields or ()
+        collector = Collector(self.session.memory)
+        portal = Portal(prepared, parameters, (1,) * len(fields))
+        wait(run_portal.run(self.session, portal, 0, collector))
+        self._count = portal.count
+        decoders = [lookup(item.type.oid).binary_decoder() for item in fields]
+        rows = [_decoded(message, decoders) for message in collector.split()]
+        if prepared.fields is not None and prepared.command == "SELECT":
+            self._count = len(rows)
+        return fields, rows
+
+    def rows(self, number: int, values: Locals) -> tuple[Sequence[Field], Rows]:
+        """The columns and rows of a query."""
+        return self._rows(*self._statement(number, values))
+
+    def perform(self, number: int, values: Locals) -> bool:
+        """PERFORM: whether there was a row."""
+        self.rows(number, values)
+        return self._count > 0
+
+    def run(self, number: int, values: Locals, found: bool) -> bool:
+        """A statement without INTO: the new value of FOUND."""
+        prepared, parameters = self._statement(number, values)
+        if prepared.fields is not None and prepared.command == "SELECT":
+            hint = "If you want to discard the results of a SELECT, use PERFORM instead."
+            raise SqlError("42601", "query has no destination for result data", hint=hint)
+        if prepared.fields is not None:
+            raise SqlError("42601", "query has no destination for result data")
+        self._rows(prepared, parameters)
+        return self._count > 0 if isinstance(prepared.plan, RowsPlan) else found
+
+    def one_row(self, number: int, values: Locals, strict: bool) -> tuple[Sequence[Field], tuple[object, ...] | None]:
+        """The row for INTO. Raises P0002 and P0003 where STRICT wants exactly one."""
+        prepared, parameters = self._statement(number, values)
+        if prepared.fields is None:
+            raise SqlError("42601", "INTO used with a command that cannot return data")
+        fields, rows = self._rows(prepared, parameters)
+        return fields, self._only(rows, strict or prepared.plan.writes, strict)
+
+    @staticmethod
+    def _only(rows: Rows, single: bool, strict: bool) -> tuple[object, ...] | None:
+        if strict and not rows:
+            raise SqlError("P0002", "query returned no rows")
+        if single and len(rows) > 1:
+            hint = "Make sure the query returns a single row, or use LIMIT 1."
+            raise SqlError("P0003", "query returned more than one row", hint=hint)
+        return rows[0] if rows else None
+
+    # ---- dynamic statements -----------------------------------------------------------------------------------------
+
+    def _dynamic(self, text: str | None, using: Sequence[tuple[object, TypeRef]]) -> tuple[Sequence[Field] | None, Rows]:
+        """EXECUTE: the columns and rows of the last statement of a text."""
+        if text is None:
+            raise SqlError("22004", "query string argument of EXECUTE is null")
+        fields: Sequence[Field] | None = None
+        rows: Rows = ()
+        types = [type_.oid for _, type_ in using]
+        for statement in parse(text, self.session.key.conforming):
+            if isinstance(statement.tree, ast.TransactionStmt):
+                raise SqlError("0A000", "EXECUTE of transaction commands is not implemented")
+            prepared = planning.prepare(self.session, statement, types)
+            prepared.tally = self.session.node.statements.nested
+            _, rows = self._rows(prepared, [value for value, _ in using])
+            fields = prepared.fields
+        return fields, rows
+
+    def execute(self, text: str | None, using: Sequence[tuple[object, TypeRef]]) -> None:
+        """EXECUTE without INTO: rows are dropped."""
+        self._dynamic(text, using)
+
+    def execute_row(
+        self, text: str | None, using: Sequence[tuple[object, TypeRef]], strict: bool
+    ) -> tuple[Sequence[Field], tuple[object, ...] | None]:
+        """EXECUTE ... INTO."""
+        fields, rows = self._dynamic(text, using)
+        if fields is None:
+            raise SqlError("42601", "INTO used with a command that cannot return data")
+        return fields, self._only(rows, strict, strict)
+
+    def dynamic_rows(self, text: str | None, using: Sequence[tuple[object, TypeRef]]) -> tuple[Sequence[Field], Rows]:
+        """The rows of FOR ... IN EXECUTE and RETURN QUERY EXECUTE."""
+        fields, rows = self._dynamic(text, using)
+        if fields is None:
+            raise SqlError("42P11", "cannot open EXECUTE query as cursor")
+        return fields, rows
+
+    # ---- variables --------------------------------------------------------------------------------------------------
+
+    def values_of(
+        self, row: tuple[object, ...] | None, fields: Sequence[Field], types: Sequence[TypeRef]
+    ) -> list[object]:
+        """A row as the values of variables of these types: what is too much is dropped, what is missing is NULL."""
+        if row is None:
+            return [None] * len(types)
+        found = [self._cast(value, item.type, type_) for value, item, type_ in zip(row, fields, types, strict=False)]
+        return found + [None] * (len(types) - len(found))
+
+    def record_of(self, row: tuple[object, ...] | None, fields: Sequence[Field], type_: TypeRef | None) -> object:
+        """A row as the value of a record, or of a variable of a composite type."""
+        if type_ is None:
+            return Row(shape_of(fields), (None,) * len(fields) if row is None else row)
+        if row is None:
+            return None
+        known: Any = lookup(type_.oid)
+        return tuple(self.values_of(row, fields, [declared for _, declared in known.fields]))
+
+    def _cast(self, value: object, source: TypeRef, target: TypeRef) -> object:
+        if (source, target) not in self._known.casts:
+            self._known.casts[source, target] = cast_of(self.session.environment, source, target)
+        cast = self._known.casts[source, target]
+        return value if cast is None else cast(self.session.context(), [value])
+
+    def refuse_null(self, name: str) -> None:
+        """22004 for a variable that is declared NOT NULL."""
+        raise SqlError("22004", f'null value cannot be assigned to variable "{name}" declared NOT NULL')
+
+    # ---- loops ------------------------------------------------------------------------------------------------------
+
+    def look(self, ticks: int) -> int:
+        """From time to time in a loop: lets others run. Returns for how many turns it need not be called."""
+        if perf_counter() - self._looked > SLICE_SECONDS:
+            wait(asyncio.sleep(0))
+            self._looked = perf_counter()
+        return ticks
+
+    @staticmethod
+    def numbers(low: int | None, high: int | None, step: int | None, reverse: bool) -> range:
+        """The values of FOR. Raises 22004, 22023."""
+        for value, what in ((low, "lower bound"), (high, "upper bound"), (step, "BY value")):
+            if value is None:
+                raise SqlError("22004", f"{what} of FOR loop cannot be null")
+        assert low is not None and high is not None and step is not None
+        if step <= 0:
+            raise SqlError("22023", "BY value of FOR loop must be greater than zero")
+        return range(low, high - 1, -step) if reverse else range(low, high + 1, step)
+
+    # ---- results ----------------------------------------------------------------------------------------------------
+
+    def refuse_end(self) -> None:
+        """2F005 for a function that ends without RETURN."""
+        raise SqlError("2F005", "control reached end of function without RETURN")
+
+    def refuse_case(self) -> None:
+        """20000 for a CASE without a branch that fits."""
+        raise SqlError("20000", "case not found", hint="CASE statement is missing ELSE part.")
+
+    # ---- errors -----------------------------------------------------------------------------------------------------
+
+    is_handled: Callable[[SqlError, Sequence[str]], bool] = staticmethod(raising.is_handled)
+
+    def begin_block(self) -> Point:
+        """Begins a block with handlers."""
+        self._points += 1
+        return Point(self.session, f"plpgsql {id(self)} {self._points}")
+
+    def raise_message(
+        self,
+        level: str,
+        condition: str,
+        message: str | None,
+        values: Sequence[tuple[object, TypeRef]],
+        names: Sequence[str],
+        options: Sequence[tuple[object, TypeRef]],
+    ) -> None:
+        """RAISE."""
+        given = list(zip(names, [self._text(*item) for item in options], strict=True))
+        error = raising.message_of(level, condition, message, [self._text(*item) for item in values], given)
+        if level == "exception":
+            raise error
+        self.session.notices.append(error)
+
+    def _text(self, value: object, type_: TypeRef) -> str | None:
+        if value is None:
+            return None
+        return lookup(type_.oid).text_encoder(self.session.key.format)(value).decode()
+
+    def fail_assertion(self, message: str | None) -> None:
+        """P0004."""
+        raise SqlError("P0004", "assertion failed" if message is None else message)
+
+    def refuse_again(self) -> None:
+        """0Z002: RAISE without anything, outside of a handler."""
+        message = "RAISE without parameters cannot be used outside an exception handler"
+        raise SqlError("0Z002", message)
+
+
+def _shapes(fragment: Fragment, values: Locals) -> dict[int, Shape | None]:
+    """The shapes of the records that a text may use."""
+    return {item.number: shape_of_record(values[f"p{item.number + 1}"]) for item in records_in(fragment)}
+
+
+def _value(use: Use, values: Locals) -> object:
+    value = values[f"p{use.variable.number + 1}"]
+    if use.field >= 0:
+        return None if value is None else value.values[use.field]
+    return value.values if isinstance(value, Row) else value
+
+
+def _decoded(message: bytes, decoders: Sequence[Callable[[bytes], object]]) -> tuple[object, ...]:
+    """The values of a DataRow message in binary."""
+    position, found = 7, []
+    for decode in decoders:
+        length = int.from_bytes(message[position : position + 4], "big", signed=True)
+        position += 4
+        if length < 0:
+            found.append(None)
+            continue
+        found.append(decode(message[position : position + length]))
+        position += length
+    return tuple(found)
+
+
+def elements_of(array: Array, type_: TypeRef) -> tuple[TypeRef, Iterator[tuple[object, ...]]]:
+    """The elements of an array, each as a row."""
+    return TypeRef(element_of(type_.oid) or oids.TEXT), ((item,) for item in array.elements)
