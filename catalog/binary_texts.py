@@ -1,5 +1,5 @@
-"""Texts within values in binary, for clients of another encoding than UTF8: which bytes of a type's binary form are a
-text that has to be turned (textsend, textrecv and their kin)."""
+"""Converts the texts in binary values for clients whose encoding is not UTF8: finds the bytes of a type's binary form
+that are text (textsend, textrecv and similar functions)."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from catalog.errors import not_supported
 from catalog.types import element_of, lookup, oids
 
 _TEXTS = oids.COLLATABLE | {oids.UNKNOWN, oids.JSON}
-_AFTER_VERSION = frozenset((oids.JSONB, oids.JSONPATH))  # text behind a version byte
+_AFTER_VERSION = frozenset((oids.JSONB, oids.JSONPATH))  # text after a version byte
 
 Turn = Callable[[bytes], bytes]
 
 
 def binary_turn(oid: int, turn: Turn) -> Turn | None:
-    """What turns values of a type in binary; None where they have nothing to be turned. It refuses (0A000) texts beyond
-    ASCII within arrays and composite values."""
+    """A function that converts binary values of a type by `turn`; None if the type contains no text. For arrays and
+    composite values, the function does not convert but raises 0A000 for texts that are not ASCII."""
     if oid in _TEXTS or lookup(oid).category in "SE":
         return turn
     if oid in _AFTER_VERSION:
@@ -33,6 +33,6 @@ def binary_turn(oid: int, turn: Turn) -> Turn | None:
 
 
 def _holds_text(oid: int) -> bool:
-    """Whether there may be texts within: not in arrays and ranges of numbers, dates and the like."""
+    """Whether a value may contain texts, unlike arrays of numbers or dates."""
     element = element_of(oid)
     return not element or binary_turn(element, lambda value: value) is not None

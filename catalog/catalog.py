@@ -1,7 +1,7 @@
 """The catalog: an immutable snapshot of all schema objects.
 
-A `Catalog` is the set of objects (catalog/schema.py) at one LSN; applying a committed change makes a new one and leaves
-the old to whoever reads it. A transaction with DDL of its own works on its own successor of the committed catalog.
+A `Catalog` contains all objects (catalog/schema.py) at one LSN. A committed change makes a new catalog, and readers
+keep the old one. A transaction with DDL makes its own successor of the committed catalog.
 """
 
 from __future__ import annotations
@@ -46,11 +46,11 @@ from catalog.usertypes import array_name, entries_of
 
 @dataclass(frozen=True)
 class Catalog:
-    """All objects of one database at one LSN, and the shared ones. Immutable: `with_object` and `without` give a new
-    one.
+    """All objects of one database at one LSN, and the shared objects. Immutable: `with_object` and `without` return a
+    new catalog.
 
-    `version` grows with every change and keys the plan caches. Relation names are unique within a schema over tables,
-    indexes, sequences and views together, as in PostgreSQL.
+    `version` grows with every change, and is the key of plan caches. Within a schema, tables, indexes, sequences and
+    views share one set of names, as in PostgreSQL.
     """
 
     version: int = 0
@@ -65,11 +65,11 @@ class Catalog:
     databases: Mapping[str, int] = field(default_factory=dict)
     tablespaces: Mapping[str, int] = field(default_factory=dict)
     types: Mapping[tuple[int, str], int] = field(default_factory=dict)  # user types: (schema OID, name) -> OID
-    heirs: frozenset[int] = frozenset()  # the tables (OIDs) that have parents: every statement asks who has children
+    heirs: frozenset[int] = frozenset()  # OIDs of the tables with parents, because every statement looks for children
     code: Mapping[int, Extension | Routine] = field(default_factory=dict)  # by OID, those of other databases included
 
     def with_object(self, item: SchemaObject) -> Catalog:
-        """This catalog with `item` added, or put in place of the object with its OID."""
+        """Adds `item`, or replaces the object with its OID."""
         return self.with_changes({item.oid: item})
 
     def without(self, oid: int) -> Catalog:
@@ -77,7 +77,7 @@ class Catalog:
         return self.with_changes({oid: None})
 
     def with_changes(self, changes: Mapping[int, SchemaObject | None]) -> Catalog:
-        """This catalog after several changes at once (None drops); one new version."""
+        """Applies several changes (None: drop) in one new version."""
         objects = dict(self.objects)
         relations = dict(self.relations)
         types = dict(self.types)
@@ -103,8 +103,9 @@ class Catalog:
         return self._with(changes, objects, relations, types, self._heirs_after(changes), code)
 
     def alongside(self, changed: Catalog, changes: Mapping[int, SchemaObject | None]) -> Catalog:
-        """`with_changes` where another database's catalog, which had the same objects, has been through it: but for
-        names, all is shared with that one. There may be many databases, and many objects in each."""
+        """Like `with_changes`, if the catalog of another database had the same objects, and `changed` is that catalog
+        after the changes. The result shares everything but schema names with `changed`, because there may be many
+        databases with many objects."""
         return self._with(changes, changed.objects, changed.relations, changed.types, changed.heirs, changed.code)
 
     def _with(
@@ -144,10 +145,10 @@ class Catalog:
         return self.heirs.difference(changes) | coming
 
     def _is_here(self, item: SchemaObject) -> bool:
-        """Schemas belong to one database (0: to each), the other named objects to all."""
+        """Whether an object belongs to this database. A schema belongs to one database (0: to all)."""
         return not isinstance(item, Schema) or item.database in (0, self.database)
 
-    # What is found by going through all objects is found once a version.
+    # Properties of all objects are computed once per version.
 
     @cached_property
     def by_kind(self) -> Mapping[type[SchemaObject], abc.Sequence[SchemaObject]]:
@@ -173,7 +174,7 @@ class Catalog:
 
     @cached_property
     def constraint_names(self) -> Mapping[str, abc.Sequence[int]]:
-        """The tables with constraints of a name."""
+        """The OIDs of the tables with a constraint of a name, by name."""
         found: dict[str, list[int]] = {}
         for table in self._own_tables:
             for item in table.constraints:
@@ -229,7 +230,7 @@ class Catalog:
 
     @cached_property
     def user_types(self) -> Mapping[int, UserEntry]:
-        """The types that users have defined or extensions have brought, and the arrays over them, by OID."""
+        """The types of users and extensions, and their array types, by OID."""
         found = []
         for oid in self.types.values():
             item = self.objects[oid]
@@ -242,20 +243,21 @@ class Catalog:
 
     @cached_property
     def knows_ascii_only(self) -> bool:
-        """Whether letters are those of ASCII where no collation says otherwise."""
+        """Whether only the letters of ASCII are letters, under the database's default collation."""
         own = self.objects.get(self.database)
         return isinstance(own, Database) and own.knows_ascii_only
 
     @cached_property
     def collating_domains(self) -> bool:
-        """Whether a domain has a collation, or names one in a condition: casts to it may be anywhere."""
+        """Whether any domain has a collation, or uses one in its default or a condition. Then every cast may need
+        collations."""
         domains = [item for oid in self.types.values() if isinstance(item := self.objects[oid], Domain)]
         texts = [text for item in domains for text in (item.default, *(check.check for check in item.checks)) if text]
         return any(item.collation for item in domains) or any("COLLATE" in text for text in texts)
 
     @cached_property
     def collations(self) -> Mapping[tuple[int, str], Collation]:
-        """The collations that users have made in this database, by schema and name."""
+        """The user-defined collations of this database, by schema and name."""
         found = self.by_kind.get(Collation, ())
         return {(item.schema, item.name): item for item in found if isinstance(item, Collation)}
 
@@ -267,7 +269,7 @@ class Catalog:
 
     @cached_property
     def routines(self) -> Mapping[str, abc.Sequence[Routine]]:
-        """The functions and procedures that users have defined in this database, by name."""
+        """The user-defined functions and procedures of this database, by name."""
         here = set(self.schemas.values()) if self.code else set()
         found: dict[str, list[Routine]] = {}
         for item in self.code.values():
@@ -281,7 +283,7 @@ class Catalog:
         return added_by(self)
 
     def extension_type(self, schema: int, name: str) -> ExtensionType | None:
-        """The type of that name that an extension has brought to the schema."""
+        """The type with this name that an extension has in the schema."""
         for extension in self.extensions.values():
             if extension.schema == schema:
                 for oid, entry in self.user_types.items():
@@ -290,13 +292,14 @@ class Catalog:
         return None
 
     def user_type(self, schema: int, name: str) -> UserType | None:
-        """The user's type of that name in the schema."""
+        """The user-defined type with this name in the schema."""
         oid = self.types.get((schema, name))
         item = None if oid is None else self.objects[oid]
         return item if isinstance(item, USER_TYPES) else None
 
     def user_type_of_array(self, schema: int, name: str) -> UserType | None:
-        """The user's type in the schema whose array type has that name. Array names are cut to the length of a name."""
+        """The user-defined type in the schema whose array type has this name. Array names are cut to the length of a
+        name."""
         found = self.user_type(schema, name[1:])
         if found is not None or len(name.encode()) < 63:
             return found
@@ -317,7 +320,7 @@ class Catalog:
 
     @cached_property
     def parameters(self) -> Mapping[str, Parameter]:
-        """The settings on which something has been granted, by name."""
+        """The settings on which privileges were granted, by name."""
         found = self.by_kind.get(Parameter, ())
         return {item.name: item for item in found if isinstance(item, Parameter)}
 
@@ -347,7 +350,7 @@ class Catalog:
         return item
 
     def relation(self, schema: int, name: str) -> Relation | None:
-        """The user relation of that name in the schema; virtual tables are looked up in catalog.system."""
+        """The user relation with this name in the schema. Virtual tables are found in catalog.system."""
         oid = self.relations.get((schema, name))
         if oid is None:
             return None
@@ -356,7 +359,7 @@ class Catalog:
         return item
 
     def tables(self) -> Iterator[Table]:
-        """Every table of this database; `objects` has those of the others too."""
+        """The tables of this database (`objects` also has those of other databases)."""
         here = set(self.schemas.values())
         for item in self.objects.values():
             if isinstance(item, Table) and item.schema in here:

@@ -1,12 +1,11 @@
 """Collations: their definitions, the built-in ones, and their effect on a type.
 
     default, C.utf8                          by bytes, with the letters of Unicode
-    C, POSIX, ucs_basic                      by bytes, and upper, lower, initcap and ILIKE know letters of ASCII alone
-    "de-x-icu", ... and CREATE COLLATION     ICU's (catalog/icu.py)
+    C, POSIX, ucs_basic                      by bytes; upper, lower, initcap and ILIKE only know the letters of ASCII
+    "de-x-icu", ... and CREATE COLLATION     by ICU (catalog/icu.py)
 
-The built-in ones are those of a PostgreSQL with ICU 72 (catalog/data/pg_collation.tsv), under the same OIDs. What a
-database's users make are schema objects. A collation is named by its OID wherever one is stored; 0 is none: that of the
-type.
+The built-in collations and their OIDs are those of PostgreSQL with ICU 72 (catalog/data/pg_collation.tsv). User-defined
+collations are schema objects. Objects store the OID of a collation; 0 stands for the collation of the type.
 """
 
 from __future__ import annotations
@@ -67,7 +66,7 @@ _PLAIN = {
 
 
 def rules(catalog: Catalog, oid: int) -> Rules | None:
-    """What ICU is to do for the collation; None for one that compares bytes."""
+    """ICU's locale and options for the collation; None if it compares bytes."""
     if oid in (0, DEFAULT, C, POSIX):
         return None
     found = collation(catalog, oid)
@@ -75,7 +74,7 @@ def rules(catalog: Catalog, oid: int) -> Rules | None:
 
 
 def is_ascii(catalog: Catalog, oid: int) -> bool:
-    """Whether the collation's LC_CTYPE is C: letters are those of ASCII, as case mappings see it."""
+    """Whether the collation's LC_CTYPE is C, so that case mappings only know the letters of ASCII."""
     if oid in (C, POSIX):
         return True
     if oid in (0, DEFAULT):
@@ -85,14 +84,14 @@ def is_ascii(catalog: Catalog, oid: int) -> bool:
 
 
 def with_rules(catalog: Catalog, found: Rules) -> int:
-    """A collation that does this: the built-in one, or the first that users have made."""
+    """The OID of a collation with these rules: the built-in one, or the first user-defined one."""
     oid = built_in_names().get(f"{found.locale}-x-icu") if found.deterministic else None
     made = (item.oid for item in catalog.collations.values() if Rules(item.locale, item.deterministic) == found)
     return oid or next(made)
 
 
 def is_visible(catalog: Catalog, path: Sequence[int], item: Collation) -> bool:
-    """Whether its bare name means it under a search path (OIDs of schemas)."""
+    """Whether its unqualified name finds it by a search path (OIDs of schemas)."""
     for schema in (*path, PG_CATALOG_OID):
         if schema == item.schema:
             return True
@@ -102,14 +101,14 @@ def is_visible(catalog: Catalog, path: Sequence[int], item: Collation) -> bool:
 
 
 def of_type(oid: int) -> int:
-    """The collation of a type: DEFAULT, C for name, 0 for one that has none."""
+    """The collation of a type: DEFAULT, C for name, 0 for types that are not collatable."""
     row = type_row(oid)
     return row.collation if row else 0
 
 
 def key_type(catalog: Catalog, type_: TypeRef, oid: int) -> TypeRef:
-    """The type by which values of a column with this collation lie in keys: the type itself, unless the collation is
-    ICU's. Raises 0A000 for a type whose keys ICU cannot make."""
+    """The type by which keys encode values of a column with this collation: a collated type for ICU's collations,
+    otherwise the type itself. Raises 0A000 for a type whose keys ICU cannot make."""
     found = rules(catalog, oid)
     if found is None:
         return type_
@@ -117,26 +116,27 @@ def key_type(catalog: Catalog, type_: TypeRef, oid: int) -> TypeRef:
 
 
 def key_types(catalog: Catalog, index: Index) -> list[TypeRef]:
-    """The types by which the columns of an index lie in its keys."""
+    """The types by which the keys of an index encode its columns."""
     return [key_type(catalog, column.type, column.collation) for column in index.columns]
 
 
 def key_version(catalog: Catalog, index: Index) -> str:
-    """The versions of ICU's rules by which this machine makes the keys of an index: '153.120', with a comma between
-    those of several columns; '' for an index without an ICU collation."""
+    """The versions of this machine's ICU rules for the columns of an index, such as '153.120', separated by commas; ''
+    for an index without an ICU collation."""
     found = [rules(catalog, column.collation) for column in index.columns]
     return ",".join(icu.version_of(item.locale) for item in found if item is not None)
 
 
 def is_current(catalog: Catalog, index: Index) -> bool:
-    """Whether the keys of an index are in the order of this machine's ICU."""
+    """Whether the keys of an index are in the order of this machine's ICU rules."""
     if not index.collation_version:
         return True
     return icu.is_available() and key_version(catalog, index) == index.collation_version
 
 
 def refuse_outdated(catalog: Catalog, index: Index) -> None:
-    """55000 for writing to an index whose keys another version of ICU has made: two orders in one tree find nothing."""
+    """55000 for a write to an index whose keys were made by another version of ICU's rules, because searches fail in a
+    tree with two orders."""
     if is_current(catalog, index):
         return
     here = key_version(catalog, index) if icu.is_available() else "none"
@@ -157,13 +157,13 @@ def collated_type(oid: int, found: Rules) -> TypeRef:
 
 
 def version(item: Collation) -> str | None:
-    """pg_collation_actual_version: what the machine's ICU says; None for a collation without versions, and where there
-    is no ICU."""
+    """pg_collation_actual_version: the version of this machine's ICU rules; None for collations without versions, and
+    on a machine without ICU."""
     return icu.version_of(item.locale) if item.provider == ICU and icu.is_available() else None
 
 
 def show_name(catalog: Catalog, path: tuple[int, ...], oid: int) -> str | None:
-    """A collation's name, with its schema unless it is found without; None if there is none of that OID."""
+    """A collation's name, with its schema unless it is visible; None if no collation has the OID."""
     try:
         item = collation(catalog, oid)
     except SqlError:

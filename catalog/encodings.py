@@ -1,9 +1,9 @@
 """The client encodings, and PostgreSQL's names for them (PostgreSQL 16 manual, 24.3).
 
-Texts are UTF-8 inside. The others are turned by Python's codecs, where these agree with PostgreSQL's tables: the
-single-byte ones, EUC_CN, GBK and GB18030 for every character; in UHC the characters for private use are missing, in
-EUC_KR and EUC_JP a few dozen that vendors have added, which fail as characters without equivalent do. Encodings where
-more is different are known by name only.
+The server's texts are UTF-8. Python's codecs convert other encodings, if they agree with PostgreSQL's tables. They
+agree for all characters of the single-byte encodings, EUC_CN, GBK and GB18030. UHC lacks the characters for private
+use, and EUC_KR and EUC_JP lack a few dozen that vendors have added; these fail like characters without equivalent.
+Encodings with more differences are known by name only.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _SINGLE = {
     "WIN1250": (29, "cp1250"), "WIN1253": (30, "cp1253"), "WIN1254": (31, "cp1254"), "WIN1255": (32, "cp1255"),
     "WIN1257": (33, "cp1257"), "KOI8U": (34, "koi8_u"),
 }  # fmt: skip
-# Number, most bytes a character, Python's codec ("" where no codec does what PostgreSQL does).
+# Number, maximum bytes per character, Python's codec ("" if no codec agrees with PostgreSQL).
 _MULTIPLE = {
     "SQL_ASCII": (0, 1, ""), "EUC_JP": (1, 3, "euc_jp"), "EUC_CN": (2, 3, "gb2312"), "EUC_KR": (3, 3, "euc_kr"),
     "EUC_TW": (4, 4, ""), "EUC_JIS_2004": (5, 3, ""), "UTF8": (6, 4, "utf_8"), "MULE_INTERNAL": (7, 4, ""),
@@ -40,7 +40,7 @@ _OTHER_NAMES = {
     "windows949": "UHC", "windows950": "BIG5",
     **{f"windows{name[3:]}": name for name in _SINGLE if name.startswith("WIN")},
 }  # fmt: skip
-# Where PostgreSQL's EUC_JP follows Windows and Python's the standard.
+# Characters for which PostgreSQL's EUC_JP follows Windows, and Python's the standard.
 _WINDOWS_FORMS = str.maketrans("〜‖−¢£¬", "～∥－￠￡￢")
 _STANDARD_FORMS = str.maketrans("～∥－￠￡￢", "〜‖−¢£¬")
 _PRIVATE_USE = re.compile("[\x80\ue000-\uf8ff]")
@@ -50,7 +50,7 @@ _HANGUL_COMPOSED = re.compile("[가-힣]")
 
 @dataclass(frozen=True, slots=True)
 class Encoding:
-    """`codec` is '' for an encoding that is known and not turned."""
+    """A client encoding. `codec` is '' for an encoding that is known but not supported."""
 
     name: str
     number: int
@@ -62,11 +62,12 @@ class Encoding:
 
     @property
     def is_utf8(self) -> bool:
-        """Whether nothing is turned."""
+        """Whether texts need no conversion."""
         return self.name in ("UTF8", "SQL_ASCII")
 
     def decode(self, data: bytes) -> str:
-        """Raises 22021 for what is no character, or 22P05 for one that Unicode does not have."""
+        """Converts bytes of a client to text. Raises 22021 for an invalid byte sequence, 22P05 for a character that
+        Unicode does not have."""
         try:
             text = data.decode(self.codec)
         except UnicodeDecodeError as error:
@@ -93,7 +94,7 @@ class Encoding:
         return SqlError("22P05", f'{what} has no equivalent in encoding "UTF8"')
 
     def encode(self, text: str) -> bytes:
-        """Raises 22P05 for a character that the encoding does not have."""
+        """Converts a text for a client. Raises 22P05 for a character that the encoding does not have."""
         if self.refused is not None and (found := self.refused.search(text)) is not None:
             raise self._missing(found[0])
         if self.to_client is not None:
@@ -109,7 +110,7 @@ class Encoding:
         return data
 
     def encode_for_showing(self, text: str) -> bytes:
-        """For messages: what the encoding does not have becomes a question mark."""
+        """Converts a message for a client, with question marks for characters that the encoding does not have."""
         try:
             return self.encode(text)
         except SqlError:
@@ -147,12 +148,12 @@ _BY_WORD = {re.sub(r"[^a-z0-9]", "", name.lower()): item for name, item in ENCOD
 
 
 def encoding_named(given: str) -> Encoding | None:
-    """pg_char_to_encoding: case and everything but letters and digits do not matter."""
+    """pg_char_to_encoding: finds an encoding by name. Only letters and digits count, in any case."""
     return _BY_WORD.get(re.sub(r"[^a-z0-9]", "", given.lower()))
 
 
 def usable_encoding(given: str) -> Encoding | None:
-    """The same, if texts can be turned into it (0A000)."""
+    """Like `encoding_named`, but raises 0A000 if texts cannot be converted to the encoding."""
     found = encoding_named(given)
     if found is not None and not found.codec and not found.is_utf8:
         not_supported(f"encoding {found.name}")

@@ -1,8 +1,8 @@
 """The one exception that a client receives, and its SQLSTATE.
 
-Every error carries what PostgreSQL's ErrorResponse carries (PostgreSQL 16 manual, 55.8). Code below the wire raises
-`SqlError`; the wire turns it into the message. Whatever else is raised is an error of the operating system about a
-file, or a defect of ours, which becomes XX000 (`as_sql_error`).
+Every error has the fields of PostgreSQL's ErrorResponse (PostgreSQL 16 manual, 55.8). The engine raises `SqlError`, and
+wire/ converts it to a message. `as_sql_error` converts other exceptions: errors of the operating system about files,
+and defects of Shoal, which become XX000.
 """
 
 from __future__ import annotations
@@ -15,10 +15,9 @@ from typing import NoReturn
 class SqlError(Exception):
     """An error with a SQLSTATE (five characters: PostgreSQL manual, Appendix A).
 
-    `position` counts characters of the statement from 1; None where there is none. `severity` is ERROR or FATAL;
-    `internal_query` is the text that it counts in where that is not the client's.
-    A FATAL error also closes the connection. `routine` is the function of PostgreSQL's source that reports it, for the
-    few errors that drivers know by that.
+    `position` counts the characters of the statement from 1, or those of `internal_query` if the text is not the
+    client's; None: no position. `severity` is ERROR or FATAL; FATAL also closes the connection. `routine` is the
+    function in PostgreSQL's source that reports the error, for the few errors that drivers recognize by it.
     """
 
     def __init__(
@@ -65,12 +64,12 @@ class SqlError(Exception):
 
 
 def not_supported(feature: str, *, position: int | None = None, hint: str | None = None) -> NoReturn:
-    """Refuses what Shoal does not do yet (0A000), by name: never ignored, never run as something else."""
+    """Raises 0A000 with the name of an unsupported feature. Shoal never ignores such a feature or runs another one."""
     raise SqlError("0A000", f"{feature} is not supported", position=position, hint=hint)
 
 
 def stack_depth_exceeded() -> SqlError:
-    """54001, of a statement or of a value that it has to do with."""
+    """54001 for a statement, or a value in it, that is nested too deeply."""
     return SqlError("54001", "stack depth limit exceeded", hint="Simplify the statement: it nests too deeply.")
 
 
@@ -85,11 +84,11 @@ _FILE_ERRORS = {
     errno.EACCES: ("42501", None), errno.EPERM: ("42501", None), errno.EROFS: ("42501", None),
     errno.ENOENT: ("58P01", None), errno.EEXIST: ("58P02", None),
 }  # fmt: skip
-"""SQLSTATEs as PostgreSQL's errcode_for_file_access has them, and what to do."""
+"""SQLSTATEs as in PostgreSQL's errcode_for_file_access, and hints."""
 
 
 def file_error(error: OSError, what: str = "a file of the server cannot be read or written") -> SqlError:
-    """What a client is told of an error of the operating system about a file."""
+    """The error for the client after an error of the operating system about a file."""
     number = error.errno or 0
     sqlstate, hint = _FILE_ERRORS.get(number, ("58030", None))
     place = f' "{error.filename}"' if error.filename is not None else ""
@@ -97,7 +96,7 @@ def file_error(error: OSError, what: str = "a file of the server cannot be read 
 
 
 def as_sql_error(error: BaseException) -> SqlError:
-    """What a client is told of any error: what is neither known nor the operating system's is a defect (XX000)."""
+    """The error for the client after any exception. Unknown exceptions are defects (XX000)."""
     if isinstance(error, SqlError):
         return error
     if isinstance(error, OSError) and error.errno in _FILE_ERRORS | {errno.EIO: None}:
@@ -110,9 +109,9 @@ def as_sql_error(error: BaseException) -> SqlError:
 
 
 def forget_frames(error: BaseException) -> None:
-    """The error has been told, and needs the frames that it came through no more, nor the errors behind it. What was
-    in their variables (rows, maps of files, readers of pages) goes now: frames and their error often refer to each
-    other, and the cyclic collector comes by too seldom to leave that to it."""
+    """Removes the traceback, cause and context of an error that was reported, so that the variables of its frames
+    (rows, maps of files, readers of pages) are freed now. Frames and their error often refer to each other, and the
+    cyclic collector runs too rarely to free them in time."""
     behind: list[BaseException | None] = [error]
     while behind:
         one = behind.pop()

@@ -1,10 +1,9 @@
 """The extensions that Shoal has, and their content: types, functions, operators, casts.
 
-Their objects are declared like built-in ones (catalog/data/extensions, written by tools/dump_extensions.py) under OIDs
-that are the same in every database, and implemented like them (catalog/types, catalog/functions). CREATE EXTENSION
-writes one row, an `Extension`: from then on the names are found in its schema. So nothing of an extension can be
-changed or dropped by itself, which PostgreSQL refuses as well. Views (`VIEWS`) are ordinary ones that know their
-extension.
+Their objects are declared like built-in ones (catalog/data/extensions, written by tools/dump_extensions.py), with the
+same OIDs in every database, and implemented like them (catalog/types, catalog/functions). CREATE EXTENSION writes one
+row, an `Extension`, after which the names are found in its schema. So a single object of an extension cannot be changed
+or dropped, as in PostgreSQL. Views of extensions (`VIEWS`) are ordinary views with the extension's OID.
 """
 
 from __future__ import annotations
@@ -27,7 +26,7 @@ if TYPE_CHECKING:
     from catalog.schema import Extension
 
 
-# Views that CREATE EXTENSION makes, and everybody may read: (name, query, with the extension's schema for {}).
+# Views that CREATE EXTENSION makes, readable for PUBLIC: (name, query, with {} for the extension's schema).
 VIEWS: Mapping[str, tuple[tuple[str, str], ...]] = {
     "pg_stat_statements": (
         ("pg_stat_statements", "SELECT * FROM {}.pg_stat_statements(true)"),
@@ -53,7 +52,7 @@ class Available:
 
 @cache
 def available() -> Mapping[str, Available]:
-    """All of them, by name."""
+    """All extensions that can be created, by name."""
     text = resources.files("catalog").joinpath("data/extensions/extensions.tsv").read_text(encoding="utf-8")
     rows = csv.DictReader(text.splitlines(), delimiter="\t", quoting=csv.QUOTE_NONE)
     return {
@@ -70,7 +69,7 @@ def available() -> Mapping[str, Available]:
 
 
 def types_of(extension: Extension, schema: str) -> dict[int, UserEntry]:
-    """The types that it brings to a database, by OID."""
+    """The types of an extension, by OID."""
     known = available()[extension.name]
     return extensions.entries(known.first, known.last, schema)
 

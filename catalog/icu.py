@@ -1,16 +1,16 @@
-"""ICU's collations and case mappings, by the C library that PostgreSQL uses too.
+"""ICU's collations and case mappings, from the C library that PostgreSQL uses too.
 
-The interface of that library (ucol_open, ucol_getSortKey, u_strToUpper, ...) is stable and needs nothing compiled here:
-ctypes calls it. It is looked for when the first ICU collation is used, in this order:
+ctypes calls the library, whose interface (ucol_open, ucol_getSortKey, u_strToUpper, ...) is stable, so no code is
+compiled. The library is loaded when the first ICU collation is used, from the first of these:
 
-    libicui18n    of the system, whatever its version: most Linux machines have it, for PostgreSQL and Node.js need it
-    icu4py        a package whose wheels bring the library (the extra `shoal[icu]`), where the system has none
+    libicui18n    of the system, in any version: most Linux machines have it, because PostgreSQL and Node.js need it
+    icu4py        a package whose wheels contain the library (the extra `shoal[icu]`)
 
-Functions carry the library's version in their names (`ucol_open_72`); so does a library's file. Sort keys are only
-comparable with keys of the same collation *version* (`version_of`), which is why an index keeps the one it was built
-with (catalog/collations.py).
+The names of functions contain the library's version (`ucol_open_72`), and so does the name of its file. Sort keys are
+comparable only with keys of the same collation *version* (`version_of`), so an index stores the version of its keys
+(catalog/collations.py).
 
-Calls hold the interpreter's lock (`PyDLL`): they take about a microsecond, less than letting go of it costs.
+Calls do not release the interpreter lock (`PyDLL`): they take about a microsecond, less than releasing it takes.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _INSTALL = "Install the ICU libraries (Debian: libicu72, Fedora: libicu), or Sho
 
 
 class _Library(NamedTuple):
-    """The functions that are used, ready to be called."""
+    """The functions of the library that this module calls."""
 
     open: Callable[..., int | None]
     sort_key: Callable[..., int]
@@ -99,7 +99,7 @@ def _with_types(library: ctypes.CDLL, suffix: str) -> _Library:
 
 
 def _require() -> _Library:
-    """Raises 0A000 where the machine has no ICU."""
+    """The library. Raises 0A000 if the machine has no ICU."""
     found = _library()
     if found is None:
         raise SqlError("0A000", "ICU collations are not available: this machine has no ICU library", hint=_INSTALL)
@@ -112,7 +112,7 @@ def is_available() -> bool:
 
 @lru_cache(1024)
 def _collator(locale: str) -> int:
-    """The collator of a locale, as a pointer. They are few and kept for ever. Raises 22023."""
+    """The collator of a locale, as a pointer. Collators are few, and never closed. Raises 0A000, 22023."""
     library = _require()
     status = ctypes.c_int(0)
     found = library.open(locale.encode(), ctypes.byref(status))
@@ -135,8 +135,8 @@ def version_of(locale: str) -> str:
 
 @lru_cache(1024)
 def sort_key_maker(locale: str) -> Callable[[str], bytes]:
-    """Makes value -> sort key: bytes that compare as the locale's collator compares the values. They end in a NUL and
-    hold no other one. Raises 0A000, 22023."""
+    """Returns a function value -> sort key: bytes that compare as the locale's collator compares the values. They end
+    in a NUL and contain no other one. Raises 0A000, 22023."""
     get, collator, room = _require().sort_key, ctypes.c_void_p(_collator(locale)), _Room()
 
     def sort_key(value: str) -> bytes:
@@ -147,30 +147,30 @@ def sort_key_maker(locale: str) -> Callable[[str], bytes]:
         if needed > _ROOM:
             buffer = ctypes.create_string_buffer(needed)
             get(collator, data, units, buffer, needed)
-        return cast(bytes, buffer[:needed])  # so is a slice of characters, whatever the stubs say
+        return cast(bytes, buffer[:needed])  # a slice of c_char is bytes, unlike in the stubs
 
     return sort_key
 
 
 class _Room(threading.local):
-    """Where a thread's keys are made: another thread may get its turn before one is read."""
+    """A thread's buffer for keys. Each thread has its own, because another thread may run before the key is read."""
 
     def __init__(self) -> None:
         self.buffer = ctypes.create_string_buffer(_ROOM)
 
 
 def upper(value: str, locale: str) -> str:
-    """By the rules of a locale: 'ß' becomes 'SS', 'i' in Turkish 'İ'."""
+    """Converts to upper case by the rules of a locale: 'ß' becomes 'SS', 'i' in Turkish 'İ'."""
     return _map(_require().upper, value, locale.encode())
 
 
 def lower(value: str, locale: str) -> str:
-    """By the rules of a locale."""
+    """Converts to lower case by the rules of a locale."""
     return _map(_require().lower, value, locale.encode())
 
 
 def title(value: str, locale: str) -> str:
-    """initcap: each word begins with a capital letter, by the rules of a locale."""
+    """initcap: converts the first letter of each word to title case, by the rules of a locale."""
     return _map(_require().title, value, None, locale.encode())
 
 

@@ -11,14 +11,14 @@ _PLAIN_IDENTIFIER = re.compile(r"[a-z_][a-z0-9_]*")
 
 @functools.cache
 def _reserved_words() -> frozenset[str]:
-    """Key words that quote_ident() quotes: all but the unreserved ones."""
+    """The key words that quote_ident() quotes: all except unreserved ones."""
     data = pathlib.Path(__file__).resolve().parent / "data" / "pg_keywords.tsv"
     rows = (line.split("\t") for line in data.read_text().splitlines()[1:])
     return frozenset(row[0] for row in rows if row[1] != "U")
 
 
 def quote_identifier(text: str) -> str:
-    """As quote_ident(): in double quotes unless it is a plain lower-case identifier and no reserved word."""
+    """quote_ident(): quotes a name unless it is a plain lower-case identifier and not a reserved word."""
     if _PLAIN_IDENTIFIER.fullmatch(text) and text not in _reserved_words():
         return text
     return '"' + text.replace('"', '""') + '"'
@@ -34,8 +34,8 @@ def quote_nullable(text: str | None) -> str:
 
 
 def canonical_name(text: str) -> str:
-    """A possibly qualified name in the spelling that quote_ident gives its parts: 'S."T"' is 's."T"'. The brackets of
-    an array type stay behind it."""
+    """Quotes the parts of a name, which may be qualified, as quote_ident does: 'S."T"' becomes 's."T"'. The brackets of
+    an array type stay."""
     text = text.strip()
     if text.endswith("[]"):
         return canonical_name(text[:-2]) + "[]"

@@ -1,14 +1,14 @@
 """Estimates the memory of a running statement where it collects or creates large values.
 
-    kept       the large values of the rows that the statement has put aside: to be sorted, grouped, sent
-    fleeting   the large values that were made or read for the row at hand, and are gone with it unless they are kept
+    kept       the large values in rows that the statement keeps: for sorting, grouping, or sending
+    fleeting   the large values that were made or read for the current row; they are freed with it unless it is kept
 
-A value counts from LARGE bytes on, at what Python says that it takes. Smaller ones are not looked at: the row path
-stops at some thousand rows (engine/execute/scan.py), which is what bounds them. Values that share bytes count one by
-one, and a row that waits in two places counts twice: an estimate, never far below what there is.
+Only values of more than LARGE bytes count, with the size that Python reports. Smaller values are bounded by the number
+of rows: the row path stops at some thousand rows (engine/execute/scan.py). Values that share bytes count separately,
+and a row that is kept in two places counts twice. So the estimate is never far below the used memory.
 
-Every thread has its own meter. Only whoever runs statements says `begin`; on other threads nothing has a limit.
-`room_for` is asked before something is made whose size is known: then nothing has to be taken back.
+Every thread has its own meter. Only code that runs statements calls `begin`; other threads have no limit. Code that
+knows the size of a value calls `room_for` before it makes the value.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ from catalog.errors import SqlError
 from catalog.types.base import Array, is_stored
 
 LARGE = 4096  # bytes
-HEAVY = 4 << 20  # bytes, for which a step of C may take a good part of 0.1 s
+HEAVY = 4 << 20  # bytes; for a larger value one step of C may take nearly 0.1 s
 POINTER = 8  # bytes
-SAMPLE = 16  # elements of an array that are looked at
+SAMPLE = 16  # elements of an array whose sizes are measured
 UNLIMITED = sys.maxsize
 
 P = ParamSpec("P")
@@ -34,7 +34,7 @@ Known = TypeVar("Known", bound="str | bytes | None")
 
 
 class Meter:
-    """The account of one statement. `seen`: a large value has been met, so rows that are kept are to be looked at."""
+    """Meters the memory of one statement. `seen`: there was a large value, so kept rows must be measured."""
 
     __slots__ = (
         "account", "away", "deadline", "elsewhere", "fleeting", "given", "kept", "limit", "made", "needed", "seen",
@@ -52,10 +52,11 @@ class Meter:
         away: type[Exception] | None = None,
         calls: int = 0,
     ) -> Meter:
-        """A statement that may hold `wanted` bytes begins, if its connection's account has them; the meter itself.
-        `elsewhere`: what to raise where stored rows are too much, for it can be run in another way that holds less.
-        `away`: the same where it takes long (catalog/patience.py), and where a call may get a value of more than HEAVY
-        bytes: one that the statement is given (`calls` is 1), or also one that another call has made (2)."""
+        """Begins a statement that may hold `wanted` bytes, or fewer if its connection's account has fewer left. Returns
+        the meter. `elsewhere` is raised if the statement exceeds its limit mostly by stored rows, because another path
+        can run it with less memory. `away` is raised if the statement takes long (catalog/patience.py), or if a
+        function call could get a value of more than HEAVY bytes: a stored value or a parameter (`calls` is 1), or also
+        the result of another call (`calls` is 2)."""
         self.away = away
         self.given = HEAVY if away is not None and calls else UNLIMITED
         self.made = HEAVY if away is not None and calls > 1 else UNLIMITED
@@ -70,17 +71,18 @@ class Meter:
         return self
 
     def note_size(self, size: int) -> None:
-        """It is given something large. Raises what sends it elsewhere."""
+        """Notes a large value that the statement reads. Raises `away` if a call could get a value of this size."""
         self.seen = True
         if size > self.given and self.away is not None:
             raise self.away
 
     def stay(self) -> None:
-        """From now on it cannot be run in another way."""
+        """From now on, no other path can run the statement."""
         self.elsewhere = None
 
     def row(self, size: int) -> None:
-        """A large stored row is read; what was fleeting before is gone. Raises 53200."""
+        """Counts a large stored row that was read, in place of the previous fleeting values. Raises 53200,
+        `elsewhere` or `away`."""
         self.fleeting = 0
         self.stored += size
         self.note_size(size)
@@ -89,7 +91,7 @@ class Meter:
             raise self.exceeded_error()
 
     def saw(self, size: int) -> None:
-        """There is another large value. Raises 53200."""
+        """Counts a large value that a call has made. Raises 53200, `elsewhere` or `away`."""
         self.seen = True
         if size > self.made and self.away is not None:
             raise self.away
@@ -98,7 +100,7 @@ class Meter:
             raise self.exceeded_error()
 
     def keep(self, row: Sequence[object] | bytes) -> None:
-        """A row was put aside: its values, or the bytes that it was turned into. Raises 53200."""
+        """Counts a row that the statement keeps, as values or as encoded bytes. Raises 53200 or `elsewhere`."""
         self.fleeting = 0
         if isinstance(row, bytes):
             self.kept += len(row)
@@ -109,18 +111,18 @@ class Meter:
             raise self.exceeded_error()
 
     def stored_row(self, size: int) -> None:
-        """A large stored row is put aside as it is. Raises 53200."""
+        """Counts a large stored row that the statement keeps in stored form. Raises 53200, `elsewhere` or `away`."""
         self.row(size)
         self.kept, self.fleeting = self.kept + size, 0
 
     def room_for(self, size: int) -> None:
-        """Something of this size is about to be made. Raises 53200 where it would be too much."""
+        """Checks that there is memory for a value of this size, before it is made. Raises 53200 or `elsewhere`."""
         if self.kept + self.fleeting + size > self.limit:
             self.needed = self.kept + self.fleeting + size
             raise self.exceeded_error()
 
     def exceeded_error(self) -> Exception:
-        """53200, and which setting says so."""
+        """Returns `elsewhere`, or 53200 with the setting that sets the limit."""
         if self.elsewhere is not None and self.stored * 4 > self.limit:
             return self.elsewhere()
         if self.limit < self.wanted and self.account is not None:
@@ -129,7 +131,7 @@ class Meter:
 
 
 def too_much(limit: int) -> SqlError:
-    """53200: a statement needs more than its query_memory_limit, in bytes."""
+    """53200 for a statement that needs more than its query_memory_limit. `limit` is in bytes."""
     return SqlError(
         "53200",
         "out of memory",
@@ -139,9 +141,9 @@ def too_much(limit: int) -> SqlError:
 
 
 class Pool:
-    """What the connections of a server hold together between statements, and while one waits; bytes.
+    """The bytes that all connections of a server hold between statements, and while a statement waits.
 
-    A statement on the row path runs to its end in one go, so at any time only one of them has something beside this.
+    A statement on the row path runs to its end without waiting, so at any time only one statement holds more memory.
     """
 
     __slots__ = ("held", "limit")
@@ -152,9 +154,9 @@ class Pool:
 
 
 class Account:
-    """What one connection holds of a pool: uncommitted writes, cursors, results that its client has not read.
+    """The bytes of a pool that one connection holds: uncommitted writes, cursors, results that the client has not read.
 
-    `wanted` is the connection's own limit; 0: half of the pool's.
+    `wanted` is the connection's own limit in bytes; 0: half of the pool's limit.
     """
 
     __slots__ = ("_pool", "held", "wanted")
@@ -166,7 +168,7 @@ class Account:
 
     @property
     def share(self) -> int:
-        """What it may hold that has no limit of its own."""
+        """The limit in bytes of a connection without a limit of its own."""
         return self._pool.limit // 2
 
     @property
@@ -174,17 +176,17 @@ class Account:
         return self.wanted or self.share
 
     def get_left(self) -> int:
-        """What is to be had; nothing where it is less than nothing."""
+        """The bytes that the connection can still take; at least 0."""
         return max(min(self.limit - self.held, self._pool.limit - self._pool.held), 0)
 
     def take(self, size: int) -> None:
-        """Raises 53200."""
+        """Takes this many bytes. Raises 53200 if the connection or the pool does not have them."""
         if size > self.get_left():
             raise self.refusal()
         self.owe(size)
 
     def owe(self, size: int) -> None:
-        """Takes what is there already and cannot be refused any more."""
+        """Takes bytes without a check, because they are in use already."""
         self.held += size
         self._pool.held += size
 
@@ -192,7 +194,7 @@ class Account:
         self.owe(-size)
 
     def refusal(self) -> SqlError:
-        """53200, and which setting says so."""
+        """53200 with the setting that sets the limit."""
         if self.limit - self.held <= self._pool.limit - self._pool.held:
             return SqlError(
                 "53200",
@@ -210,7 +212,7 @@ class Account:
 
 
 class Holding:
-    """A part of an account that something holds as long as it lives: it is given back when nobody refers to it."""
+    """Bytes of an account that an object holds. They are given back when the Holding is freed."""
 
     __slots__ = ("_account", "size")
 
@@ -219,12 +221,12 @@ class Holding:
         self.size = 0
 
     def add(self, size: int) -> None:
-        """Raises 53200."""
+        """Takes more bytes of the account. Raises 53200."""
         self._account.take(size)
         self.size += size
 
     def owe(self, size: int) -> None:
-        """Account.owe."""
+        """Takes more bytes of the account without a check (Account.owe)."""
         self._account.owe(size)
         self.size += size
 
@@ -241,13 +243,14 @@ _of_thread = _OfThread()
 
 
 def meter() -> Meter:
-    """This thread's."""
+    """The meter of this thread."""
     return _of_thread.meter
 
 
 @contextmanager
 def at_most(size: int) -> Iterator[Meter]:
-    """What is made inside may take this many bytes, whatever the statement has; nothing of it counts afterwards."""
+    """Limits the memory within the context to `size` bytes, by a separate meter. The statement's meter does not count
+    it."""
     before, _of_thread.meter = _of_thread.meter, Meter().begin(size, None)
     try:
         yield _of_thread.meter
@@ -256,34 +259,34 @@ def at_most(size: int) -> Iterator[Meter]:
 
 
 def within(size: int, function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
-    """A function's result that may take this many bytes, as all that is made for it: of work in a thread."""
+    """Calls a function with a limit of `size` bytes, for work in other threads."""
     with at_most(size):
         return function(*args, **kwargs)
 
 
 def room_for(size: int) -> None:
-    """Meter.room_for of this thread; small sizes are not asked about."""
+    """Meter.room_for of this thread, for sizes above LARGE."""
     if size > LARGE:
         _of_thread.meter.room_for(size)
 
 
 def large(value: Known) -> Known:
-    """A value that may be a large one, on its way. Raises 53200."""
+    """Counts the value if it is large, and returns it. Raises as Meter.saw."""
     if value is not None and len(value) > LARGE:
         _of_thread.meter.saw(sys.getsizeof(value))
     return value
 
 
 def large_array(value: Array | None) -> Array | None:
-    """The same of an array."""
+    """Counts the array if it is large, and returns it. Raises as Meter.saw."""
     if value is not None and len(value[0]) * POINTER > LARGE:
         _of_thread.meter.saw(size_of(value))
     return value
 
 
 def size_of(value: object) -> int:
-    """Bytes that a value in internal form takes, from LARGE bytes on; else 0."""
-    if is_stored(value):  # what it consists of is not made for this
+    """The bytes that a value in internal form takes, 0 for at most LARGE bytes."""
+    if is_stored(value):  # measured without decoding it
         size = len(value.stored)  # type: ignore[attr-defined]
         return size if size > LARGE else 0
     if isinstance(value, Array):

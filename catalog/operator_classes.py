@@ -1,7 +1,7 @@
 """Access methods of indexes and their operator classes, as PostgreSQL 15 declares them (PostgreSQL 16 manual, 11.10).
 
-A btree or hash index is a tree of keys here. Of the other methods an index is kept as it was declared, shown and
-dumped, and holds nothing: an index never changes an answer, so queries are answered without it.
+Btree and hash indexes are trees of keys. Indexes with other methods are declarations only: they are shown and dumped,
+but store no keys. Queries do without them, because an index never changes a result.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ _FILLED: Mapping[str, tuple[int, int] | tuple[str, ...]] = {"fillfactor": (10, 1
 
 @dataclass(frozen=True, slots=True)
 class AccessMethod:
-    """What CREATE INDEX may ask of a method (pg_am, amcan... of its handler). `options`: its storage parameters, each
-    with the least and the greatest number, or with the words that it may be (none: a boolean)."""
+    """An access method, and the features of CREATE INDEX that it supports (pg_am, amcan... of its handler). `options`:
+    its storage parameters, each with the minimum and maximum number, or with the allowed words (none: a boolean)."""
 
     oid: int
     name: str
@@ -60,7 +60,8 @@ class OperatorClass:
     family: int
 
     def takes(self, oid: int) -> bool:
-        """Whether it indexes values of the type: its own, one of the same binary form, or any of its kind."""
+        """Whether it can index values of the type: its own type, one with the same binary form, or any type if it is
+        polymorphic."""
         return self.type == oid or self.type in _BINARY_ALIKE.get(oid, ()) or self.type == _family(oid)
 
 
@@ -82,7 +83,7 @@ def _classes() -> dict[int, OperatorClass]:
 
 
 def _family(oid: int) -> int:
-    """The pseudo-type under which classes take all arrays, enums, ranges or records; 0 for other types."""
+    """The polymorphic type of operator classes for all arrays, enums, ranges or records; 0 for other types."""
     if types.element_of(oid):
         return oids.ANYARRAY
     row = types.type_row(oid)
@@ -106,7 +107,7 @@ def operator_class(oid: int) -> OperatorClass:
 
 
 def default_class(method: str, type_: int) -> OperatorClass | None:
-    """GetDefaultOpClass: of the type itself before one that takes it."""
+    """GetDefaultOpClass: prefers the class of the type itself to one that can index it."""
     own = METHODS[method].oid
     found = [item for item in _classes().values() if item.method == own and item.default and item.takes(type_)]
     return min(found, key=lambda item: item.type != type_, default=None)

@@ -1,8 +1,8 @@
-"""Partitioned tables in words: keys, bounds and the constraints that bounds mean, as PostgreSQL writes them
+"""Keys and bounds of partitioned tables as text, and the constraints that follow from bounds, as PostgreSQL prints them
 (ruleutils.c, partbounds.c).
 
-The text of a partition's constraint is also what checks rows: like a CHECK it is parsed and bound to the table.
-Bounds are kept in the text form of their types, so that this needs no expression.
+The text of a partition's constraint is parsed and analysed like a CHECK, and then checks rows. Bounds are stored in the
+text form of their types, so this module needs no expressions.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ STRATEGIES = {"r": "RANGE", "l": "LIST", "h": "HASH"}
 
 
 def key_text(table: Table, partitioning: Partitioning) -> str:
-    """PARTITION BY without these words: pg_get_partkeydef."""
+    """pg_get_partkeydef: the definition after PARTITION BY."""
     parts = [_key_part(table, column) for column in partitioning.columns]
     return f"{STRATEGIES[partitioning.strategy]} ({', '.join(parts)})"
 
@@ -74,7 +74,7 @@ def _is_number(text: str, oid: int) -> bool:
 
 
 def _literal(text: str, oid: int) -> str:
-    """A value that says its type."""
+    """A literal with its type."""
     if oid in oids.OF_LENGTH:
         oid = oids.TEXT
     bare = bare_literal(text, oid)
@@ -85,8 +85,8 @@ def _literal(text: str, oid: int) -> str:
 
 
 def constraint_text(catalog: Catalog, table: Table) -> str | None:
-    """What a partition's rows must meet, its ancestors' bounds included: pg_get_partition_constraintdef. None where
-    nothing is asked (the only partition of a table, by DEFAULT)."""
+    """pg_get_partition_constraintdef: the condition of a partition's rows, including the bounds of its ancestors. None
+    if there is no condition (the only partition of a table, by DEFAULT)."""
     conditions = _conditions(catalog, table)
     if not conditions:
         return None
@@ -101,7 +101,7 @@ def _conditions(catalog: Catalog, table: Table) -> list[str]:
 
 
 def bound_conditions(catalog: Catalog, parent: Table, bound: PartitionBound, oid: int = 0) -> list[str]:
-    """What a bound asks of a row of `parent`; of DEFAULT that no other partition than `oid` takes it."""
+    """The conditions of a bound for rows of `parent`. For DEFAULT: that no partition except `oid` accepts the row."""
     assert parent.partitioning is not None
     columns = [(_key_part(parent, column), column.type.oid) for column in parent.partitioning.columns]
     if bound.kind == "d":
@@ -151,7 +151,7 @@ def _all(conditions: Sequence[str]) -> str:
 
 
 def _range_conditions(columns: Sequence[tuple[str, int]], bound: PartitionBound) -> list[str]:
-    """get_qual_for_range: columns whose ends are one value by =, then the rows between the ends."""
+    """get_qual_for_range: `=` for leading columns with equal ends, then comparisons with both ends."""
     found: list[str] = []
     start = 0
     while start < len(columns) - 1 and bound.lower[start] == bound.upper[start] and bound.lower[start][0] == "v":
@@ -168,7 +168,7 @@ def _range_conditions(columns: Sequence[tuple[str, int]], bound: PartitionBound)
 def _arms(
     columns: Sequence[tuple[str, int]], ends: Sequence[tuple[str, str]], start: int, strict: str, loose: str, free: str
 ) -> list[str]:
-    """A row comparison with one end, column by column; `free` is the infinite value on whose side everything is."""
+    """A row comparison with one end, column by column. `free` is the infinite end that includes all values."""
     arms = []
     for place in range(start, len(columns)):
         if ends[place][0] != "v":

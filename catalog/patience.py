@@ -1,24 +1,25 @@
 """Interrupts long computations of statements, because they would block the thread of all sessions.
 
-Where the main thread runs statements (`watch`), a timer of the process's processor time (ITIMER_PROF) interrupts it
-every TICK. The signal's handler runs in the main thread, between two steps of Python or of its `re`, and looks at the
-stack. What computes is told by its place in it:
+`watch` starts a timer of the process's processor time (ITIMER_PROF), which sends a signal every TICK seconds. The
+signal's handler runs in the main thread, between two steps of Python or of its `re` module, and searches the stack for
+the frame that the computation belongs to:
 
-    plan          the function of a row plan, with its meter (catalog/memory.py) in the local `memory`: after PATIENCE
-                  it is left with the exception that sends its statement to the columnar path. Where that cannot take
-                  it, it ends at its statement_timeout with 57014, or after STAYS with 54000
-    fold(..)      while a statement is planned: after FOLDING it is left, and what was to be known is computed when the
-                  statement runs; what is computed for a columnar query is left to the worker
-    FIRST         what fails before the first row, if it fails (engine/execute/constants.py): after FOLDING it is left,
-                  and fails when it is computed
-    anything else that is pure, called by whatever: after LIMIT it ends with 54000
+    plan          the function of a row plan, with its meter (catalog/memory.py) in the local `memory`. After PATIENCE
+                  the handler raises the exception that moves the statement to the columnar path. If that path cannot
+                  run it, the statement ends at its statement_timeout with 57014, or after STAYS with 54000
+    fold(..)      a call while a statement is planned. After FOLDING the handler raises TooLong, and the call is made
+                  when the statement runs, for a columnar query in the worker
+    FIRST         functions that compute constants before the first row, so that errors come first
+                  (engine/execute/constants.py). After FOLDING the handler raises TooLong, and an error comes when the
+                  value is computed
+    anything else that is pure, with any caller: after LIMIT the statement ends with 54000
 
-Only pure code is interrupted: between the place and the step are modules that compute and own nothing (`PURE`), so what
-is left half done is what the call itself makes. Anything else is looked at again at the next tick. Nobody pays for that
-but who computes: a server that does not work has no ticks, and short calls know nothing of it.
+The handler interrupts only pure code: all frames between the found one and the current step are of modules that compute
+and have no state (`PURE`), so an interrupted call leaves nothing incomplete but its own result. Otherwise the handler
+waits for the next tick. An idle server has no ticks, and short calls have no cost.
 
-A step of C that takes long is not interrupted: what may be one is bounded by the size of what it is given, see
-`Meter.heavy`, or asks first (`long_step`).
+The handler cannot interrupt a long step of C. Such steps are limited by the size of their arguments
+(catalog/memory.py: HEAVY), or call `long_step` first.
 """
 
 from __future__ import annotations
@@ -37,49 +38,52 @@ from typing import TypeVar
 from catalog.errors import SqlError
 from catalog.memory import Meter
 
-TICK = 0.02  # seconds of processor time, as everything here but deadlines
-PATIENCE = 0.08  # from the first tick that meets it: a busy machine makes nothing look long
-FOLDING = 0.03  # for all that one statement folds
-LIMIT = 0.15  # of one call
-STAYS = 1.0  # of a plan that nothing else can run: it may have many rows
+# Seconds of processor time, so that a busy machine does not make a call look long. Only deadlines use the wall clock.
+TICK = 0.02
+PATIENCE = 0.08  # from the first tick that finds the plan's frame
+FOLDING = 0.03  # for all folding of one statement
+LIMIT = 0.15  # for one call
+STAYS = 1.0  # for a plan that no other path can run: it may have many rows
 PLAN = "<row plan"  # begins the file names of generated code
-QUICK = 100  # characters: longer ones are not folded where nobody can interrupt
+QUICK = 100  # characters; calls with longer arguments are not folded on a thread that is not watched
 
 Result = TypeVar("Result")
-_watched = 0  # the thread's identity, when it is watched
-_since = 0.0  # when the region that was met last was met first
+_watched = 0  # the identity of the watched thread; 0: none
+_since = 0.0  # the thread's processor time at the first tick within the present frame
 
 
 class TooLong(Exception):  # noqa: N818 - not an error: it is computed later
-    """What was to be known while its statement is planned takes too long."""
+    """Raised by a computation that takes too long while its statement is planned or before its first row."""
 
 
 def watch() -> None:
-    """From now on long calls of this thread, which must be the main one, are interrupted. Takes SIGPROF."""
+    """Starts the timer, whose handler interrupts long calls of this thread. Uses SIGPROF. Does nothing on a thread
+    other than the main thread."""
     global _watched
     if main_thread().ident != get_ident():
         return
     signal.signal(signal.SIGPROF, _tick)
     signal.siginterrupt(signal.SIGPROF, False)
-    atexit.register(unwatch)  # then Python gives the signal back, which would kill
+    atexit.register(unwatch)  # at its exit Python restores the default action of the signal, which ends the process
     signal.setitimer(signal.ITIMER_PROF, TICK, TICK)
     _watched = get_ident()
 
 
 def unwatch() -> None:
-    """The end of `watch`: the main thread runs statements no more."""
+    """Stops the timer of `watch`."""
     global _watched
     signal.setitimer(signal.ITIMER_PROF, 0)
     _watched = 0
 
 
 def is_watched() -> bool:
-    """Whether the calling thread is."""
+    """Whether the calling thread is watched."""
     return _watched == get_ident()
 
 
 def beside_watched() -> bool:
-    """Whether the calling thread is another one beside it, which holds it where it keeps the interpreter."""
+    """Whether a thread is watched, and the calling thread is another one, which blocks it while it holds the
+    interpreter lock."""
     return _watched not in (0, get_ident())
 
 
@@ -94,12 +98,13 @@ _folded = _Folded()
 
 
 def begin_folding() -> None:
-    """A statement is planned."""
+    """Called when the planning of a statement begins."""
     _folded.spent = 0.0
 
 
 def fold(function: Callable[..., Result], arguments: Sequence[object]) -> Result:
-    """What a call gives that is computed while its statement is planned. Raises TooLong, and what it raises."""
+    """Calls a function while its statement is planned, and returns the result. Raises TooLong, and the function's own
+    errors."""
     if _folded.spent > FOLDING:
         raise TooLong
     began = thread_time()
@@ -110,7 +115,7 @@ def fold(function: Callable[..., Result], arguments: Sequence[object]) -> Result
 
 
 def quick(values: Sequence[object]) -> bool:
-    """Whether nothing can take long that has such arguments, if no pattern is among them."""
+    """Whether a call with these arguments is short, if none of them is a pattern."""
     return all(value is None or value.__class__ in _SMALL or _is_short(value) for value in values)
 
 
@@ -121,12 +126,12 @@ def _is_short(value: object) -> bool:
     return isinstance(value, str | bytes) and len(value) <= QUICK
 
 
-# ---- what must not begin here --------------------------------------------------------------------------------------
+# ---- long steps of C -----------------------------------------------------------------------------------------------
 
 
 def long_step() -> None:
-    """A step of C that takes long is about to begin. Raises what sends its statement elsewhere, if it is on the thread
-    that serves everybody and can go."""
+    """Called before a step of C that takes long. On the watched thread, raises TooLong within `fold` or FIRST, and
+    within a plan the exception that moves the statement to the columnar path, or 54000 if that path cannot run it."""
     if _watched != get_ident():
         return
     frame: FrameType | None = sys._getframe(1)
@@ -154,7 +159,7 @@ def too_long() -> SqlError:
 
 _HERE = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
 _LIBRARY = os.path.dirname(os.__file__) + os.sep
-# Folders and files of modules that compute and own nothing, below the folder of the packages.
+# Folders and files of modules that compute and have no state, relative to the folder of the packages.
 PURE = (
     "catalog/functions/", "catalog/types/", "catalog/text_search/", "catalog/collations.py", "catalog/icu.py",
     "catalog/encodings.py", "catalog/identifiers.py", "catalog/text_caches.py", "engine/execute/aggregates.py",
@@ -199,7 +204,7 @@ def _looks_pure(file: str) -> bool:
 
 
 def _meter_of(frame: FrameType) -> Meter | None:
-    """That of the function of a plan."""
+    """The meter of a plan, if the frame is that of its function."""
     code = frame.f_code
     if not (code.co_filename.startswith(PLAN) or code in PLANS):
         return None
@@ -210,7 +215,7 @@ def _meter_of(frame: FrameType) -> Meter | None:
 
 
 PLANS: set[CodeType] = set()  # functions that run plans and are not generated
-FIRST: set[CodeType] = set()  # those that compute what fails first
+FIRST: set[CodeType] = set()  # functions that compute constants before the first row
 _FOLD = fold.__code__
 
 
@@ -226,18 +231,18 @@ def _tick(number: int, interrupted: FrameType | None) -> None:
         if (of_plan := _meter_of(frame)) is not None:
             break
         if code.co_name == "run" and code.co_filename.startswith(PLAN):
-            return  # of a plan without calls that may take long: it reads and writes rows, as large as they are
+            return  # a plan without long calls: it reads and writes rows, which takes time with their size
         if pure and _is_pure(code):
             root = frame
         elif pure:
             pure = False
-            if code.co_filename.startswith(_ROWS):  # the same
+            if code.co_filename.startswith(_ROWS):  # reads or writes rows, as above
                 root = None
         frame = frame.f_back
     region = frame or root
     if region is None:
         return
-    if region.f_trace_lines:  # nobody traces: the mark that a tick has met it
+    if region.f_trace_lines:  # unused without tracing: False marks a frame that a tick has found before
         region.f_trace_lines = False
         _since = thread_time()
         return

@@ -1,10 +1,11 @@
 """Access control lists, and the privileges of a role (PostgreSQL 16 manual, 5.7).
 
-An object's `acl` is a tuple of items as PostgreSQL prints them, `grantee=letters/grantor`: no grantee is PUBLIC, and a
-letter followed by `*` may be granted on. None is the kind's default: everything for the owner, and for PUBLIC what
-DEFAULTS says. Items name roles; ALTER ROLE ... RENAME rewrites them.
+An object's `acl` is a tuple of items as PostgreSQL prints them, `grantee=letters/grantor`. An empty grantee is PUBLIC;
+`*` after a letter means WITH GRANT OPTION. None stands for the default privileges of the object's kind: all for the
+owner, and those in DEFAULTS for PUBLIC. Items contain the names of roles; ALTER ROLE ... RENAME rewrites them.
 
-A role holds what is granted to PUBLIC, to it, and to the roles of which it is a member. The owner may always grant.
+A role holds the privileges granted to PUBLIC, to itself, and to the roles of which it is a member. The owner has all
+grant options.
 """
 
 from __future__ import annotations
@@ -48,7 +49,7 @@ WORDS = {
     "EXECUTE": "X", "USAGE": "U", "CREATE": "C", "TEMPORARY": "T", "TEMP": "T", "CONNECT": "c", "SET": "s",
     "ALTER SYSTEM": "A",
 }  # fmt: skip
-DEFAULTS = {  # by kind: everything, and what PUBLIC has from the start
+DEFAULTS = {  # by kind: all privileges, and those that PUBLIC has by default
     "table": ("arwdDxt", ""),
     "view": ("arwdDxt", ""),
     "column": ("arwx", ""),
@@ -60,7 +61,7 @@ DEFAULTS = {  # by kind: everything, and what PUBLIC has from the start
     "parameter": ("sA", ""),
 }
 DATABASE_OWNER = "pg_database_owner"
-_EVERYWHERE = {  # what predefined roles hold on all objects of a kind
+_EVERYWHERE = {  # the privileges that predefined roles have on all objects of a kind
     "pg_read_all_data": {
         "table": frozenset("r"), "view": frozenset("r"), "sequence": frozenset("r"), "schema": frozenset("U"),
     },
@@ -78,7 +79,7 @@ _PLAIN = re.compile(r"[A-Za-z0-9_]*")
 
 @dataclass(frozen=True, slots=True)
 class Grant:
-    """One item. `letters` are what is held, `options` those of them that may be granted on."""
+    """One item. `letters` are the privileges, `options` those of them WITH GRANT OPTION."""
 
     grantee: str  # '' for PUBLIC
     grantor: str
@@ -100,7 +101,7 @@ def _bare(name: str) -> str:
 
 @lru_cache(4096)
 def parse(item: str) -> Grant:
-    """An item from its text."""
+    """Parses an item."""
     found = _ITEM.fullmatch(item)
     assert found is not None, item
     letters = found[2]
@@ -109,25 +110,25 @@ def parse(item: str) -> Grant:
 
 
 def kind_of(item: Securable) -> str:
-    """The key of DEFAULTS."""
+    """The kind of an object, a key of DEFAULTS."""
     return _KINDS[type(item)]
 
 
 def owner_of(item: Owned) -> int:
-    """The owner (OID); the schema public belongs to whoever owns the database, until it is given away."""
+    """The OID of the owner. Until its owner is changed, the schema public belongs to pg_database_owner."""
     if isinstance(item, Schema) and item.name == "public" and item.owner == BOOTSTRAP_ROLE_OID:
         return DATABASE_OWNER_OID
     return item.owner
 
 
 def owner_name(catalog: Catalog, item: Securable) -> str:
-    """The owner as items name it."""
+    """The name of the owner."""
     owner = catalog.get(owner_of(item))
     return owner.name if isinstance(owner, Role) else ""
 
 
 def grants_of(catalog: Catalog, item: Securable) -> tuple[Grant, ...]:
-    """An object's items, or the default ones."""
+    """The items of an object, or those of its default privileges."""
     if item.acl is not None:
         return tuple(map(parse, item.acl))
     owner = owner_name(catalog, item)
@@ -139,13 +140,14 @@ def grants_of(catalog: Catalog, item: Securable) -> tuple[Grant, ...]:
 
 
 def column_grants(column: Column) -> tuple[Grant, ...]:
-    """A column's items: nothing is granted on columns by default."""
+    """The items of a column, which has no default privileges."""
     return tuple(map(parse, column.acl or ()))
 
 
 def roles_of(catalog: Catalog, role: Role, *, inherited: bool = True) -> set[int]:
-    """The roles (OIDs) whose rights a role has, itself among them; or (not `inherited`) all that it is a member of, and
-    so may become by SET ROLE. A role that does not inherit has the rights of its groups after SET ROLE only."""
+    """The OIDs of the roles whose privileges a role has, itself included. With `inherited` false: all roles that it is
+    a member of, which it can use by SET ROLE. A role with NOINHERIT has the privileges of its groups only after SET
+    ROLE."""
     found: set[int] = set()
     pending = [role.oid]
     while pending:
@@ -161,37 +163,38 @@ def roles_of(catalog: Catalog, role: Role, *, inherited: bool = True) -> set[int
 
 
 def names_of(catalog: Catalog, role: Role) -> frozenset[str]:
-    """The names under which a role is granted things: its own, those of its groups, and PUBLIC's."""
+    """The grantees whose privileges a role has: its own name, those of its groups, and '' (PUBLIC)."""
     found = (catalog.get(oid) for oid in roles_of(catalog, role))
     return frozenset(["", role.name, *(item.name for item in found if isinstance(item, Role))])
 
 
 def acts_as(catalog: Catalog, role: Role | None, owner: int) -> bool:
-    """Whether a role has the rights of another one: it is a superuser, that role, or a member that inherits from it."""
+    """Whether a role has the privileges of `owner`: it is a superuser, `owner` itself, or a member that inherits from
+    it."""
     if role is None:
         return False
     return role.superuser or role.oid == owner or owner in roles_of(catalog, role)
 
 
 def is_member(catalog: Catalog, role: Role, of: int) -> bool:
-    """Whether a role may become another one by SET ROLE: it is a superuser, that role, or any member of it."""
+    """Whether a role may SET ROLE to `of`: it is a superuser, `of` itself, or any member of it."""
     return role.superuser or role.oid == of or of in roles_of(catalog, role, inherited=False)
 
 
 def administers(catalog: Catalog, role: Role, group: int) -> bool:
-    """Whether a role may give membership in another one away by an ADMIN OPTION, its own or of a role that it is a
-    member of."""
+    """Whether a role may grant membership in `group`: it is a superuser, or it or a role that it is a member of has the
+    ADMIN OPTION."""
     known = (catalog.get(oid) for oid in roles_of(catalog, role, inherited=False))
     return role.superuser or any(isinstance(one, Role) and group in one.admin_of for one in known)
 
 
 def is_owner(catalog: Catalog, item: Owned, role: Role) -> bool:
-    """Whether a role may do what the owner may: it is a superuser, the owner or a member that inherits from it."""
+    """Whether a role has the owner's rights: it is a superuser, the owner, or a member that inherits from the owner."""
     return acts_as(catalog, role, owner_of(item))
 
 
 def get_privileges(catalog: Catalog, item: Securable, role: Role) -> tuple[frozenset[str], frozenset[str]]:
-    """The letters that a role holds on an object, and those that it may grant on."""
+    """The privileges of a role on an object, and those that it may grant."""
     everything = frozenset(DEFAULTS[kind_of(item)][0])
     if role.superuser:
         return everything, everything
@@ -204,7 +207,7 @@ def get_privileges(catalog: Catalog, item: Securable, role: Role) -> tuple[froze
 
 
 def held_on_column(catalog: Catalog, column: Column, role: Role) -> tuple[frozenset[str], frozenset[str]]:
-    """The same of what is granted on one column alone."""
+    """Like `get_privileges`, for the privileges that were granted on one column."""
     return _collect_privileges(column_grants(column), names_of(catalog, role))
 
 
@@ -219,18 +222,18 @@ def _collect_privileges(grants: Iterable[Grant], names: frozenset[str]) -> tuple
 
 
 def may(catalog: Catalog, item: Securable, role: Role, letters: str) -> bool:
-    """Whether a role holds any of these letters on an object."""
+    """Whether a role has any of these privileges on an object."""
     return not get_privileges(catalog, item, role)[0].isdisjoint(letters)
 
 
 def may_set(catalog: Catalog, role: Role | None, name: str, letter: str = "s") -> bool:
-    """Whether a role may SET a setting that is for superusers, or (letter A) ALTER SYSTEM may for it."""
+    """Whether a role may SET a setting that is reserved for superusers, or (letter A) change it by ALTER SYSTEM."""
     item = catalog.parameters.get(name.lower())
     return role is not None and (role.superuser or (item is not None and may(catalog, item, role, letter)))
 
 
 def may_columns(catalog: Catalog, item: Table | View, role: Role, letter: str, columns: frozenset[int]) -> bool:
-    """Whether a role holds a letter on an object, or on each of these columns of it; with no columns, on any of it."""
+    """Whether a role has a privilege on a relation, or on each of these columns (if empty: on any of its columns)."""
     if letter in get_privileges(catalog, item, role)[0]:
         return True
     granted = {column.number for column in item.columns if letter in held_on_column(catalog, column, role)[0]}
@@ -238,7 +241,7 @@ def may_columns(catalog: Catalog, item: Table | View, role: Role, letter: str, c
 
 
 def any_is_granted(catalog: Catalog, item: Securable, role: Role, words: Iterable[tuple[str, bool]]) -> bool:
-    """Whether a role holds any of these privileges: (letter, whether it must be able to grant it on)."""
+    """Whether a role has any of these privileges: (letter, whether the grant option is required)."""
     letters, options = get_privileges(catalog, item, role)
     return any(letter in (options if on else letters) for letter, on in words)
 
@@ -246,7 +249,7 @@ def any_is_granted(catalog: Catalog, item: Securable, role: Role, words: Iterabl
 def column_is_granted(
     catalog: Catalog, item: Table | View, role: Role, column: int | None, letter: str, on: bool
 ) -> bool:
-    """The same of one column of a relation, or (None) of any of them."""
+    """Whether a role has a privilege (`on`: with grant option) on a relation, or on one of its columns (None: any)."""
     if letter in get_privileges(catalog, item, role)[on]:
         return True
     return any(letter in held_on_column(catalog, one, role)[on] for one in item.columns if column in (None, one.number))
@@ -256,11 +259,11 @@ def column_is_granted(
 
 
 class DependentPrivileges(Exception):  # noqa: N818 - a finding: the caller makes the error
-    """What was to be revoked has been granted on."""
+    """Raised if other privileges depend on the ones to be revoked."""
 
 
 def add_grant(grants: tuple[Grant, ...], new: Grant) -> tuple[Grant, ...]:
-    """The items with one more grant."""
+    """Adds a grant to the items."""
     for place, old in enumerate(grants):
         if (old.grantee, old.grantor) == (new.grantee, new.grantor):
             merged = replace(old, letters=old.letters | new.letters, options=old.options | new.options)
@@ -271,7 +274,8 @@ def add_grant(grants: tuple[Grant, ...], new: Grant) -> tuple[Grant, ...]:
 def remove_grants(
     grants: tuple[Grant, ...], taken: Grant, only_options: bool, cascade: bool, owner: str
 ) -> tuple[Grant, ...]:
-    """The items without what `taken` says. Raises DependentPrivileges, unless these go too (`cascade`)."""
+    """Revokes `taken` from the items, and the privileges that depend on it if `cascade` is set. Otherwise such
+    privileges raise DependentPrivileges. `only_options`: REVOKE GRANT OPTION FOR."""
     found = []
     lost: frozenset[str] = frozenset()
     for old in grants:
@@ -295,12 +299,12 @@ def remove_grants(
 
 
 def texts(grants: Iterable[Grant]) -> tuple[str, ...]:
-    """Items as they are kept."""
+    """The items in their stored form."""
     return tuple(map(str, grants))
 
 
 def rename_role(acl: Acl, old: str, new: str) -> Acl:
-    """Items after a role has another name, or (for a change of owner) another role has taken its part."""
+    """Replaces a role's name in the items, after a rename or (with another role's name) a change of owner."""
     if acl is None:
         return None
     found: tuple[Grant, ...] = ()

@@ -1,8 +1,8 @@
 """Processes that work for a statement, in addition to its thread, and end with the statement.
 
-Whoever waits for a thread cannot end what it does. A process that the thread waits for can be: `Errand.end` kills those
-that it has, and those that it would begin. One that waits for what never comes is killed too (catalog/stillness.py).
-What a process may have in memory the thread's meter says.
+A thread cannot be ended from outside, but a process that it waits for can: `Errand.end` kills the running processes of
+the thread, and prevents new ones. A process without progress is killed too (catalog/stillness.py). The thread's meter
+limits the memory of a process.
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ from catalog.errors import SqlError
 from catalog.memory import UNLIMITED, meter
 from catalog.stillness import Stillness
 
-ITSELF = 64 << 20  # bytes that a process takes before it does anything
+ITSELF = 64 << 20  # bytes that a process takes before it does any work
 
 Result = TypeVar("Result")
 
 
 class Errand:
-    """What a thread does for a statement in one go."""
+    """The work of a thread for a statement, with its processes."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -36,7 +36,7 @@ class Errand:
         self._ended = False
 
     def run(self, function: Callable[[], Result]) -> Result:
-        """In the thread: what is called inside may have processes."""
+        """Calls a function in the thread. Processes that it starts belong to this errand."""
         before, _of_thread.errand = _of_thread.errand, self
         try:
             return function()
@@ -44,7 +44,8 @@ class Errand:
             _of_thread.errand = before
 
     def end(self) -> None:
-        """Nobody waits for it any more. Does not wait itself: whoever begins a process looks again."""
+        """Ends the processes, because the statement has ended. Does not wait for the lock: `output` checks again after
+        it has started a process."""
         self._ended = True
         if self._lock.acquire(blocking=False):
             try:
@@ -54,13 +55,13 @@ class Errand:
                 self._lock.release()
 
     def check(self) -> None:
-        """In the thread, now and then in what takes long. Raises 57014 once the errand is ended."""
+        """Called in the thread, repeatedly during long work. Raises 57014 after `end`."""
         if self._ended:
             raise SqlError("57014", "canceling statement due to user request")
 
     def output(self, command: Sequence[str], given: bytes, environment: Mapping[str, str]) -> bytes:
-        """What a process writes that reads `given`; nothing if it does not end well, be it in the midst of writing.
-        Raises 57014 once the errand is ended."""
+        """Runs a process with the input `given`, and returns its output; b'' if its exit status is not 0. Raises 57014
+        after `end`."""
         with self._lock:
             self.check()
             process = subprocess.Popen(
@@ -87,8 +88,8 @@ class Errand:
 
 @contextlib.contextmanager
 def kill_when_still(process: subprocess.Popen[bytes]) -> Iterator[None]:
-    """Kills a process, of which the calling thread writes the input and reads the output, where it does nothing more
-    though it has something to do."""
+    """Kills a process that makes no progress although it has work, within the context. The calling thread writes the
+    process's input and reads its output."""
     over = threading.Event()
     thread = threading.Thread(target=_watch, args=(process, over), name="process-watch", daemon=True)
     thread.start()
@@ -107,14 +108,14 @@ def _watch(process: subprocess.Popen[bytes], over: threading.Event) -> None:
 
 
 def _has_to_read(pipe: IO[bytes] | None) -> bool:
-    """Whether who reads a pipe, into which this process writes, has something to read, or its end."""
+    """Whether the reader of a pipe, into which this process writes, has bytes to read, or the end of the input."""
     return pipe is None or pipe.closed or _bytes_to_read(pipe) > 0
 
 
 def _bytes_to_read(pipe: IO[bytes] | None) -> int:
-    """Bytes in a pipe, at either end of it."""
+    """The number of unread bytes in a pipe, given either of its ends."""
     found = array.array("i", (0,))
-    with contextlib.suppress(OSError, ValueError):  # it has just been closed
+    with contextlib.suppress(OSError, ValueError):  # the pipe was just closed
         if pipe is not None:
             fcntl.ioctl(pipe.fileno(), termios.FIONREAD, found)
     return found[0]
@@ -129,23 +130,23 @@ _of_thread = _OfThread()
 
 
 def check() -> None:
-    """Errand.check of what this thread does."""
+    """Errand.check for the errand of this thread."""
     _of_thread.errand.check()
 
 
 def output(command: Sequence[str], given: bytes, environment: Mapping[str, str]) -> bytes:
-    """Errand.output of what this thread does."""
+    """Errand.output for the errand of this thread."""
     return _of_thread.errand.output(command, given, environment)
 
 
 def memory_allowance() -> int:
-    """Bytes that a process may have for what it does: as many as the statement of this thread; 0 for no limit."""
+    """The bytes that a process may take for its work: the limit of this thread's statement, 0 for no limit."""
     limit = meter().limit
     return 0 if limit >= UNLIMITED else limit
 
 
 def limit_memory(size: int) -> None:
-    """In the process: it has so many bytes beyond what it takes itself; 0 for no limit."""
+    """Called in the process: limits its memory to ITSELF and `size` bytes; 0 for no limit."""
     if size:
         _, hard = resource.getrlimit(resource.RLIMIT_DATA)
         wanted = size + ITSELF

@@ -1,8 +1,8 @@
 """Frozen dataclasses that are cheap to create.
 
-A syntax tree is hundreds of them for each statement that is new. `dataclasses` makes those with `frozen=True` set each
-field through `object.__setattr__`, four times as slowly as an assignment, only to refuse assignments later. These are
-frozen to mypy, which checks every module, and plain at run time; they compare and hash by their fields as ever.
+The syntax tree of a new statement has hundreds of them. With `frozen=True`, `dataclasses` sets each field through
+`object.__setattr__`, four times as slowly as by an assignment, in order to refuse later assignments. These dataclasses
+are frozen only for mypy, which checks every module, and not at run time. They compare and hash by their fields.
 """
 
 from __future__ import annotations
@@ -18,5 +18,5 @@ if TYPE_CHECKING:
 else:
 
     def dataclass(*, frozen: bool = False, **options: bool) -> Callable[[type], type]:
-        """As `dataclasses.dataclass`, whose options it takes."""
+        """Like `dataclasses.dataclass`, with the same options."""
         return dataclasses.dataclass(unsafe_hash=frozen, **options)

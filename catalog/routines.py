@@ -1,6 +1,6 @@
-"""User-defined functions and procedures for resolution: each is a `Function` like a built-in one.
+"""User-defined functions and procedures as `Function`s, so that names are resolved as for built-in ones.
 
-Its `source` is its own: nothing implements it, the body takes the place of the call (engine/sql/analyze/routines.py).
+No implementation has their `source`: their body replaces the call (engine/sql/analyze/routines.py).
 """
 
 from __future__ import annotations
@@ -19,17 +19,17 @@ if TYPE_CHECKING:
     from catalog.catalog import Catalog
     from catalog.schema import Routine
 
-LANGUAGE = "user"  # of a Function made of a Routine
+LANGUAGE = "user"  # the language of a Function made from a Routine
 
 
 def function_of(routine: Routine, columns: tuple[tuple[str, TypeRef], ...] = ()) -> Function:
-    """The routine as a function. `columns`: those of the relation whose rows it returns."""
+    """The routine as a function. `columns`: the columns of the relation whose rows it returns."""
     return _function_of(replace(routine, body="", statements=None, comment=None), columns)
 
 
 @lru_cache(4096)
 def _function_of(routine: Routine, columns: tuple[tuple[str, TypeRef], ...]) -> Function:
-    """Of the routine without its long parts: what is remembered would keep them."""
+    """`function_of` for a routine without its long parts, which the cache would otherwise keep in memory."""
     inputs = routine.inputs
     defaults = tuple(item.default for item in inputs if item.default is not None)
     outputs = [(item.name, item.type.oid) for item in routine.outputs]
@@ -62,14 +62,14 @@ def _function_of(routine: Routine, columns: tuple[tuple[str, TypeRef], ...]) -> 
 
 
 def function_in(catalog: Catalog, routine: Routine) -> Function:
-    """The same, with the columns that its relation has now."""
+    """The routine as a function, with the present columns of its relation."""
     relation = catalog.get(routine.relation) if routine.relation else None
     columns = getattr(relation, "columns", ())
     return function_of(routine, tuple((column.name, column.type) for column in columns))
 
 
 def added_by(catalog: Catalog) -> Added:
-    """The functions and operators that a database has besides the built-in ones."""
+    """The functions and operators of a database that are not built in."""
     if not catalog.extensions and not catalog.routines:
         return NOTHING
     found = brought_by(catalog)
@@ -84,5 +84,5 @@ def added_by(catalog: Catalog) -> Added:
 
 
 def shown_signature(routine: Routine) -> str:
-    """'f(integer, text)', as messages call it."""
+    """The routine in messages: 'f(integer,text)'."""
     return f"{routine.name}({','.join(format_type(oid) for oid in routine.signature)})"

@@ -1,9 +1,9 @@
 """Schema objects as rows of system tables.
 
-There is one system table for each kind of object. Its rows lie in the same storage as every other row, under the
-storage ids below 100 given here: key = storage id (4 bytes, big-endian) + OID (4 bytes); value = the object's fields as
-JSON (names as in catalog/schema.py), led by a format byte. A change of the schema is then a change of rows, and
-whoever applies the changelog applies it: `apply` turns committed rows into the next catalog.
+Each kind of object has a system table. Its rows are stored like all other rows, under these storage ids below 100:
+key = storage id (4 bytes, big-endian) + OID (4 bytes); value = a format byte and the object's fields as JSON (names as
+in catalog/schema.py). So a change of the schema is a change of rows, and is replicated by the changelog: `changes`
+finds the schema objects among committed rows.
 """
 
 from __future__ import annotations
@@ -62,10 +62,10 @@ KINDS: Mapping[int, type[SchemaObject]] = {number: kind for kind, number in SYST
 COUNTERS = 9  # storage ids of the counters: 9 the next OID, 10 the next storage id
 CHECKS = 11  # storage id of requests to compare replicas (engine/checks.py)
 LARGE_OBJECTS, LARGE_OBJECT_PAGES = 13, 14  # storage ids (engine/session/large_objects.py)
-NOTIFICATIONS = 12  # storage id of what was notified last (engine/session/notifications.py)
+NOTIFICATIONS = 12  # storage id of the last notifications (engine/session/notifications.py)
 PREPARED_TRANSACTIONS = 15  # storage id (engine/txn/two_phase.py)
-SPACE_REQUESTS = 18  # storage id of what VACUUM has asked for last (engine/space_requests.py)
-BASES, ORPHANS = 16, 17  # storage ids of what branches share (engine/storage/branch_storage.py)
+SPACE_REQUESTS = 18  # storage id of the last requests of VACUUM (engine/space_requests.py)
+BASES, ORPHANS = 16, 17  # storage ids of data that branches share (engine/storage/branch_storage.py)
 CHANGE_POSITIONS = 41  # storage id of how far change streams were read (engine/changes/positions.py)
 FIRST_USER_STORAGE = 100
 SYSTEM_PREFIXES = frozenset(struct.pack(">I", number) for number in KINDS)
@@ -77,19 +77,19 @@ def object_key(item: SchemaObject) -> bytes:
 
 
 def encode(item: SchemaObject) -> bytes:
-    """The object as the value of its row."""
+    """Encodes the object as the value of its row."""
     return FORMAT + orjson.dumps(item)
 
 
 def decode(key: bytes, value: bytes) -> SchemaObject:
-    """The object of a row."""
+    """Decodes the object of a row."""
     storage, _ = _KEY.unpack(key)
     assert value[:1] == FORMAT
     return typing.cast(SchemaObject, _build(KINDS[storage], orjson.loads(value[1:])))
 
 
 def changes(edits: Iterable[tuple[bytes, bytes | None]]) -> dict[int, SchemaObject | None]:
-    """The schema objects among committed edits: OID -> object, None where it was dropped."""
+    """The schema objects among committed edits: OID -> object, or None if it was dropped."""
     found: dict[int, SchemaObject | None] = {}
     for key, value in edits:
         if key[:4] in SYSTEM_PREFIXES:
@@ -98,7 +98,7 @@ def changes(edits: Iterable[tuple[bytes, bytes | None]]) -> dict[int, SchemaObje
 
 
 def load(rows: Iterable[tuple[bytes, bytes]], database: int) -> Catalog:
-    """The catalog that these rows of the system tables make."""
+    """The catalog with the objects of these rows of the system tables."""
     objects = [decode(key, value) for key, value in rows]
     return Catalog(database=database).with_changes({item.oid: item for item in objects})
 
@@ -109,7 +109,7 @@ def _hints(kind: type) -> dict[str, object]:
 
 
 def _build(kind: object, value: object) -> object:
-    """JSON back into the declared type: dataclasses, tuples of them, optional ones, plain values."""
+    """Converts JSON to the declared type: a dataclass, a tuple, an optional or a plain value."""
     if value is None:
         return None
     if dataclasses.is_dataclass(kind):

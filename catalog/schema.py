@@ -1,12 +1,12 @@
 """Schema objects: tables, types, roles, ..., each a frozen dataclass with an OID.
 
-They live as rows of system tables (catalog/rows.py turns an object into its row and back) in the same storage as user
-rows, so DDL is transactional and replicates like any other change. All objects at one LSN are a catalog
+They are stored as rows of system tables (catalog/rows.py converts between objects and rows), in the same storage as
+user rows, so DDL is transactional and is replicated like any other change. A catalog consists of all objects at one LSN
 (catalog/catalog.py).
 
-OIDs below 16384 are PostgreSQL's and ours, built in; user objects count up from 16384 and are never reused.
-`storage_id` names the bytes of a table or index in storage and changes when it is rewritten (TRUNCATE, ALTER TYPE), as
-pg_class.relfilenode does; the OID stays.
+OIDs below 16384 belong to built-in objects of PostgreSQL and of Shoal. User objects get ascending OIDs from 16384,
+which are never reused. `storage_id` identifies the stored data of a table or index. It changes when the relation is
+rewritten (TRUNCATE, ALTER TYPE), like pg_class.relfilenode; the OID stays.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class Role:
     password: str | None = None  # SCRAM-SHA-256 verifier, never clear text
     valid_until: int | None = None  # timestamptz, microseconds since 2000-01-01
     member_of: tuple[int, ...] = ()
-    admin_of: tuple[int, ...] = ()  # of these, those that it may give to others
+    admin_of: tuple[int, ...] = ()  # the roles of `member_of` that it holds WITH ADMIN OPTION
     settings: tuple[tuple[str, str], ...] = ()
 
 
@@ -65,13 +65,13 @@ PREDEFINED_ROLES: Mapping[int, Role] = {
         (CHECKPOINT_OID, "pg_checkpoint", ()),
     )
 }
-"""The roles that every catalog has, with PostgreSQL's OIDs. They are rows only once somebody has changed one."""
+"""The roles that every catalog has, with PostgreSQL's OIDs. A predefined role is stored only after it was changed."""
 
 
 @dataclass(frozen=True, slots=True)
 class DefaultAcl:
-    """ALTER DEFAULT PRIVILEGES: what objects of a kind (table sequence function schema) begin with when the role
-    creates them, in all schemas (0) or in one."""
+    """ALTER DEFAULT PRIVILEGES: the privileges of new objects of a kind (table, sequence, function, schema) that a role
+    creates in one schema, or in all (0)."""
 
     oid: int
     role: int
@@ -92,8 +92,8 @@ class Database:
     comment: str | None = None
     acl: tuple[str, ...] | None = None
     default_acls: tuple[DefaultAcl, ...] = ()
-    collate: str = "C"  # LC_COLLATE: whatever its name is, texts are in the order of their bytes
-    ctype: str = "C.UTF-8"  # LC_CTYPE: of C and POSIX letters are those of ASCII
+    collate: str = "C"  # LC_COLLATE; texts are ordered by bytes under any name
+    ctype: str = "C.UTF-8"  # LC_CTYPE; C and POSIX have only the letters of ASCII
 
     @property
     def knows_ascii_only(self) -> bool:
@@ -112,7 +112,7 @@ class Schema:
 
 @dataclass(frozen=True, slots=True)
 class Tablespace:
-    """`identity`: its id in storage, 32 hexadecimal digits, the same on every node; '' for the built-in ones."""
+    """`identity`: its id in storage, 32 hexadecimal digits, the same on every node; '' for built-in tablespaces."""
 
     oid: int
     name: str
@@ -125,7 +125,8 @@ class Tablespace:
 
 @dataclass(frozen=True, slots=True)
 class Parameter:
-    """A setting on which something has been granted: `name` in lower case. Settings are the first superuser's."""
+    """A setting on which privileges were granted; `name` is in lower case. The bootstrap superuser owns all
+    settings."""
 
     oid: int
     name: str
@@ -135,9 +136,8 @@ class Parameter:
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """`default` and `generated` hold SQL text that parses back (schema-qualified where needed), bound when planned.
-
-    `missing` is the text form of the value that rows written before ADD COLUMN ... DEFAULT have.
+    """`default` and `generated` are SQL text with schema-qualified names where needed, analysed when a statement is
+    planned. `missing` is the value, in text form, of rows written before ADD COLUMN ... DEFAULT.
     """
 
     number: int  # attnum, from 1, never reused
@@ -151,21 +151,21 @@ class Column:
     missing: str | None = None
     collation: int = 0
     comment: str | None = None
-    acl: tuple[str, ...] | None = None  # catalog/privileges.py has the form of these
-    inherited: int = 0  # from how many direct parents it comes
-    local: bool = True  # defined here too: it stays when the parents let go of it
+    acl: tuple[str, ...] | None = None  # in the form of catalog/privileges.py
+    inherited: int = 0  # the number of direct parents that have it (attinhcount)
+    local: bool = True  # defined in the table itself (attislocal): it stays if parents drop it
 
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """One version of a table's row layout: the column numbers that a stored row of this version holds, in order.
+    """One version of a table's row layout: the column numbers of a stored row of this version, in order.
 
-    A row names its version; ADD and DROP COLUMN append a version and touch no row.
+    A row stores its version. ADD and DROP COLUMN append a version and change no row.
     """
 
     version: int
     columns: tuple[int, ...]
-    types: tuple[TypeRef, ...]  # the types at that time, parallel to `columns`
+    types: tuple[TypeRef, ...]  # the types of `columns` in this version
 
 
 @dataclass(frozen=True, slots=True)
@@ -188,16 +188,16 @@ class Constraint:
     validated: bool = True
     no_inherit: bool = False
     comment: str | None = None
-    inherited: int = 0  # from how many direct parents it comes
+    inherited: int = 0  # the number of direct parents that have it (coninhcount)
     local: bool = True
     parent: int | None = (
-        None  # p, u, f of a partition: the constraint (OID) of the partitioned table that it is part of
+        None  # p, u, f of a partition: OID of the partitioned table's constraint that this one is part of
     )
-    operators: tuple[int, ...] = ()  # x: the operators (OIDs) by which two rows are compared, one a column of the index
+    operators: tuple[int, ...] = ()  # x: OIDs of the operators that compare two rows, one per index column
 
     @property
     def late(self) -> bool:
-        """Whether it is looked at after rows are written, and not kept by its index (engine/execute/exclusions.py)."""
+        """Whether it is checked after rows are written, and not by its index (engine/execute/exclusions.py)."""
         return self.kind == "x" or (self.deferrable and self.kind in ("p", "u"))
 
 
@@ -220,10 +220,11 @@ class Partitioning:
 
 @dataclass(frozen=True, slots=True)
 class PartitionBound:
-    """FOR VALUES of a partition, its values in their text form.
+    """FOR VALUES of a partition, with values in text form.
 
-    'l': `values`, None for NULL. 'r': `lower` (inclusive) and `upper` (exclusive), one ('v', text), ('-', '') MINVALUE
-    or ('+', '') MAXVALUE a column. 'h': `modulus` and `remainder`. 'd': DEFAULT.
+    `kind`: 'l' list: `values`, None for NULL. 'r' range: `lower` (inclusive) and `upper` (exclusive), each with one
+    item per column: ('v', text), ('-', '') for MINVALUE or ('+', '') for MAXVALUE. 'h' hash: `modulus` and `remainder`.
+    'd': DEFAULT.
     """
 
     kind: str
@@ -236,26 +237,27 @@ class PartitionBound:
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """A relation that the query of a view names at a place of its text (characters from 0): which one that is, and its
-    columns (attnum, name) when the text was written. So the text means the same whatever they are called later."""
+    """A relation in the query text of a view: its OID, and its columns at the time of the text. So the text keeps its
+    meaning when the relation or its columns are renamed."""
 
-    location: int
+    location: int  # of the relation's name in the text, in characters from 0
     relation: int
-    columns: tuple[tuple[int, str], ...]
+    columns: tuple[tuple[int, str], ...]  # (attnum, name)
 
 
 COLUMNAR = "columnar"
 COLUMNAR_SETTINGS = ("on", "off", "auto")
-"""A storage parameter of tables: whether their columns are built before a query asks for them, and kept."""
+"""Values of the storage parameter `columnar`: whether a table's columns are built before a query needs them, and are
+kept (engine/columnar/ahead.py)."""
 
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """An ordinary table, or a materialized view. Rows are clustered by primary key, or by a hidden row number (int8)
-    where there is none.
+    """A table, a partitioned table or a materialized view. Rows are stored in the order of the primary key, or without
+    one in the order of a hidden row number (int8).
 
-    `key_columns` is the primary key's columns; () means that rows are keyed by the hidden row number.
-    A partitioned table has storage too, in which nothing ever lies: its rows are those of its partitions.
+    `key_columns` are the primary key's columns; () if the key of rows is the hidden row number.
+    A partitioned table has a `storage_id` too, but no stored rows: its rows are in its partitions.
     """
 
     oid: int
@@ -264,13 +266,13 @@ class Table:
     columns: tuple[Column, ...]
     storage_id: int
     key_columns: tuple[int, ...] = ()
-    layouts: tuple[Layout, ...] = ()  # the last one is written, all are read
+    layouts: tuple[Layout, ...] = ()  # new rows have the last one, stored rows have any of them
     constraints: tuple[Constraint, ...] = ()
     indexes: tuple[int, ...] = ()  # OIDs
     owner: int = BOOTSTRAP_ROLE_OID
     tablespace: int = DEFAULT_TABLESPACE_OID
     persistence: str = "p"  # p permanent, t temporary
-    options: tuple[tuple[str, str], ...] = ()  # WITH (fillfactor=...): kept and shown; `columnar` has an effect
+    options: tuple[tuple[str, str], ...] = ()  # WITH (fillfactor=...); only `columnar` has an effect
     comment: str | None = None
     acl: tuple[str, ...] | None = None
     next_column: int = 1  # attnum of the next ADD COLUMN
@@ -279,7 +281,7 @@ class Table:
     depends_on: tuple[int, ...] = ()
     populated: bool = True
     on_commit: str = ""  # of a temporary table: delete | drop
-    parents: tuple[int, ...] = ()  # OIDs of the tables that it inherits from; of a partition the one that it is part of
+    parents: tuple[int, ...] = ()  # OIDs of the parents in inheritance; of a partition: its partitioned table
     partitioning: Partitioning | None = None
     bound: PartitionBound | None = None  # of a partition
 
@@ -306,16 +308,17 @@ class IndexColumn:
     nulls_first: bool = False
     collation: int = 0
     type: TypeRef = TypeRef(oids.TEXT)
-    operator_class: int = 0  # its OID; 0 is the default one of the type
-    derived: int = 0  # the collation that an expression has by itself, which `collation` may differ from
+    operator_class: int = 0  # OID; 0: the type's default operator class
+    derived: int = 0  # the collation that was derived for an expression; `collation` may differ
 
 
 @dataclass(frozen=True, slots=True)
 class Index:
-    """`method` btree and hash are trees of keys; of the others nothing is stored (catalog/operator_classes.py).
+    """Indexes with `method` btree and hash are trees of keys; those with other methods store nothing
+    (catalog/operator_classes.py).
 
-    `late`: the kind (p, u, x) of its constraint where that is looked at late (`Constraint.late`). Its entries are then
-    those of an index that is not unique, and `unique` and `primary`, which say how keys lie, are False.
+    `late`: the kind (p, u, x) of its constraint, if this is checked after rows are written (`Constraint.late`). The
+    index then stores entries like one that is not unique, so `unique` and `primary` are False.
     """
 
     oid: int
@@ -330,25 +333,25 @@ class Index:
     include: tuple[int, ...] = ()
     predicate: str | None = None  # SQL text of a partial index's WHERE
     method: str = "btree"
-    ready: bool = True  # it has entries; False where CREATE INDEX CONCURRENTLY has failed
+    ready: bool = True  # has entries; False after a failed CREATE INDEX CONCURRENTLY
     owner: int = BOOTSTRAP_ROLE_OID
     tablespace: int = DEFAULT_TABLESPACE_OID
     comment: str | None = None
-    options: tuple[tuple[str, str], ...] = ()  # storage parameters, which have no effect
-    parent: int | None = None  # the index (OID) of the partitioned table that it is part of
-    valid: bool = True  # of a partitioned table's: whether every partition has its part; False with `ready`
+    options: tuple[tuple[str, str], ...] = ()  # storage parameters; none has an effect
+    parent: int | None = None  # OID of the partitioned table's index that this one is part of
+    valid: bool = True  # of a partitioned table: whether every partition has its part; False if not `ready`
     late: str = ""
-    collation_version: str = ""  # of ICU's rules, by which its keys were made (catalog/collations.py: key_version)
-    aside: bool = False  # a primary key under an ICU collation: a tree of its own beside the rows, which lie by number
+    collation_version: str = ""  # the version of ICU's rules in its keys (catalog/collations.py: key_version)
+    aside: bool = False  # a primary key under an ICU collation: a separate tree; rows are stored by row number
 
     @property
     def is_unique(self) -> bool:
-        """As it was declared."""
+        """Whether it was declared unique."""
         return self.unique or self.late in ("p", "u")
 
     @property
     def is_primary(self) -> bool:
-        """As it was declared."""
+        """Whether it was declared as a primary key."""
         return self.primary or self.aside or self.late == "p"
 
     @property
@@ -358,7 +361,8 @@ class Index:
 
 @dataclass(frozen=True, slots=True)
 class Sequence:
-    """The definition; where the sequence stands is state of the engine (engine/txn/sequences.py), logged in ranges."""
+    """The definition of a sequence. The engine holds its current value, and logs it in ranges
+    (engine/txn/sequences.py)."""
 
     oid: int
     schema: int
@@ -381,8 +385,8 @@ class Sequence:
 
 @dataclass(frozen=True, slots=True)
 class View:
-    """`query` is SQL text that parses back to the same query, all names qualified (engine/sql/deparse.py); what its
-    names of relations and columns stand for say the `sources`, where there are any."""
+    """`query` is the SQL text of the query, with all names qualified (engine/sql/deparse.py). `sources` resolve the
+    names of relations and columns in it; without them the names are looked up."""
 
     oid: int
     schema: int
@@ -395,16 +399,16 @@ class View:
     comment: str | None = None
     acl: tuple[str, ...] | None = None
     options: tuple[tuple[str, str], ...] = ()  # WITH (security_barrier, security_invoker)
-    extension: int = 0  # OID of the one that has brought it
+    extension: int = 0  # OID of the extension that created it
     sources: tuple[Source, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class VirtualTable:
-    """A relation of pg_catalog (or shoal_*) that is computed from the catalog or from the running node.
+    """A relation of pg_catalog (or shoal_*) whose rows are computed from the catalog or from the running node.
 
-    It reads like a table and takes no writes (42809 like PostgreSQL's views; 42501 for pg_catalog).
-    catalog/system/ registers one per relation with the function that yields its columns.
+    It can be read like a table. Writes fail with 42809, as for PostgreSQL's views, or with 42501 in pg_catalog.
+    catalog/system/ registers each with the function that computes its columns.
     """
 
     oid: int
@@ -423,13 +427,13 @@ SEQUENCE_COLUMNS = (
 
 
 def sequence_table(sequence: Sequence) -> VirtualTable:
-    """A sequence as what a query reads: one row that says where it stands."""
+    """The relation that a query of a sequence reads: one row with its current state."""
     return VirtualTable(sequence.oid, sequence.schema, sequence.name, SEQUENCE_COLUMNS, "S")
 
 
 @dataclass(frozen=True, slots=True)
 class EnumLabel:
-    """A value of an enum: `position` is what rows hold (catalog/types/enum.py)."""
+    """A value of an enum. Rows store `position` (catalog/types/enum.py)."""
 
     oid: int
     name: str
@@ -452,8 +456,8 @@ class Enum:
 
 @dataclass(frozen=True, slots=True)
 class Domain:
-    """CREATE DOMAIN. `type` is what its values are in the end; `base_oid` what it was declared over: that type, or
-    another domain, whose conditions hold too. `checks` are Constraints of kind 'c' over VALUE."""
+    """CREATE DOMAIN. `base_oid` is the type in its declaration, which may be another domain with conditions of its
+    own; `type` is the type below all domains. `checks` are Constraints of kind 'c' over VALUE."""
 
     oid: int
     schema: int
@@ -472,7 +476,7 @@ class Domain:
 
 @dataclass(frozen=True, slots=True)
 class Composite:
-    """CREATE TYPE ... AS (...). `relation` is the OID under which its columns stand in pg_class and pg_attribute."""
+    """CREATE TYPE ... AS (...). `relation` is the OID of its row in pg_class, and of its columns in pg_attribute."""
 
     oid: int
     schema: int
@@ -487,9 +491,9 @@ class Composite:
 
 @dataclass(frozen=True, slots=True)
 class Collation:
-    """CREATE COLLATION, or one of the built-in ones (catalog/collations.py). `provider`: i ICU, c the C library's, of
-    which there are only those that compare bytes; d stands for the database's. `version`: that of ICU's rules when it
-    was made or refreshed."""
+    """A collation made by CREATE COLLATION, or a built-in one (catalog/collations.py). `provider`: i ICU; c the C
+    library, only with collations that compare bytes; d the database's default. `version`: the version of ICU's rules
+    when the collation was created or refreshed."""
 
     oid: int
     schema: int
@@ -504,7 +508,7 @@ class Collation:
 
 @dataclass(frozen=True, slots=True)
 class Extension:
-    """CREATE EXTENSION: what it brings (catalog/extensions.py) is found in `schema`."""
+    """CREATE EXTENSION. Its objects (catalog/extensions.py) are in `schema`."""
 
     oid: int
     schema: int
@@ -516,18 +520,18 @@ class Extension:
 
 @dataclass(frozen=True, slots=True)
 class ChangeStream:
-    """CREATE CHANGE STREAM: the changes of some tables, or of all in a tablespace, are kept for whoever reads them
-    (engine/changes). `start` is the newest LSN before the commit that made it, -1 until that: what is committed above
-    it is in the stream."""
+    """CREATE CHANGE STREAM: keeps the changes of some tables, or of all tables in a tablespace, for readers
+    (engine/changes). `start` is the newest LSN before the commit that created the stream, -1 before this commit: the
+    stream contains the changes of commits above it."""
 
     oid: int
     database: int
     name: str
-    tables: tuple[int, ...] = ()  # OIDs; of a partitioned table or a parent: those that hold its rows too
+    tables: tuple[int, ...] = ()  # OIDs; a partitioned table or a parent includes the tables that store its rows
     all_tables: bool = False
     owner: int = BOOTSTRAP_ROLE_OID
     tablespace: int = DEFAULT_TABLESPACE_OID
-    retain: int = 1 << 30  # bytes of changes that are kept for it when it is not advanced
+    retain: int = 1 << 30  # bytes of changes that are kept at most if the stream is not advanced
     start: int = -1
 
 
@@ -543,9 +547,9 @@ class RoutineArgument:
 
 @dataclass(frozen=True, slots=True)
 class Routine:
-    """CREATE FUNCTION, CREATE PROCEDURE in SQL. `relation`: the table or view whose rows it returns, `result` then is
-    record. `statements` of a body in SQL's own form are texts with all names qualified; otherwise `body` is the string,
-    which means what it says under the search path of the caller."""
+    """A function or procedure in SQL. `relation`: the table or view whose rows it returns; `result` is record then.
+    `statements` are the texts of a body in SQL-standard form, with all names qualified; otherwise `body` is the body's
+    string, whose names are looked up by the caller's search path."""
 
     oid: int
     schema: int
@@ -565,7 +569,7 @@ class Routine:
     parallel: str = "u"
     cost: float = 100.0
     rows: float = 0.0
-    depends_on: tuple[int, ...] = ()  # what a body in SQL's own form refers to
+    depends_on: tuple[int, ...] = ()  # OIDs of the objects in a body in SQL-standard form
     owner: int = BOOTSTRAP_ROLE_OID
     comment: str | None = None
     acl: tuple[str, ...] | None = None
@@ -580,13 +584,13 @@ class Routine:
 
     @property
     def signature(self) -> tuple[int, ...]:
-        """The types of the input arguments, which tell functions of one name apart."""
+        """The types of the input arguments, which distinguish functions of the same name."""
         return tuple(item.type.oid for item in self.inputs)
 
 
 @dataclass(frozen=True, slots=True)
 class ExtensionType:
-    """A type that an extension has brought: what a name leads to."""
+    """A type of an extension, found by its name."""
 
     oid: int
     array_oid: int

@@ -1,4 +1,4 @@
-"""SCRAM-SHA-256 verifiers: what is kept of a password (RFC 5802, RFC 7677; PostgreSQL 16 manual, 53.8 pg_authid)."""
+"""SCRAM-SHA-256 verifiers, the stored form of passwords (RFC 5802, RFC 7677; PostgreSQL 16 manual, 53.8 pg_authid)."""
 
 from __future__ import annotations
 
@@ -15,7 +15,8 @@ _VERIFIER = re.compile(r"SCRAM-SHA-256\$\d+:[A-Za-z0-9+/=]+\$[A-Za-z0-9+/=]+:[A-
 
 
 def verifier(password: str, salt: bytes | None = None, iterations: int = ITERATIONS) -> str:
-    """'SCRAM-SHA-256$<iterations>:<salt>$<stored key>:<server key>'; a password that already is one stays as it is."""
+    """Makes the verifier 'SCRAM-SHA-256$<iterations>:<salt>$<stored key>:<server key>' of a password. If `password` is
+    a verifier already, returns it unchanged."""
     if _VERIFIER.fullmatch(password):
         return password
     salt = salt if salt is not None else secrets.token_bytes(16)
@@ -50,7 +51,7 @@ _PROHIBITED = (
 
 
 def prepare_password(password: str) -> str:
-    """SASLprep (RFC 4013), as clients do it; a password that it does not take stays as it is, as in libpq."""
+    """SASLprep (RFC 4013), as in clients. A password that it does not allow stays unchanged, as in libpq."""
     if password.isascii():
         return password
     mapped = "".join(
@@ -66,7 +67,7 @@ def prepare_password(password: str) -> str:
 
 
 def matches(password: str, kept: str) -> bool:
-    """Whether the password is the one that the verifier was made of; takes the time of ITERATIONS hashes."""
+    """Whether the verifier was made from this password. Takes the time of ITERATIONS hashes."""
     if not _VERIFIER.fullmatch(kept) or _VERIFIER.fullmatch(password):
         return False
     iterations, salt = kept.split("$")[1].split(":")

@@ -1,7 +1,7 @@
 """Caches of results by text: patterns, templates, queries, time zones.
 
-A cache that counts its entries only would hold gigabytes of a user who sends texts of megabytes. So of long texts the
-last one is remembered, which serves a statement that uses it for every row, and of very long ones none.
+A cache with a limit of entries only could hold gigabytes if a user sends texts of megabytes. So these caches keep only
+the last long text, for statements that use it for every row, and no very long text.
 """
 
 from __future__ import annotations
@@ -13,12 +13,13 @@ from typing import TypeVar, TypeVarTuple
 R = TypeVar("R")
 More = TypeVarTuple("More")
 
-LONG = 4096  # characters; of longer texts one is remembered
-LONGEST = 1 << 16  # of longer ones none
+LONG = 4096  # characters; only the last longer text is kept
+LONGEST = 1 << 16  # characters; longer texts are not kept
 
 
 def remembering(count: int) -> Callable[[Callable[[str, *More], R]], Callable[[str, *More], R]]:
-    """Keeps the last `count` values of a function of a text, and of what else is short. What it raises is not kept."""
+    """Caches the last `count` results of a function, whose first argument is a text and whose other arguments are
+    short. Exceptions are not cached."""
 
     def wrap(function: Callable[[str, *More], R]) -> Callable[[str, *More], R]:
         short, long = lru_cache(count)(function), lru_cache(1)(function)

@@ -1,4 +1,4 @@
-"""User and collated types as they are told to a process that has no catalog: the worker, a reader of long values."""
+"""Descriptions of user and collated types for processes without a catalog: the worker, a reader of long values."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def describe(oids: Iterable[int]) -> list[list[str]]:
             found[first] = ["", str(first), json.dumps(rules)]
             continue
         entry = entry_of(oid)
-        if entry is not None and entry.definition is not None:  # what extensions bring, every process knows
+        if entry is not None and entry.definition is not None:  # every process knows the types of extensions
             item: UserType = entry.definition  # type: ignore[assignment]
             if item.oid not in found:
                 pending += [column.type.oid for column in getattr(item, "columns", ())]
@@ -33,7 +33,7 @@ def describe(oids: Iterable[int]) -> list[list[str]]:
 
 
 def learn(descriptions: Iterable[Sequence[str]]) -> None:
-    """Remembers what `describe` gave."""
+    """Registers the types that `describe` has described."""
     items = []
     for key, value, rest in descriptions:
         if not key:

@@ -1,4 +1,4 @@
-"""User types made of schema objects: the codec and the row of pg_type of each, and of its array type."""
+"""Codecs and rows of pg_type for user types and their array types, made from schema objects."""
 
 from __future__ import annotations
 
@@ -24,16 +24,16 @@ ARRAY_IN, ARRAY_OUT, ARRAY_RECV, ARRAY_SEND = 750, 751, 2400, 2401
 
 
 def array_name(name: str) -> str:
-    """The name of the array type over a type: an underscore in front, cut to the length of a name."""
+    """The name of a type's array type: '_' and the name, cut to the length of a name."""
     return "_" + name.encode()[:62].decode(errors="ignore")
 
 
 def entries_of(items: Iterable[tuple[UserType, str]]) -> dict[int, UserEntry]:
-    """The entries of (type, name of its schema), by OID: one of the type and one of its array type each."""
+    """The entries of types, given as (type, name of its schema), and of their array types, by OID."""
     found: dict[int, UserEntry] = {}
     for item, schema in sorted(items, key=lambda pair: pair[0].oid):
         made = _entries(item, schema)
-        remember(made)  # those that come later may be made of it
+        remember(made)  # later types may refer to it
         found.update(made)
     return found
 
@@ -82,7 +82,7 @@ def _composite(item: Composite) -> tuple[SqlType, TypeRow]:
 
 
 class _Stored(SqlType):
-    """An element of a stored array: in the form in which its type is stored, which no change of a name touches."""
+    """The codec of elements in a stored array: the stored form of the type, which no change of a name affects."""
 
     name = sql_name = ""
     array_oid = oid = 0

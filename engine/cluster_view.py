@@ -43,7 +43,7 @@ class TablespaceView:
 
     tablespace: bytes
     name: str
-    leader: str  # '': nobody
+    leader: str  # '': none
     epoch: int
     head: int  # LSN
     head_time: int  # commit time of the head, microseconds since 2000-01-01 UTC; 0: not known
@@ -53,7 +53,7 @@ class TablespaceView:
     max_leader_inactivity: float = 0.0  # seconds; 0: the session's end alone decides
     store: str = ""  # URL; '': the cluster's
     tied: int = 0  # when it was last needed together with others, microseconds since 2000-01-01 UTC; 0: it was not
-    older_ledgers: int = 0  # beside those that `ledgers` gives, which are the newest
+    older_ledgers: int = 0  # older than those in `ledgers`
     older_bytes: int = 0  # in these
 
 

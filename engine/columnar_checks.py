@@ -117,7 +117,7 @@ def _sums_of(table: Table) -> ColumnarQuery:
     sums = ["count(*)", *(f"coalesce(sum(hash(c{column.number})::HUGEINT), 0)" for column in table.columns)]
     shown = ", ".join(f"CAST({item} AS VARCHAR) AS s{number}" for number, item in enumerate(sums))
     number = table.storage_id
-    if any(takes_shapes(column.type.oid) for column in table.columns):  # the form in which all arrays are alike
+    if any(takes_shapes(column.type.oid) for column in table.columns):  # uses the form for arrays of any shape
         return ColumnarQuery(f"SELECT {shown} FROM {{w{number}}}", (), (table,), (), (), whole=True, arrays=(number,))
     return ColumnarQuery(f"SELECT {shown} FROM {{t{number}}}", (), (table,), (), ())
 

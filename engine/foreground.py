@@ -37,10 +37,10 @@ LONGEST_TURN = 0.1  # seconds of a rest in which no other work begins
 PRESSED_ANSWERS = 50  # a second, from which on there are short statements to give way to
 PRESSED_WAITS = 0.05  # share of the time that the engine's thread waits for a processor; alone it is 0.02
 PRESSED_LOOK = 0.02  # seconds between two looks
-PRESSED_STALE = 0.5  # seconds after which a look tells what was before, not what is
-PRESUMED_SECONDS = 0.1  # for so long many short statements are enough, where no look is young enough
-PRESSED_SECONDS = 5.0  # for so long work gives way once that was so: while it does, the waits are short
-PRESSED_AGAIN = 1.0  # seconds from its end, within which it counts as the same press: it lasts twice as long
+PRESSED_STALE = 0.5  # seconds after which a look is too old to be used
+PRESUMED_SECONDS = 0.1  # for which work gives way to many short statements without a recent look at their waits
+PRESSED_SECONDS = 5.0  # for which work then gives way, because the waits are short while it does
+PRESSED_AGAIN = 1.0  # seconds after a period of giving way in which the next period lasts twice as long
 LONGEST_PRESSED = 60.0
 COLLECT_SECONDS = 60.0  # between two runs of the cyclic collector by `collect`
 
@@ -65,7 +65,7 @@ class Foreground:
         self._looked = (clock(), self._waited(), 0)
         self._until = clock() - PRESSED_AGAIN
         self._lasts = PRESSED_SECONDS
-        self._presumed = clock()  # until when many short statements are enough: nothing is known of their waits
+        self._presumed = clock()  # until when many short statements are enough, because their waits are unknown
         self._turn = asyncio.Lock()
         self._answered_then = 0
         self._collected = clock() - COLLECT_SECONDS

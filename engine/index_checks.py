@@ -85,7 +85,7 @@ async def check_indexes(session: Session) -> str:
         for table in copied:
             space = node.store.of(table.storage_id)
             capture, snapshot = captures[space.tablespace_id], readers[space.tablespace_id]
-            while space.durable_lsn < snapshot.lsn:  # the worker reads what is durable
+            while space.durable_lsn < snapshot.lsn:  # the worker has only durable changes
                 await asyncio.sleep(0.01)
             reader = MomentReader.of(snapshot, space.slot)
             wrong = await difference(node.columnar, table, capture, reader, thread, pace.pause)

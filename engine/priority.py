@@ -24,13 +24,13 @@ from typing import ClassVar
 
 PROCESSORS = frozenset(os.sched_getaffinity(0) if sys.platform == "linux" else ())  # that this process may use
 NICEST = 19
-NICENESS = 5  # a third of what a thread of niceness 0 gets where both want the same processor
+NICENESS = 5  # a third of the time of a thread of niceness 0 that needs the same processor
 REST = 10.0
-IDLE = 0.01  # share of a processor that counts as used by the engine's thread when it uses less
+IDLE = 0.01  # share of a processor; the engine's thread counts as using at least this
 LOOK_SECONDS = 0.1
 LONGEST_REST = 0.1  # seconds
-TURN_NANOSECONDS = 100_000  # the shortest that Linux takes; its own are some milliseconds
-_SCHED_SETATTR = {"x86_64": 314, "aarch64": 274}  # the number of the call, which the C library has no name for
+TURN_NANOSECONDS = 100_000  # the shortest time slice that Linux allows; its default is some milliseconds
+_SCHED_SETATTR = {"x86_64": 314, "aarch64": 274}  # the number of the system call; the C library has no function for it
 _RESET_ON_FORK = 1
 
 
@@ -77,7 +77,7 @@ def stand_apart(process: int = 0, niceness: int | None = None) -> None:
     for some time. Where Linux schedules sessions as groups (sched_autogroup), niceness counts within a session only."""
     process = process or os.getpid()
     with contextlib.suppress(OSError):
-        if sys.platform != "linux" or os.getsid(process) != process:  # whoever else is in the session has that group
+        if sys.platform != "linux" or os.getsid(process) != process:  # other processes share its session's group
             return
         found = os.getpriority(os.PRIO_PROCESS, process) if niceness is None else niceness
         with open(f"/proc/{process}/autogroup", "w", encoding="ascii") as file:
@@ -132,7 +132,7 @@ class Pace:
     """
 
     def __init__(self, rest: float = REST, check: Callable[[], None] = lambda: None) -> None:
-        self._whole = self._rest = rest  # until it is known how busy that thread is
+        self._whole = self._rest = rest  # the initial value, until the engine's thread was measured
         self._check = check
         self._engine_clock = time.pthread_getcpuclockid(threading.get_ident())
         self._looked = (time.monotonic(), time.thread_time())

@@ -22,7 +22,7 @@ from catalog.errors import SqlError
 from catalog.schema import Tablespace
 
 HOME = b""
-"""What stands for pg_default, which has the catalog, among the ids of tablespaces."""
+"""The id for pg_default, which has the catalog, among the ids of tablespaces."""
 
 _TOKEN = re.compile(r"(\d{1,18})")
 

@@ -53,7 +53,7 @@ class SpaceRequests:
         asked = orjson.loads(value)
         if self._node.clock() - int(asked["time"]) >= FRESH:
             return
-        everywhere = bool(asked.get("everywhere"))  # a leader of an older release does not say
+        everywhere = bool(asked.get("everywhere"))  # absent in requests of a leader of an older release
         if asked["full"]:
             self._node.pack_later(asked["storage_ids"], _tell, everywhere)
         else:

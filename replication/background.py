@@ -1,8 +1,8 @@
 """Permanent background work of a node, as tasks of the event loop.
 
-Nobody awaits such a task, so its failure would stay unnoticed: a node would continue without its history, for example,
-until it is restarted. An unexpected error goes to the loop's exception handler at once, and the handler of a node
-(`stop_on_failure`) stops the node.
+No code awaits these tasks, so a failure would stay unnoticed: a node would continue without its history, for example,
+until it is restarted. So an unexpected error is passed to the loop's exception handler at once, and the handler of a
+node (`stop_on_failure`) stops the node.
 """
 
 from __future__ import annotations

@@ -17,9 +17,9 @@
     72 previous    16s  BLAKE2b-128 of the whole previous entry, zeros for the first
     88 body
 
-All little-endian. The hash chain makes two histories that share a prefix of LSNs tell apart, and a stale entry in a
-recycled file is never taken for the next one. `committed` tells a torn tail from damage: an entry that cannot be read
-was acknowledged exactly if a later one exists that was written when its LSN was already durable.
+All little-endian. The hash chain distinguishes two histories that share a prefix of LSNs, and prevents that a stale
+entry in a recycled file counts as the next one. `committed` distinguishes a torn tail from damage: an entry that cannot
+be read was acknowledged exactly if a later one exists that was written when its LSN was already durable.
 """
 
 from __future__ import annotations

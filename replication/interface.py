@@ -11,7 +11,7 @@ Objects of a tablespace (names are relative to the store's URL; `<ts>` is the ta
 
     cluster                                        the cluster's id: a store that holds another cluster is refused
     <ts>/ledger-<id:010>/<first:020>-<last:020>-<commit id>     entries (replication/entry.py), one after the other
-    <ts>/ledger-<id:010>/bulk/<name>               a bulk run that an entry of this ledger refers to: it goes with it
+    <ts>/ledger-<id:010>/bulk/<name>               a bulk run of an entry of this ledger, deleted with the ledger
     <ts>/checkpoint-<lsn:020>/...                  files of a checkpoint, `manifest.json` last
 
 Znodes below the cluster's chroot:
@@ -116,7 +116,7 @@ class ChangelogStore(Protocol):
         """Objects whose names start with the prefix (a folder, ending in '/') and sort after `after`, by name."""
 
     async def delete(self, name: str) -> None:
-        """The object is gone afterwards, whether it was there or not."""
+        """Deletes the object, if it exists."""
 
     async def delete_folder(self, prefix: str) -> None:
         """Deletes every object whose name starts with the prefix (ending in '/'): a whole ledger, a checkpoint."""
@@ -180,7 +180,8 @@ class Delete:
 Operation = Check | Create | Set | Delete
 
 SessionState = Literal["connected", "suspended", "lost"]
-"""suspended: no server answers, the session may still live. lost: it is over, ephemeral nodes are gone."""
+"""suspended: no server answers, and the session may still exist. lost: the session has ended, and its ephemeral nodes
+were removed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -190,8 +191,8 @@ class Znode:
 
 
 Watch = Callable[[], None]
-"""Called once, on the engine's thread, when what was read has changed, or when the session has been interrupted so that
-a change may have been missed. Read again and watch again."""
+"""Called once, on the engine's thread, when the read znodes have changed, or when the session was interrupted, so that
+a change may have been missed. The receiver reads and watches again."""
 
 
 class Coordination(Protocol):

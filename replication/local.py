@@ -179,7 +179,7 @@ class LocalChangelog:
         self._marks: dict[int, list[tuple[int, int, bytes]]] = {}  # by segment: LSN, offset, hash of the entry before
         self._group_first = 0
         self._submitted: list[Submission] = []
-        self._start_lsn = 0  # the beginning of the chain, while nothing of it is committed
+        self._start_lsn = 0  # the beginning of the chain, while none of its entries is committed
         self._synced_lsn = self._committed or 0  # durable here
         self._joints: deque[tuple[int, LocalMultiTablespaceCommit]] = deque()  # submitted, not durable here
         self._incomplete: deque[tuple[int, LocalMultiTablespaceCommit]] = deque()  # durable here, maybe not elsewhere

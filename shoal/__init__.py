@@ -70,8 +70,9 @@ _BESIDE = ("catalog", "engine", "replication", "wire")
 
 
 def _take_packages() -> None:
-    """Loads the packages beside this one from there, even if a program has a folder or file of these names beside its
-    script, which Python would find first. Raises ImportError if such a module is loaded already."""
+    """Loads Shoal's other packages from the folder of this one, even if a program has folders or files with these names
+    in the folder of its script, which Python would find first. Raises ImportError if such a module is loaded
+    already."""
     place = str(Path(__file__).resolve().parent.parent)
     for name in _BESIDE:
         found = PathFinder.find_spec(name, [place])

@@ -7,7 +7,7 @@ import resource
 
 log = logging.getLogger("shoal")
 
-OWN = 200  # open files beside connections, and the files of a statement
+OWN = 200  # open files other than connections, including the files of a statement
 MOST = 1 << 20
 
 

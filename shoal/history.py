@@ -130,7 +130,7 @@ class LocalHistory(BackgroundTask):
         usable = list(await self.checkpoints(identity))
         now = self.node.clock()
         oldest = changelog.first_complete_lsn()
-        whole = oldest is None or oldest == 1  # nothing of it has been removed yet
+        whole = oldest is None or oldest == 1  # no part of the log was removed yet
         newest = usable[-1] if usable else None
         start = newest.lsn if newest is not None else 0 if whole else None
         since = now - (newest.created if newest is not None else self.node.started)

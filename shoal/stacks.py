@@ -41,8 +41,8 @@ def raise_stack_limits() -> None:
 
 @contextlib.contextmanager
 def deep_thread() -> Iterator[None]:
-    """Threads that start within this context have such a stack. Python's recursion limit, which threads share, is
-    raised."""
+    """Threads that start within this context have a stack of STACK bytes. Raises Python's recursion limit, which
+    threads share."""
     before = threading.stack_size(STACK)
     try:
         sys.setrecursionlimit(max(sys.getrecursionlimit(), RECURSION_LIMIT))

@@ -99,7 +99,7 @@ class FrameStream:
         return Frame(kind, buffer[start:end])
 
     def _bulk(self, kind: int, start: int) -> Frame | None:
-        """A run: the rest of the current message, whole ones of its kind, and the beginning of the last."""
+        """A run: the rest of the current message, further messages of the same kind, and the beginning of the last."""
         buffer, size = self._buffer, len(self._buffer)
         position = start + self._rest
         while position + 5 <= size and buffer[position] == kind:

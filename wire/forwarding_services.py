@@ -1,4 +1,4 @@
-"""What the connections of a node in a cluster share, and the errors of forwarding."""
+"""The services that the connections of a node in a cluster share, and the errors of forwarding."""
 
 from __future__ import annotations
 

@@ -76,7 +76,7 @@ def _begins(name: str, *signs: str) -> bool:
 
 _THIS_MACHINE = (ipaddress.ip_network("127.0.0.0/8"), ipaddress.ip_network("::1/128"))
 LOCAL = tuple(Rule(None, ("all",), ("all",), network, TRUST) for network in _THIS_MACHINE)
-"""Without rules: whoever can open a socket on this machine is let in, nobody else."""
+"""The rules of a server without rules: only connections from this machine are accepted, without a password."""
 
 
 def parse(text: str) -> tuple[Rule, ...]:

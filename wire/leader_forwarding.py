@@ -702,8 +702,8 @@ class ClusterConnection(Connection):
             self.flush()
 
     def shut_down(self, error: SqlError) -> None:
-        """As of any connection. Also tells the forwarding node that the messages since the last answer, maybe a COMMIT,
-        were not run: their outcome is not unknown."""
+        """Shuts the connection down like any other. Also informs the forwarding node that the messages since the last
+        answer, maybe a COMMIT, were not run, so that their outcome is known."""
         if self._peer is None or self.busy or self.closing:
             super().shut_down(error)
             return

@@ -168,7 +168,7 @@ class LeaderSelection:
     # ---- leaders ----------------------------------------------------------------------------------------------------
 
     def not_led_here(self, needed: Reached | None) -> Reached:
-        """Those of the tablespaces that this node does not lead."""
+        """The needed tablespaces (None: all) that this node does not lead."""
         replica = self._replica
         asked = replica.tablespaces if needed is None else needed
         return frozenset(tablespace for tablespace in asked if not replica.leads_in((tablespace,)))

@@ -41,7 +41,7 @@ log = logging.getLogger("shoal.router")
 
 WRITE_BEHIND = 1 << 20
 AUTHENTICATION_TIMEOUT = 10.0  # seconds
-DIAL_TIMEOUT = 2.0  # seconds that one node may take to accept and to answer first
+DIAL_TIMEOUT = 2.0  # seconds in which a node must accept the connection and send its first answer
 DEADLINE = 10.0  # seconds within which a node must be found
 RETRY_PAUSE = 0.2
 SHUTDOWN_GRACE = 10.0

@@ -3,8 +3,8 @@
 Host rules decide about connections (wire/host_rules.py). Without rules only this machine may connect, with any role: a
 server then refuses to listen elsewhere (checked in `start`), and `trust` is for addresses of this machine only.
 
-Logged in clients count against `max_connections`, of which the last ones are for superusers. Clients before login
-cannot take their places: there is room for some beside them, and the oldest of them is closed for a new one.
+Logged in clients count against `max_connections`, of which the last ones are for superusers. Clients before login do
+not count: a separate number of them is allowed, and the oldest is closed for a new one.
 """
 
 from __future__ import annotations

@@ -24,10 +24,10 @@ The proxy adds and removes messages, so that the client sees one session:
     state         objects that outlive a transaction at the leader (cursors WITH HOLD, temporary tables, statements that
                   SQL made) pin the session there: `forward` then continues from transaction to transaction
 
-Pseudo-parameters by which a leader reports on a forwarded session, never shown to the client: `_shoal.holds` (names of
-what it holds beyond the transaction, separated by commas; '' for nothing), `_shoal.last_commit` (the session's token),
-`_shoal.listens` (LISTEN and UNLISTEN that are for the client's own node),
-`_shoal.unwaited` ('on' while acknowledged commits are not durable, `synchronous_commit` = off).
+Pseudo-parameters by which a leader reports on a forwarded session, never shown to the client: `_shoal.holds` (the names
+of its objects that outlive the transaction, separated by commas; '' for none), `_shoal.last_commit` (the session's
+token), `_shoal.listens` (LISTEN and UNLISTEN for the client's own node), `_shoal.unwaited` ('on' while acknowledged
+commits are not durable, `synchronous_commit` = off).
 
 When the leader's connection breaks:
 
@@ -122,7 +122,7 @@ class SessionImage:
 
 
 class _LeaderGoneError(Exception):
-    """The leader says that it stops."""
+    """Raised when the leader reports that it stops."""
 
 
 class _RefusedError(_LeaderGoneError):
@@ -155,7 +155,7 @@ class SessionProxy:
         self._cancelling: asyncio.Task[bool] | None = None
         self._opening: asyncio.Task[None] | None = None  # the task of `forward` while it looks for the leader
         self._interrupted: SqlError | None = None
-        self._resting = True  # nobody reads the leader's output
+        self._resting = True  # the leader's output is not read
         self.idle = False  # between two cycles of a transaction: the client is silent
         # The leader's session: statements, effects of their texts and of those of portals, settings, and its reports.
         self._there: dict[bytes, core.Parse] = {}

@@ -1,8 +1,8 @@
 """TLS on an accepted connection: after an SSLRequest, or from the first byte on (direct TLS).
 
-Bytes that came unencrypted must never count as if they had come by TLS (CVE-2021-23214): reading stops before the
-client is told to begin, and earlier bytes end the connection. During the handshake the connection is busy: decrypted
-bytes wait in its core until its answers go through TLS too.
+Bytes that arrived unencrypted must never count as bytes of TLS (CVE-2021-23214): reading stops before the answer after
+which the client begins, and earlier bytes end the connection. During the handshake the connection is busy: decrypted
+bytes wait in its core until its answers are encrypted too.
 
 Nodes of a cluster use direct TLS between each other if they have certificates. They accept only the certificate whose
 hash the other node has registered, whatever its issuer.
@@ -60,8 +60,8 @@ def check_certificate(transport: Any, wanted: str) -> None:
 async def upgrade(
     transport: Any, protocol: asyncio.Protocol, context: ssl.SSLContext, timeout: float, began: bytes
 ) -> Any:
-    """The transport that goes through TLS. `began`: the bytes of the client's first message, if TLS begins with the
-    connection. Raises NotTlsError."""
+    """The transport over TLS. `began`: the bytes of the client's first message, if TLS begins with the connection.
+    Raises NotTlsError."""
     loop = asyncio.get_running_loop()
     if began:
         # start_tls has set its protocol, and calls it, before anything is read: this follows at once.

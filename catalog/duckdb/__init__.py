@@ -1,6 +1,6 @@
-"""DuckDB's SQL and types as trees, from which functions and the generator of the columnar path build statements.
+"""DuckDB's SQL and types as trees. Functions and the generator of the columnar path build statements from them.
 
-types.py        types: DECIMAL with its digits, LISTs with their elements, STRUCTs with their fields
-nodes.py        SQL as nodes, which are converted to text once
-templates.py    templates of SQL, parsed once
+types.py        types: DECIMAL with precision and scale, LISTs with elements, STRUCTs with fields
+nodes.py        nodes of SQL, which are converted to text once
+templates.py    templates of SQL, which are parsed once
 """

@@ -2,19 +2,19 @@
 
     fill("({} + {})", ColumnReference("q1", "c1"), integer(2, INTEGER))        (q1.c1 + 2::INTEGER)
 
-Whether something is NULL, a constant, a column or a name is asked of its node. Nodes are immutable, and may stand in
-several places of a tree.
+The class of a node shows whether it is NULL, a constant, a column or a name. Nodes are immutable, and a tree may
+contain a node several times.
 
-    Null, Constant     values; `Constant.value` is what was written
-    Parameter          $1, in the type that it has
+    Null, Constant     values; `Constant.value` is the value in internal form
+    Parameter          $1 with its type
     ColumnReference    a column of a relation
-    Identifier, Entry  a relation or a variable of a lambda; an entry of the STRUCT that it is: name['key']
+    Identifier, Entry  a relation or a lambda variable; an entry of a variable that is a STRUCT: name['key']
     CastTo, Call       CAST(argument AS type), name(argument, ...)
-    Raising            error(...): raises
-    Filled             a template and its arguments (templates.py): operators, CASE, SELECT, and all else
+    Raising            error(...), which raises an error
+    Filled             a template and its arguments (templates.py): operators, CASE, SELECT, and all other SQL
     Joined             parts with a separator between them
-    Steady             its argument without what DuckDB takes for volatile
-    Later              stands for an expression that is not complete yet
+    Steady             its argument without functions that DuckDB regards as volatile
+    Later              a placeholder for an expression that is not complete yet
 """
 
 from __future__ import annotations
@@ -26,31 +26,32 @@ from catalog.duckdb.templates import Template, parse_template
 from catalog.duckdb.types import BIGINT, VARCHAR, DuckDBType
 
 TABLE_MARKS = ("\x01", "\x02")
-"""What a placeholder of a table stands between, until text is made."""
+"""The characters around a table's placeholder; the complete text has braces there (engine/columnar/generate/state.py).
+"""
 _SPELLED_OUT = str.maketrans({mark: f"' || chr({ord(mark)}) || '" for mark in TABLE_MARKS})
 
 
 class Sql:
-    """A node. It has no text of its own accord: text is made of whole statements."""
+    """A node. It cannot be formatted as a string: only whole statements are converted to text."""
 
     __slots__ = ()
 
     def write(self, out: list[str], steady: bool) -> None:
-        """Appends the text. `steady`: within a `Steady`."""
+        """Appends the text to `out`. `steady`: the node is within a `Steady`."""
         raise NotImplementedError
 
     @property
     def parts(self) -> Sequence[Part]:
-        """What is below, in the order of the text."""
+        """The child nodes and words, in the order of the text."""
         return ()
 
     def rebuilt(self, change: Callable[[Sql], Sql]) -> Sql:
-        """The same over what `change` gives for the nodes below."""
+        """Returns the node with each child node replaced by the result of `change`."""
         return self
 
     @property
     def is_simple(self) -> bool:
-        """Whether it costs nothing to evaluate it twice."""
+        """Whether a second evaluation costs nothing."""
         return False
 
     def __add__(self, other: Part) -> Sql:
@@ -67,13 +68,13 @@ class Sql:
 
 
 Part = Sql | DuckDBType | str | int
-"""What fills a slot: a node, or words of our own (a keyword, an alias, a number)."""
+"""The content of a slot: a node, or generated words (a keyword, an alias, a number)."""
 Clause = Sql | str
-"""A clause that may be missing: '' then."""
+"""A clause; '' if it is missing."""
 
 
 def text_of(node: Sql) -> str:
-    """The text of a complete tree."""
+    """Converts a complete tree to text."""
     out: list[str] = []
     node.write(out, False)
     return "".join(out)
@@ -119,7 +120,7 @@ class Null(Sql):
 
 
 class Constant(_Leaf):
-    """A value that was written down, in internal form, and its type."""
+    """A constant: its value in internal form, its text, and its type."""
 
     __slots__ = ("_simple", "type", "value")
 
@@ -148,7 +149,7 @@ class Parameter(Sql):
 
 
 class Identifier(_Leaf):
-    """A relation, or a variable of a lambda."""
+    """A relation, or a lambda variable."""
 
     __slots__ = ()
 
@@ -175,7 +176,7 @@ class ColumnReference(Sql):
 
 
 class Entry(Sql):
-    """An entry of a STRUCT that a lambda's variable holds."""
+    """An entry of a lambda variable that is a STRUCT."""
 
     __slots__ = ("key", "variable")
 
@@ -192,7 +193,7 @@ class Entry(Sql):
 
 
 class CastTo(Sql):
-    """A cast that is written out."""
+    """An explicit cast."""
 
     __slots__ = ("argument", "type")
 
@@ -259,7 +260,7 @@ _NO_MARKS = ("", "", "")
 
 
 class Filled(Sql):
-    """A template with its arguments, and for an aggregate what its marks become."""
+    """A template with its arguments, and with the replacements of its marks if it is an aggregate."""
 
     __slots__ = ("arguments", "marks", "template")
 
@@ -272,7 +273,7 @@ class Filled(Sql):
         template = self.template.steady if steady else self.template
         out.append(template.texts[0])
         arguments = self.arguments
-        if template.repeats:  # text is made once of what stands there several times
+        if template.repeats:  # converts an argument with several uses only once
             arguments = [
                 _text(part, steady) if uses > 1 and isinstance(part, Sql) else part
                 for part, uses in zip(arguments, template.uses, strict=False)
@@ -296,7 +297,7 @@ class Filled(Sql):
         return Filled(self.template, _change_each(self.arguments, change), _change_each(self.marks, change))
 
     def with_marks(self, distinct: Part, order: Part, after: Part) -> Filled:
-        """An aggregate with its DISTINCT, ORDER BY, and FILTER and OVER."""
+        """The aggregate with its clauses: DISTINCT; ORDER BY; FILTER and OVER (`after`)."""
         return Filled(self.template, self.arguments, (distinct, order, after))
 
 
@@ -307,7 +308,8 @@ def _text(part: Sql, steady: bool) -> str:
 
 
 class Raising(Sql):
-    """An expression that raises; of type NULL, so that it fits into any CASE. DuckDB's error() counts as volatile."""
+    """An expression that raises an error. Its type is NULL, so any CASE can contain it. DuckDB regards its function
+    error() as volatile."""
 
     __slots__ = ("message",)
 
@@ -328,8 +330,8 @@ class Raising(Sql):
 
 
 class Steady(Sql):
-    """The same without what DuckDB takes for volatile, raising through a function of the worker's: what is volatile may
-    not order a window, nor a DISTINCT aggregate."""
+    """Its argument without functions that DuckDB regards as volatile, because DuckDB refuses these in the ORDER BY of a
+    window or of a DISTINCT aggregate. Within it, errors are raised by a function of the worker."""
 
     __slots__ = ("argument",)
 
@@ -348,7 +350,7 @@ class Steady(Sql):
 
 
 class Later(Sql):
-    """A name that an expression takes the place of (`replace_later`)."""
+    """A named placeholder, which `replace_later` replaces by an expression."""
 
     __slots__ = ("name",)
 
@@ -367,13 +369,13 @@ def _change_each(parts: Sequence[Part], change: Callable[[Sql], Sql]) -> list[Pa
 
 
 def fill(template: str, *arguments: Part, **named: Part) -> Sql:
-    """A template with its arguments, by place or all by name."""
+    """Parses a template and fills it with its arguments, which are either all positional or all named."""
     parsed = parse_template(template)
     return apply_template(parsed, [named[name] for name in parsed.names] if named else arguments)
 
 
 def apply_template(template: Template, arguments: Sequence[Part]) -> Sql:
-    """The same of a template that is parsed: what it is nothing but, where that is so."""
+    """Fills a parsed template. If the template is only a NULL or only its argument, returns that node instead."""
     if template.null is not None:
         return Null(template.null)
     if template.is_argument and isinstance(arguments[0], Sql):
@@ -391,7 +393,7 @@ def comma_list(parts: Iterable[Part]) -> Joined:
 
 
 def text_literal(text: str) -> str:
-    """A DuckDB string literal. The characters that mark placeholders of tables are spelled out."""
+    """A DuckDB string literal, with chr() in place of the TABLE_MARKS."""
     sql = "'" + text.replace("'", "''") + "'"
     spelled_out = sql.translate(_SPELLED_OUT)
     return sql if spelled_out == sql else f"({spelled_out})"
@@ -399,12 +401,12 @@ def text_literal(text: str) -> str:
 
 def string(text: str) -> Constant:
     """A text as a constant of type VARCHAR."""
-    literal = text_literal(text)  # as long as it looks where nothing in it had to be written in another way
+    literal = text_literal(text)  # two characters longer than the text if nothing was escaped
     return Constant(literal + "::VARCHAR", text, VARCHAR, simple=len(literal) == len(text) + 2)
 
 
 def integer(value: int, type_: DuckDBType = BIGINT) -> Constant:
-    """A whole number of a type."""
+    """An integer constant of a type."""
     return Constant(f"{value}::{type_}" if value >= 0 else f"({value})::{type_}", value, type_, value >= 0)
 
 
@@ -412,7 +414,7 @@ def integer(value: int, type_: DuckDBType = BIGINT) -> Constant:
 
 
 def constant_text(node: Sql) -> str | None:
-    """The text that a node is a constant of; None for any other."""
+    """The value of a text constant; None for any other node."""
     while isinstance(node, CastTo) and node.type == VARCHAR:
         node = node.argument
     if isinstance(node, Constant) and node.type == VARCHAR and isinstance(node.value, str):
@@ -421,14 +423,14 @@ def constant_text(node: Sql) -> str | None:
 
 
 def constant_integer(node: Sql) -> int | None:
-    """The whole number that a node is a constant of; None for any other."""
+    """The value of an integer constant; None for any other node."""
     if isinstance(node, Constant) and isinstance(node.value, int) and not isinstance(node.value, bool):
         return node.value
     return None
 
 
 def distinct_nodes(node: Sql) -> Iterator[Sql]:
-    """The node and all nodes below it, each once, however often it stands there."""
+    """The node and all nodes below it, each once even if the tree contains it several times."""
     met = {id(node)}
     waiting = [node]
     while waiting:
@@ -446,17 +448,18 @@ def columns_of(node: Sql) -> Iterator[ColumnReference]:
 
 
 def names_later(node: Sql) -> set[str]:
-    """The names in a tree that expressions take the place of."""
+    """The names of the placeholders (`Later`) in a tree."""
     return {item.name for item in distinct_nodes(node) if isinstance(item, Later)}
 
 
 def has_query(node: Sql) -> bool:
-    """Whether a query is in it."""
+    """Whether the tree contains a query."""
     return any(isinstance(item, Filled) and any(item.template.selects) for item in distinct_nodes(node))
 
 
 def uses(node: Sql) -> Iterator[tuple[Later, bool]]:
-    """The names in a tree in the order of the text, and whether a lambda or a query has begun before."""
+    """The placeholders (`Later`) in a tree, in the order of the text, each with whether a lambda or a query begins
+    before it."""
     looped = False
 
     def look(item: Sql) -> Iterator[tuple[Later, bool]]:
@@ -474,7 +477,7 @@ def uses(node: Sql) -> Iterator[tuple[Later, bool]]:
 
 
 def replace_later(node: Sql, later: Callable[[Later], Sql]) -> Sql:
-    """The tree with what `later` gives for each name in it."""
+    """Replaces each placeholder (`Later`) by the result of `later`."""
     made: dict[int, Sql] = {}
 
     def change(item: Sql) -> Sql:

@@ -5,8 +5,8 @@
     {c}.v                          by name
     count({0})/*filter*/           marks of aggregates are slots too
 
-`{{` and `}}` are braces. What is to be known of the text between the slots (is there a lambda, does a sub-query begin,
-is there a call of DuckDB's volatile error()) is found when a template is parsed, not in the SQL that is made of it.
+`{{` and `}}` are braces. Properties of the text between the slots are found once per template, not in the generated
+SQL: whether it contains a lambda, the beginning of a sub-query, or a call of DuckDB's volatile error().
 """
 
 from __future__ import annotations
@@ -32,8 +32,9 @@ _KNOWN = 8192
 
 
 class Template:
-    """`texts` are what stands before, between and after the `slots`, which number the arguments; a mark of an aggregate
-    is -1, -2 or -3. `names` are the names of the arguments, in the order of their numbers, where they have any."""
+    """`texts` are the texts before, between and after the slots. `slots` are the numbers of the arguments; -1, -2 and
+    -3 are the marks of an aggregate. `names` are the names of the arguments in the order of their numbers; empty if the
+    slots are not named."""
 
     def __init__(self, texts: Sequence[str], slots: Sequence[int], names: Sequence[str]) -> None:
         self.texts = tuple(texts)
@@ -44,21 +45,22 @@ class Template:
         self.uses = tuple(self.slots.count(number) for number in range(max(self.slots, default=-1) + 1))
         """How often each argument is used."""
         self.is_argument = self.slots == (0,) and not any(self.texts)
-        """Whether it is nothing but its argument."""
+        """Whether the template consists of one argument only."""
         null = None if self.slots else _NULL.fullmatch(self.texts[0])
         self.null = parse_type(null[1]) if null else None
-        """The type where it is nothing but a NULL."""
+        """The type of a template that consists of a NULL only; otherwise None."""
         self.repeats = any(count > 1 for count in self.uses)
 
     @cached_property
     def steady(self) -> Template:
-        """The same raising through raise_error, which is not volatile (catalog/functions/duckdb_errors.py)."""
+        """The template with raise_error, which is not volatile, in place of error
+        (catalog/functions/duckdb_errors.py)."""
         texts = [_VOLATILE.sub("raise_error", text) for text in self.texts]
         return self if tuple(texts) == self.texts else Template(texts, self.slots, self.names)
 
     @cached_property
     def loops(self) -> tuple[bool, ...]:
-        """For each text, whether something begins in it that is evaluated for each of several rows or elements."""
+        """For each text, whether a lambda or a query begins in it, which is evaluated once per element or row."""
         return tuple(
             bool(_LAMBDA.search(text)) or selects for text, selects in zip(self._code, self.selects, strict=True)
         )
@@ -78,7 +80,7 @@ class Template:
 
 @lru_cache(maxsize=_KNOWN)
 def parse_template(source: str) -> Template:
-    """Raises ValueError for a template that mixes named slots with others."""
+    """Parses a template. Raises ValueError if it mixes named slots with others."""
     texts, slots, names = [""], [], list[str]()
     counted = 0
 

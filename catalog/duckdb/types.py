@@ -1,10 +1,10 @@
-"""Types of DuckDB as objects, with digits, elements and fields as attributes.
+"""Types of DuckDB as objects, with precision, scale, elements and fields as attributes.
 
     parse_type("DECIMAL(10,2)[]").element.precision    10
     str(list_of(decimal_type(10, 2)))                  'DECIMAL(10,2)[]'
 
-A type is equal to another of the same text. Types that come as text, from the types of SQL and in signatures of UDFs,
-are parsed once (`parse_type`).
+Types with the same text are equal. `parse_type` parses the texts of types, in the declarations of SQL types and in
+signatures of UDFs, once each.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ _KNOWN = 4096
 
 
 class DuckDBType:
-    """A type without parameters, and what all types have in common."""
+    """A type without parameters, and the base class of the others."""
 
     __slots__ = ("_hash", "text")
 
@@ -50,8 +50,8 @@ class DecimalType(DuckDBType):
 
 
 class CharType(DuckDBType):
-    """What carries char(n) in stored tables: a VARCHAR that lacks the blanks with which a value is padded to `length`
-    characters. It is another type than VARCHAR, which it is in SQL."""
+    """The type of char(n) columns in stored tables: a VARCHAR without the blanks that pad a value to `length`
+    characters. Its SQL text is VARCHAR, but it is not equal to that type."""
 
     __slots__ = ("length",)
 
@@ -122,7 +122,7 @@ def list_of(element: DuckDBType) -> ListType:
 
 
 def struct_of(fields: Iterable[DuckDBType]) -> StructType:
-    """The STRUCT that carries a record: its fields are f1, f2, ..."""
+    """The STRUCT for a record, with fields f1, f2, ..."""
     return StructType(tuple([(f"f{number}", type_) for number, type_ in enumerate(fields, 1)]))
 
 
@@ -133,7 +133,8 @@ _FIELD = re.compile(r'\s*(?:"([^"]*)"|(\w+))\s+((?:[^,()]|\([^()]*\))+)(?:,|$)')
 
 @lru_cache(maxsize=_KNOWN)
 def parse_type(text: str) -> DuckDBType:
-    """The type of a text as DuckDB prints it; a STRUCT holds no other. Raises ValueError for what is no type here."""
+    """Parses a type as DuckDB prints it. Does not support a STRUCT within a STRUCT. Raises ValueError for unknown
+    types."""
     if text.endswith("[]"):
         return list_of(parse_type(text[:-2]))
     known = _scalars.get(text)

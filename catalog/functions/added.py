@@ -1,9 +1,9 @@
-"""Functions and operators that are not built in: those of the extensions of a database.
+"""Functions and operators of a database's extensions, which are not built in.
 
-They are found by name in the schemas that the search path leads to, pg_catalog in its place among them, or in the one
-that was named.
-Resolution has no catalog at hand and must not pay for what nearly no database has, so what the running statement's
-catalog has is kept beside it, in a context variable, as its types are (catalog/types/user.py).
+They are resolved by name in the schemas of the search path, which includes pg_catalog, or in the schema of a qualified
+name. Resolution has no access to the catalog, and must be fast for databases without extensions. So a context variable
+holds the functions and operators of the running statement's catalog, as another one holds its types
+(catalog/types/user.py).
 """
 
 from __future__ import annotations
@@ -17,7 +17,8 @@ from catalog.functions.base import Function, Operator
 
 @dataclass(frozen=True, slots=True)
 class Added:
-    """What a catalog has, by name: (name of the schema, the object) each. `schemas`: of each by OID."""
+    """The added functions and operators of a catalog, by name: (name of the schema, object). `schemas` maps their OIDs
+    to names of schemas."""
 
     functions: Mapping[str, Sequence[tuple[str, Function]]] = field(default_factory=dict)
     operators: Mapping[str, Sequence[tuple[str, Operator]]] = field(default_factory=dict)
@@ -29,25 +30,25 @@ _current: ContextVar[tuple[Added, tuple[str, ...]]] = ContextVar("added", defaul
 
 
 def use(added: Added, path: tuple[str, ...]) -> None:
-    """The statement that is analysed from here on has these, and searches these schemas, pg_catalog among them, in
-    their order."""
+    """Sets the added functions and operators, and the search path including pg_catalog, of the statement that is
+    analysed next."""
     if added is not NOTHING or _current.get()[0] is not NOTHING:
         _current.set((added, path))
 
 
 def current() -> tuple[Added, tuple[str, ...]]:
-    """What the statement that is being analysed has, and its path."""
+    """Returns the added functions and operators, and the search path, of the current statement."""
     return _current.get()
 
 
 def restore(found: tuple[Added, tuple[str, ...]]) -> None:
-    """What `current` has given is so again."""
+    """Restores an earlier result of `current`."""
     _current.set(found)
 
 
 def searched_functions(name: str, built_in: Sequence[Function]) -> list[tuple[int, Function]]:
-    """All functions of that name that the search path leads to, each with its schema's place in it. Those of temporary
-    schemas are never meant by a bare name (FuncnameGetCandidates)."""
+    """Returns all functions of this name in the search path, each with the position of its schema in the path. As in
+    FuncnameGetCandidates, an unqualified name never refers to a function in a temporary schema."""
     added, path = _current.get()
     here = added.functions.get(name)
     if here is None:
@@ -62,17 +63,17 @@ def searched_functions(name: str, built_in: Sequence[Function]) -> list[tuple[in
 
 
 def has_functions_named(name: str) -> bool:
-    """Whether a function of that name, in whatever schema, is not built in."""
+    """Whether any schema has an added function of this name."""
     return name in _current.get()[0].functions
 
 
 def functions_named(name: str, schema: str) -> tuple[Function, ...]:
-    """The functions of that name in a schema."""
+    """Returns the added functions of this name in a schema."""
     return tuple(function for where, function in _current.get()[0].functions.get(name, ()) if where == schema)
 
 
 def operators_named(name: str, schema: str | None = None) -> tuple[Operator, ...]:
-    """The same for operators."""
+    """Returns the added operators of this name in a schema, or in the search path."""
     added, path = _current.get()
     found = added.operators.get(name)
     if found is None:
@@ -82,5 +83,5 @@ def operators_named(name: str, schema: str | None = None) -> tuple[Operator, ...
 
 
 def schema_of(oid: int) -> str | None:
-    """The schema of a function or operator that is not built in; None for one of pg_catalog."""
+    """Returns the schema of an added function or operator; None for one of pg_catalog."""
     return _current.get()[0].schemas.get(oid)

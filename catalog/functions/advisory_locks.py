@@ -1,7 +1,7 @@
 """Advisory locks, and pg_blocking_pids (PostgreSQL 16 manual, 9.27.10 and 9.27.1).
 
-A lock is named by one bigint or by two integers, in the session's database; the two kinds do not meet. What a session
-holds is kept by engine/session/advisory.py.
+A lock is identified by one bigint or by two integers, in the session's database; the two key spaces do not overlap.
+engine/session/advisory.py keeps the locks of a session.
 """
 
 from __future__ import annotations
@@ -83,8 +83,8 @@ def _snapshot_blockers(call: CallContext, process_id: int) -> Array:
 
 @implements("pg_isolation_test_session_is_blocked", needs_session=True)
 def _is_blocked(call: CallContext, process_id: int, interesting: Array) -> bool:
-    """Whether the session waits for a lock that one of the others holds, or waits for before it, or for anybody's end
-    that tells whether its snapshot is safe."""
+    """Whether the session waits for a lock that one of the interesting sessions holds, or for which one of them waits
+    ahead of it, or whether the session waits for a safe snapshot (pg_isolation_test_session_is_blocked)."""
     session = _session(call)
     waits = not set(session.blockers(process_id)).isdisjoint(interesting.elements)
     return waits or bool(session.safe_snapshot_blockers(process_id))

@@ -1,8 +1,8 @@
-"""Aggregates: counts, sums, averages, extremes, booleans, bits, and the collecting ones (PostgreSQL 16 manual, 9.21).
+"""Aggregates: counts, sums, averages, extremes, booleans, bits, and collections (PostgreSQL 16 manual, 9.21).
 
-Keyed by name and argument types: 'sum(int4)'. The DuckDB side is one aggregate call, or an expression over several,
-each with the marks that a caller replaces (`Implementation`). Sums of integers are exact everywhere, and an average of
-exact numbers is PostgreSQL's numeric quotient of sum and count, computed once a group.
+The key of an implementation is name and argument types: 'sum(int4)'. The DuckDB side is one aggregate call, or an
+expression over several, each with the marks that a caller replaces (`Implementation`). Sums of integers are exact on
+both sides. An average of exact numbers is PostgreSQL's numeric quotient of sum and count, computed once for each group.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from catalog.types.oids import NUMERIC
 
 
 def call(name: str, argument: str = "{0}") -> str:
-    """A template of one marked aggregate call."""
+    """Returns the template of an aggregate call with its marks."""
     return f"{name}({DISTINCT_MARK}{argument}{ORDER_MARK}){FILTER_MARK}"
 
 
@@ -41,7 +41,7 @@ def _nothing() -> Any:
 
 
 def folding(function: Callable[[Any, Any], Any]) -> AggregateSteps:
-    """An aggregate whose state is its result so far, NULL before the first row."""
+    """Returns the steps of an aggregate whose state is the result so far, NULL before the first row."""
 
     def step(state: Any, value: Any) -> Any:
         return value if state is None else function(state, value)
@@ -112,22 +112,23 @@ def _numeric_sums() -> None:
               python_aggregate=(_nothing, average_step, average))  # fmt: skip
 
 
-# PostgreSQL raises where a sum of finite numbers is infinite.
+# PostgreSQL raises 22003 if a sum of finite numbers is infinite.
 _OVERFLOWN = f"isinf({call('sum')}) AND NOT bool_or(isinf({{0}})){FILTER_MARK}"
 _FLOAT_SQL = f"(CASE WHEN {_OVERFLOWN} THEN {sql_error_call('22003', 'value out of range: overflow')} ELSE @ END)"
 
-# DuckDB's sum begins with 0, PostgreSQL's with the first value: of nothing but -0 it is -0.
+# DuckDB's sum begins with 0, PostgreSQL's with the first value: a sum of values that are all -0 is -0.
 _NEGATIVE = f"bool_and(signbit({{0}})){FILTER_MARK}"
 _SUM_OF_FLOATS = f"(CASE WHEN {call('sum')} = 0 AND {_NEGATIVE} THEN -0.0::DOUBLE ELSE {call('sum')} END)"
 
-# PostgreSQL's average also sums squares, and so raises for some finite numbers whose squares do not fit a double.
+# PostgreSQL's average also sums squares, so it raises an error for some numbers whose squares do not fit a double.
 _LARGE = f"max(CASE WHEN isfinite({{0}}) THEN abs({{0}}) END){FILTER_MARK} > 1e150"
 _REFUSED = sql_error_call("0A000", "avg of double precision beyond 1e150 is not supported")
 _AVERAGE_OF_FLOATS_SQL = f"(CASE WHEN {_LARGE} THEN {_REFUSED} ELSE {call('avg')} END)"
 
 
 def accumulate(state: Any, value: float) -> Any:
-    """float8_accum: (count, sum, sum of squared differences), by the Youngs-Cramer steps. Raises 22003."""
+    """float8_accum: the state is (count, sum, sum of squared differences), by the Youngs-Cramer method. Raises
+    22003."""
     if state is None:
         return 1.0, 0.0 + value, math.nan if value - value != 0.0 else 0.0
     count, total, squares = state
@@ -153,7 +154,7 @@ def _float_sums() -> None:
 
     plain = step(_identity)
     average: AggregateSteps = (_nothing, accumulate, lambda state: None if state is None else state[1] / state[0])
-    # Summed in single precision, rounding at every step: only the Python side does the same.
+    # PostgreSQL rounds the sum to single precision at every step; only the Python side does the same.
     implement("sum(float4)", python_aggregate=folding(step(to_single)))
     implement("sum(float8)", duckdb=_FLOAT_SQL.replace("@", _SUM_OF_FLOATS), python_aggregate=folding(plain))
     for name in ("float4", "float8"):
@@ -178,7 +179,7 @@ _PYTHON_ORDERED = ("interval", "timetz", "anyarray", "xid8", "citext")
 
 
 def extreme(larger: bool) -> Callable[[Sequence[TypeRef], TypeRef], AggregateSteps]:
-    """max or min, by the order of the argument's type."""
+    """Returns the maker of max or min for the order of the argument's type."""
 
     def make(types: Sequence[TypeRef], result: TypeRef) -> AggregateSteps:
         key = lookup(types[0].oid).sort_key()
@@ -189,7 +190,7 @@ def extreme(larger: bool) -> Callable[[Sequence[TypeRef], TypeRef], AggregateSte
             pair = (key(value), value)
             if state is None:
                 return pair
-            return state if (pair[0] < state[0] if larger else state[0] < pair[0]) else pair  # of equals the last
+            return state if (pair[0] < state[0] if larger else state[0] < pair[0]) else pair  # the last of equal values
 
         return _nothing, step, lambda state: None if state is None else state[1]
 
@@ -226,12 +227,12 @@ def _booleans_and_bits() -> None:
         implement(f"bit_xor({name})", duckdb=call("bit_xor"), python_aggregate=folding(lambda s, v: s ^ v))
 
 
-# ---- collecting aggregates ----
+# ---- aggregates that collect values ----
 
 
 def _string_agg_side(arguments: Sequence[Sql], types: Sequence[TypeRef]) -> Sql | None:
-    """DuckDB's separator is one constant for all rows; PostgreSQL's is an argument of each row, and NULL an empty
-    one."""
+    """Returns DuckDB's string_agg for a constant separator, else None: DuckDB allows only one separator for all rows,
+    PostgreSQL one for each row. A NULL separator is an empty one."""
     separator = arguments[1]
     if constant_text(separator) is None and not isinstance(separator, Parameter):
         return None
@@ -239,7 +240,8 @@ def _string_agg_side(arguments: Sequence[Sql], types: Sequence[TypeRef]) -> Sql 
 
 
 def _joining(empty: Any) -> AggregateSteps:
-    """The first row's separator is not used; a NULL separator is an empty one; NULL values are left out."""
+    """Returns the steps of string_agg. It ignores the first row's separator and NULL values; a NULL separator is an
+    empty one."""
 
     def step(state: Any, value: Any, separator: Any) -> Any:
         if value is None:
@@ -267,7 +269,8 @@ def _append(state: Any, value: Any) -> Any:
 
 
 def _array_of_arrays(state: list[Array]) -> object:
-    """array_agg over arrays: one more dimension; all must have the same ones. Raises 2202E."""
+    """array_agg over arrays: the result has one more dimension. Raises 22004 for a NULL array, and 2202E for arrays of
+    different dimensions."""
     if not state:
         return None
     if any(array is None for array in state):

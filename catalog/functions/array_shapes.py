@@ -1,7 +1,7 @@
 """Arrays of any shape: additional dimensions, elements, slices.
 
-The row path calls these as they are; the columnar path calls them as the functions that are declared here, where arrays
-are carried as text.
+The row path calls these functions directly. The columnar path calls them as UDFs, under the names that are registered
+here, if arrays are text.
 """
 
 from __future__ import annotations
@@ -19,7 +19,8 @@ NEST, SUBSCRIPT, SLICE, RESHAPE = "shoal_nest", "shoal_subscript", "shoal_slice"
 
 
 def build_array(elements: Sequence[Array | None]) -> Array:
-    """ARRAY[array, ...]: one dimension more. Raises 2202E where the elements' dimensions differ, 54000."""
+    """ARRAY[array, ...]: the result has one dimension more. Raises 2202E if the elements' dimensions differ, 54000 for
+    too many dimensions."""
     present = [element for element in elements if element is not None and element.dimensions]
     if not present:
         return EMPTY_ARRAY
@@ -34,7 +35,7 @@ def build_array(elements: Sequence[Array | None]) -> Array:
 
 
 def subscript(array: Array | None, indexes: Sequence[int | None]) -> object:
-    """array[i][j]: NULL for a NULL subscript, one out of range, or too few or too many of them."""
+    """array[i][j]. NULL for a NULL subscript, a subscript out of range, and too few or too many subscripts."""
     if array is None or len(indexes) != len(array.dimensions):
         return None
     position = 0
@@ -51,9 +52,10 @@ def array_slice(
     upper: Sequence[int | None],
     open_ends: Sequence[tuple[bool, bool]],
 ) -> Array | None:
-    """array[l:u][l:u]: bounds cut to the array's own, renumbered from 1; empty where they do not meet.
+    """array[l:u][l:u]. The bounds are limited to the array's; the result's subscripts start at 1. It is empty if the
+    bounds do not overlap with the array's, and NULL for a NULL bound.
 
-    `open_ends` says for each dimension whether the lower and the upper bound were left out. A NULL bound gives NULL.
+    `open_ends` has, for each dimension, whether the lower and whether the upper bound was omitted.
     """
     if array is None:
         return None
@@ -79,7 +81,8 @@ def array_slice(
 
 
 def _slice(array: Array | None, *bounds: int | bool | None) -> Array | None:
-    """lower, upper, whether lower and whether upper was left out, for each dimension."""
+    """`array_slice` with four arguments for each dimension: lower, upper, whether lower and whether upper was
+    omitted."""
     quads = [bounds[start : start + 4] for start in range(0, len(bounds), 4)]
     ends = [(bool(no_low), bool(no_high)) for _, _, no_low, no_high in quads]
     return array_slice(array, [low for low, *_ in quads], [high for _, high, *_ in quads], ends)

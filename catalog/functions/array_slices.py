@@ -22,9 +22,11 @@ def assign_slice(
     omitted: Sequence[tuple[bool, bool]],
     value: Array | None,
 ) -> Array:
-    """The array after array[a:b] = value; `omitted` says which bounds were not written. NULL changes nothing.
+    """Returns the array after array[a:b] = value. `omitted` has, for each dimension, whether the lower and whether the
+    upper bound was omitted. A NULL value changes nothing.
 
-    Raises 22004 for a NULL subscript, 2202E for bounds that do not fit and for too few values, 54000.
+    Raises 22004 for a NULL subscript, 2202E for bounds that do not fit and for too few values, 54000 for too large
+    arrays.
     """
     bounds = list(zip(lower, upper, omitted, strict=True))
     if any((low is None and not no_low) or (high is None and not no_high) for low, high, (no_low, no_high) in bounds):
@@ -77,7 +79,8 @@ def _first_slice(bounds: Sequence[tuple[int | None, int | None, tuple[bool, bool
 
 
 def _stored_span(array: Array, low: int, high: int, values: Sequence[object]) -> Array:
-    """One dimension, which grows where the span reaches past it; a gap has NULLs."""
+    """Assigns values to the subscripts `low` to `high` of a one-dimensional array. The array grows if necessary; a gap
+    is filled with NULLs."""
     start, length = array.lower_bounds[0], array.dimensions[0]
     first, end = min(low, start), max(high + 1, start + length)
     check_size(end - first)

@@ -1,8 +1,7 @@
 """Functions and operators of arrays (PostgreSQL 16 manual, 9.19; arrayfuncs.c and array_userfuncs.c).
 
-Elements are compared as their type compares: by its sort key where the internal form is not its own. On the columnar
-path arrays are LISTs, one-dimensional and counted from 1; elements whose equality in DuckDB is PostgreSQL's are
-searched there.
+Elements are compared by the sort key of their type, or directly if the type has none. On the columnar path arrays are
+LISTs, one-dimensional with subscripts from 1. DuckDB searches LISTs of types whose equality in DuckDB is PostgreSQL's.
 """
 
 from __future__ import annotations
@@ -33,7 +32,7 @@ def _identity(value: Any) -> Any:
 
 
 def _key(oid: int) -> Key:
-    """The sort key of an element type. Raises 42883 where it has no equality."""
+    """Returns the sort key of an element type. Raises 42883 for a type without equality."""
     element = lookup(oid)
     if element.key_encoder() is None:
         raise SqlError("42883", f"could not identify an equality operator for type {element.sql_name}")
@@ -74,11 +73,11 @@ def _subscripts(array: Array, dimension: int, reverse: bool = False) -> range:
     return found[::-1] if reverse else found
 
 
-# ---- putting together ----
+# ---- concatenation ----
 
 
 def append(array: Array | None, element: Any) -> Array:
-    """array || element. Raises 22000 for more than one dimension."""
+    """array || element. Raises 22000 for several dimensions."""
     lower = _one_dimension(array)
     elements = array.elements if array is not None else ()
     if lower + len(elements) > _INT_MAX:
@@ -96,7 +95,7 @@ def prepend(element: Any, array: Array | None) -> Array:
 
 
 def _one_dimension(array: Array | None) -> int:
-    """The lower bound of an array of at most one dimension."""
+    """Returns the lower bound of an array. Raises 22000 for several dimensions."""
     if array is None or not array.dimensions:
         return 1
     if len(array.dimensions) > 1:
@@ -105,7 +104,7 @@ def _one_dimension(array: Array | None) -> int:
 
 
 def _check_limits(array: Array) -> Array:
-    """Raises 54000 where the last subscript of a dimension would be no integer of four bytes."""
+    """Raises 54000 if the last subscript of a dimension does not fit int4."""
     for lower, length in zip(array.lower_bounds, array.dimensions, strict=True):
         if lower + length > _INT_MAX:
             raise SqlError("54000", f"array lower bound is too large: {lower}")
@@ -117,7 +116,8 @@ def _incompatible(detail: str) -> SqlError:
 
 
 def concatenate(left: Array | None, right: Array | None) -> Array | None:
-    """array || array: side by side, or one as a further element of the other. Raises 2202E."""
+    """array || array: concatenates arrays of equal dimensions, or adds one as an element of the other. Raises 2202E for
+    other dimensions."""
     if left is None or right is None:
         return right if left is None else left
     if not left.dimensions or not right.dimensions:
@@ -173,7 +173,7 @@ def _check_dimension_array(given: Array) -> None:
 
 
 def _trim(array: Array, count: int) -> Array:
-    """Without the last `count` elements of the first dimension. Raises 2202E."""
+    """trim_array: removes the last `count` elements of the first dimension. Raises 2202E."""
     length = array.dimensions[0] if array.dimensions else 0
     if not 0 <= count <= length:
         raise SqlError("2202E", f"number of elements to trim must be between 0 and {length}")
@@ -184,11 +184,11 @@ def _trim(array: Array, count: int) -> Array:
     return Array(array.elements[: kept * size], (kept, *array.dimensions[1:]), (1,) * len(array.dimensions))
 
 
-# ---- searching ----
+# ---- search ----
 
 
 def _same_as(element: Any, key: Key) -> Callable[[Any], bool]:
-    """IS NOT DISTINCT FROM the element."""
+    """Returns the test `IS NOT DISTINCT FROM element`."""
     if element is None:
         return lambda item: item is None
     wanted = key(element)
@@ -196,7 +196,7 @@ def _same_as(element: Any, key: Key) -> Callable[[Any], bool]:
 
 
 def _for_element(function: Callable[..., object]) -> Callable[[Sequence[TypeRef], TypeRef], Callable[..., object]]:
-    """For functions that get the key of the elements' type first."""
+    """Returns a maker for a function whose first argument is the sort key of the elements' type."""
 
     def make(types: Sequence[TypeRef], result: TypeRef) -> Callable[..., object]:
         array = next(reference.oid for reference in types if element_of(reference.oid))
@@ -209,7 +209,7 @@ _UNSTARTED = object()
 
 
 def _position(key: Key, array: Array | None, element: Any, start: Any = _UNSTARTED) -> int | None:
-    """Raises 0A000 for several dimensions, 22004 for a NULL start."""
+    """array_position. Raises 0A000 for several dimensions, 22004 for a NULL start."""
     if array is None:
         return None
     _only_one_dimension(array, "searching for elements in multidimensional arrays is not supported")
@@ -260,7 +260,7 @@ def _keys(array: Array, key: Key) -> list[Any]:
 
 
 def _contains(key: Key, array: Array, part: Array) -> bool:
-    """@>: each element of the part is one of the array's; NULL is in nothing."""
+    """array @> part: the array contains each element of the part. No array contains NULL."""
     if None in part.elements:
         return False
     there = _keys(array, key)
@@ -295,7 +295,8 @@ def _compare(types: Sequence[TypeRef], result: TypeRef) -> Callable[..., object]
 
 
 def _bucket(key: Key, operand: Any, thresholds: Array) -> int:
-    """width_bucket(operand, thresholds): how many thresholds are not above it. Raises 2202E, 22004."""
+    """width_bucket(operand, thresholds): the number of thresholds that are at most the operand. Raises 2202E for
+    several dimensions, 22004 for NULL thresholds."""
     if len(thresholds.dimensions) > 1:
         raise SqlError("2202E", "thresholds must be one-dimensional array")
     if None in thresholds.elements:
@@ -332,12 +333,12 @@ def _to_string(types: Sequence[TypeRef], result: TypeRef) -> Callable[..., objec
 
 # ---- in DuckDB ----
 
-# Elements whose equality in DuckDB is PostgreSQL's, and which have one form.
+# Element types whose equality in DuckDB is PostgreSQL's, and whose equal values are identical.
 _PLAIN = PLAIN_ELEMENTS | oids.TIMESTAMPS
 
 
 def _plain(template: str) -> Side:
-    """The template where the elements are plain."""
+    """Returns a DuckDB side that uses the template for plain element types only."""
 
     def side(arguments: Sequence[Sql], types: Sequence[TypeRef]) -> Sql | None:
         elements = {element_of(reference.oid) for reference in types} - {0}
@@ -353,7 +354,7 @@ def _of_list(template: str) -> Side:
 _LENGTH = "(CASE WHEN {1} = 1 AND len({0}) > 0 THEN CAST(len({0}) AS INTEGER) END)"
 _LOWER = "(CASE WHEN {1} = 1 AND len({0}) > 0 THEN 1 END)"
 _BOTH = "(CASE WHEN {0} IS NOT NULL AND {1} IS NOT NULL THEN @ END)"
-# DuckDB says that NULL is in a list with NULL; PostgreSQL finds it nowhere.
+# In DuckDB a list with NULL contains NULL; in PostgreSQL no array contains it.
 _NO_NULLS = "len({0}) = len(list_filter({0}, lambda x: x IS NOT NULL))"
 _CONTAINS = _BOTH.replace("@", "list_has_all({0}, {1}) AND " + _NO_NULLS.replace("{0}", "{1}"))
 _CONTAINED = _BOTH.replace("@", "list_has_all({1}, {0}) AND " + _NO_NULLS)

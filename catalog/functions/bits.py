@@ -16,7 +16,7 @@ from catalog.types import oids
 _WORDS = {"and": "AND", "or": "OR", "xor": "XOR"}
 _WORD = 64  # bits of the largest integer
 _WORD_MASK = (1 << _WORD) - 1
-_MOST = 2**31 - 1 - 8  # bits: more are taken for none given, as in PostgreSQL
+_MOST = 2**31 - 1 - 8  # bits: a larger length is ignored, as in PostgreSQL
 _ACTIONS: dict[str, Callable[[int, int], int]] = {"and": operator.and_, "or": operator.or_, "xor": operator.xor}
 
 
@@ -44,7 +44,7 @@ def _shifted_right(bits: str, count: int) -> str:
 
 
 def _of_integer(value: int, length: int) -> str:
-    """The lowest bits of an integer; its sign fills what is longer than it."""
+    """Returns the lowest `length` bits of an integer, extended by its sign."""
     length = length if 0 < length <= _MOST else 1
     room_for(length)
     bits = f"{value & _WORD_MASK:0{_WORD}b}"

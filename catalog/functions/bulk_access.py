@@ -1,11 +1,12 @@
-"""What programs that read and write whole tables in parallel ask for.
+"""Functions for programs that read and write whole tables in parallel.
 
-shoal_key_ranges(table, parts)      conditions on the primary key, as SQL: each row of the table meets exactly one
-shoal_hold_snapshot(seconds)        what is committed now, for SET TRANSACTION SNAPSHOT; its identifier. It is held
-                                    until nobody has begun to read with it for so many seconds
-shoal_release_snapshot(identifier)  lets go of it; false if there is none
-shoal_stage(seconds)                opens a stage (engine/node/stages.py); its token
-shoal_drop_stage(token)             drops it; false if there is none
+shoal_key_ranges(table, parts)      returns SQL conditions on the primary key; each row of the table meets exactly one
+shoal_hold_snapshot(seconds)        exports a snapshot of the current state and returns its identifier, for SET
+                                    TRANSACTION SNAPSHOT. It expires if no transaction has imported it for so many
+                                    seconds
+shoal_release_snapshot(identifier)  releases a snapshot; false if there is none
+shoal_stage(seconds)                opens a stage (engine/node/stages.py) and returns its token
+shoal_drop_stage(token)             drops a stage; false if there is none
 """
 
 from __future__ import annotations

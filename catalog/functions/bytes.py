@@ -61,7 +61,7 @@ _WHITE = str.maketrans("", "", " \n\t\r")
 
 
 def encode(value: bytes, form: str) -> str:
-    """hex, base64 (lines of 76 characters) or escape. Raises 22023."""
+    """Encodes bytes as hex, base64 (lines of 76 characters) or escape. Raises 22023 for another name."""
     name = form.lower()
     if name == "hex":
         return value.hex()
@@ -100,7 +100,7 @@ _ALPHABET = {char: value for value, char in enumerate(
 
 
 def _decode_base64(text: str) -> bytes:
-    """Blanks are skipped wherever they are; the end must be padded. Raises 22023."""
+    """Decodes base64. Ignores white space; the end must be padded. Raises 22023."""
     symbols = text.translate(_WHITE)
     if len(symbols) % 4 == 0 and _WELL_FORMED.fullmatch(symbols):
         return base64.b64decode(symbols)
@@ -115,7 +115,7 @@ def _decode_base64(text: str) -> bytes:
         elif value < 0:
             raise SqlError("22023", f'invalid symbol "{char}" found while decoding base64 sequence')
         buffer, position = buffer << 6 | value, position + 1
-        if position == 4:  # what comes after a padding keeps its number of bytes: pg_base64_decode never forgets it
+        if position == 4:  # as pg_base64_decode, keeps `end` for later groups
             result += buffer.to_bytes(3, "big")[: end or 3]
             buffer = position = 0
     if position:
@@ -143,12 +143,12 @@ def _encoding(given: str, kind: str) -> Encoding:
 
 
 def convert_from(value: bytes, encoding: str) -> str:
-    """Raises 22021, 22P05 for what is not valid in the encoding."""
+    """Decodes bytes. Raises 22021 or 22P05 for bytes that are not valid in the encoding."""
     return _encoding(encoding, "source").decode(value)
 
 
 def convert_to(text: str, encoding: str) -> bytes:
-    """Raises 22P05."""
+    """Encodes a text. Raises 22P05 for a character that the encoding does not have."""
     return _encoding(encoding, "destination").encode(text)
 
 

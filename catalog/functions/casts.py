@@ -1,7 +1,7 @@
 """The functions behind pg_cast for numbers, oids and character types (PostgreSQL 16 manual, 4.2.9 and 10).
 
-Numeric's own are in numeric.py, those of dates and times in the modules of these types. A cast without a function
-(text to varchar) is a relabelling or goes through the text forms, and needs nothing here.
+The casts of numeric are in numeric.py, those of dates and times in the modules of these types. A cast without a
+function (text to varchar) is a relabelling or uses the text forms.
 """
 
 from __future__ import annotations
@@ -29,7 +29,8 @@ _EXACT_DOUBLES = 1 << 53
 
 
 def _float_to_integer(size: int) -> Callable[[float], int]:
-    """Half to even, as rint() rounds. Raises 22003, for NaN too."""
+    """Returns a cast that rounds half to even, as rint() does. The cast raises 22003 for NaN and values out of
+    range."""
     limit = LIMITS[size]
 
     def convert(value: float) -> int:
@@ -44,7 +45,8 @@ def _float_to_integer(size: int) -> Callable[[float], int]:
 
 
 def _integer_to_single(value: int) -> float:
-    """Rounded once: past 2^53 through the decimal digits, because a double in between would round twice."""
+    """Rounds an integer to single precision. Above 2^53 it converts the decimal digits, because an intermediate double
+    would round twice."""
     return to_single(value) if -_EXACT_DOUBLES <= value <= _EXACT_DOUBLES else parse_float4(str(value))
 
 
@@ -95,8 +97,8 @@ def _object_identifiers() -> None:
 
 
 def length_coercion(oid: int, pads: bool) -> Callable[[Any, int, bool], object]:
-    """What makes a value as long as a type modifier says: (value, modifier, explicit). `pads`: it may become longer,
-    and 53200 is raised where there is no room for that."""
+    """Returns the function that coerces a value to the length of a type modifier: (value, modifier, explicit). `pads`:
+    the value may become longer; then the function raises 53200 if memory does not suffice."""
 
     def coerce(value: Any, typmod: int, explicit: bool) -> object:
         fit = lookup(oid).length_coercion(typmod, explicit)

@@ -1,4 +1,4 @@
-"""The functions of change streams (engine/changes): shoal_changes() and what goes with it."""
+"""The functions of change streams (engine/changes): shoal_changes() and related functions."""
 
 from __future__ import annotations
 

@@ -16,7 +16,7 @@ EVERYTHING: Ranges = ((0, _LAST),)
 
 
 def normalize_ranges(ranges: Iterable[tuple[int, int]]) -> Ranges:
-    """Sorted, with what overlaps or touches joined."""
+    """Sorts ranges, and joins those that overlap or adjoin."""
     result: list[tuple[int, int]] = []
     for low, high in sorted(ranges):
         if result and low <= result[-1][1] + 1:
@@ -44,7 +44,7 @@ def contains(ranges: Ranges, code: int) -> bool:
 
 @functools.cache
 def classes(ascii_only: bool = False) -> dict[str, Ranges]:
-    """Every class by its name; `ascii_only`: as the C locale has them."""
+    """Returns every class by its name; `ascii_only`: the classes of the C locale."""
     found = _classes()
     if not ascii_only:
         return found
@@ -68,13 +68,13 @@ def _classes() -> dict[str, Ranges]:
 
 @functools.cache
 def _characters_with_case() -> tuple[int, ...]:
-    """Every character that has another case."""
+    """Returns every character of the classes upper and lower."""
     found = (code for name in ("upper", "lower") for low, high in classes()[name] for code in range(low, high + 1))
     return tuple(sorted(set(found)))
 
 
 def both_cases(ranges: Ranges, ascii_only: bool = False) -> Ranges:
-    """With the upper and lower case of every member, or of those of ASCII."""
+    """Adds the upper and lower case of every member, or of ASCII members only."""
     cased, added = _characters_with_case(), []
     for low, high in ranges:
         last = min(high, _LAST_OF_ASCII) if ascii_only else high

@@ -1,4 +1,4 @@
-"""The extension citext: comparisons without regard to case, and the functions over text that do the same."""
+"""The extension citext: case-insensitive comparisons, and case-insensitive versions of text functions."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ _COMPARISONS = ("eq", "ne", "lt", "le", "gt", "ge")
 
 
 def _flags(letters: str = "") -> str:
-    """Case is ignored unless the flags say that it counts."""
+    """Adds the flag `i`, unless the flags contain `c`."""
     return letters if "c" in letters else letters + "i"
 
 
 def _literal(text: str) -> str:
-    """A regular expression for the text itself."""
+    """Returns a regular expression that matches the text literally."""
     return _SPECIAL.sub(r"\\\1", text)
 
 

@@ -1,7 +1,7 @@
-"""What runs under an ICU collation: comparisons and extremes of collated types (catalog/types/collated.py), and
-case mappings.
+"""Functions under an ICU collation: comparisons and extremes of collated types (catalog/types/collated.py), and case
+mappings.
 
-Nobody calls these by name: analysis puts them in place of PostgreSQL's (engine/sql/analyze/collated_functions.py).
+They have no names in SQL: analysis replaces PostgreSQL's functions by them (engine/sql/analyze/collated_functions.py).
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from catalog.functions.letter_case import ascii_initcap, ascii_lower, ascii_uppe
 from catalog.functions.registry import implement
 
 OPERATIONS = ("eq", "ne", "lt", "le", "gt", "ge")
-FIRST_FUNCTION = 1 << 30  # OIDs of functions that no catalog has
+FIRST_FUNCTION = 1 << 30  # OIDs that are not in pg_proc
 CASE_MAPPINGS = ("upper", "lower", "initcap")
 
 _COMPARISONS = {f"collated_{suffix}": by_sort_key(python_operator(suffix)) for suffix in OPERATIONS}
@@ -27,7 +27,7 @@ _MAPPINGS: dict[str, Callable[..., object]] = {
     "ascii_upper": ascii_upper, "ascii_lower": ascii_lower, "ascii_initcap": ascii_initcap,
 }  # fmt: skip
 SOURCES: Final = frozenset((*_COMPARISONS, *_EXTREMES, *_MAPPINGS))
-"""The sources of all that is here: none of them is declared."""
+"""The sources of all functions of this module, none of which pg_proc declares."""
 
 for _source, _compare in _COMPARISONS.items():
     implement(_source, python_for_types=_compare)

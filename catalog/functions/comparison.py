@@ -1,7 +1,7 @@
-"""Comparison operators of the types that have no module of their own here: dates and times, uuid, bytea, oid, interval,
-jsonb and arrays.
+"""Comparison operators of types without a separate module: dates and times, uuid, bytea, oid, interval, jsonb and
+arrays.
 
-Where the internal form already sorts as the type does, the operator is Python's; else values are compared by the type's
+If the internal form has the order of the type, the operator is Python's; otherwise values are compared by the type's
 sort key (catalog/types/base.py).
 """
 
@@ -31,7 +31,7 @@ _MICROSECONDS_A_DAY = 86_400_000_000
 
 
 def interval_key(value: Interval) -> int:
-    """Microseconds, with months of 30 days and days of 24 hours, as interval_cmp counts."""
+    """Returns microseconds, with months of 30 days and days of 24 hours, as interval_cmp does."""
     months, days, microseconds = value
     return (months * 30 + days) * _MICROSECONDS_A_DAY + microseconds
 
@@ -42,7 +42,7 @@ def _timetz_key(value: Any) -> tuple[int, int]:
 
 
 def date_as_timestamp(days: int) -> int:
-    """A date as timestamp for comparison: dates beyond the range of timestamps compare as what they are."""
+    """Returns a date as a timestamp for comparison, also for dates outside of the range of timestamps."""
     if days == -(2**31):
         return -(2**63)
     return 2**63 - 1 if days == 2**31 - 1 else days * _MICROSECONDS_A_DAY
@@ -58,7 +58,7 @@ def _implement_by_key(names: str, key: Callable[[Any], Any]) -> None:
 
 
 def _extremes(name: str, duckdb: bool, key: Callable[[Any], Any] | None = None) -> None:
-    """<name>_larger and <name>_smaller; of equal values the second."""
+    """Registers <name>larger and <name>smaller, which return the second of equal values."""
     larger, smaller = ("greatest({0}, {1})", "least({0}, {1})") if duckdb else (None, None)
     if key is None:
         implement(f"{name}larger", lambda left, right: left if left > right else right, larger)
@@ -84,12 +84,12 @@ def _identity(value: Any) -> Any:
 
 
 def python_operator(suffix: str) -> Compare:
-    """Python's operator for 'lt' and its kin."""
+    """Returns Python's operator for a suffix such as 'lt'."""
     return next(function for name, _, function in _OPERATORS if name == suffix)
 
 
 def by_sort_key(function: Compare) -> Callable[[Sequence[TypeRef], TypeRef], Callable[..., object]]:
-    """The Python side of a comparison by the sort key of the arguments' actual type."""
+    """Returns the maker of a comparison by the sort key of the arguments' actual type."""
 
     def make(types: Sequence[TypeRef], result: TypeRef) -> Callable[..., object]:
         known = lookup(types[0].oid)
@@ -100,7 +100,8 @@ def by_sort_key(function: Compare) -> Callable[[Sequence[TypeRef], TypeRef], Cal
 
 
 def _by_fields(function: Compare) -> Callable[[Sequence[TypeRef], TypeRef], Callable[..., object]]:
-    """The same for rows (record_cmp): of two types, field by field, each of which must have one type."""
+    """Returns the same for rows (record_cmp). Rows of two types are compared field by field; paired fields must have
+    the same type."""
     alike = by_sort_key(function)
 
     def make(types: Sequence[TypeRef], result: TypeRef) -> Callable[..., object]:
@@ -115,7 +116,8 @@ def _by_fields(function: Compare) -> Callable[[Sequence[TypeRef], TypeRef], Call
 
 
 def _order_of_fields(left: Sequence[SqlType], right: Sequence[SqlType]) -> Callable[[Any, Any], int]:
-    """-1, 0 or 1 for two rows. Raises 42804 where fields of different types are reached, or one row has more."""
+    """Returns the function that compares two rows: -1, 0 or 1. The function raises 42804 if it reaches fields of
+    different types, or if one row has more fields."""
     keys: list[Callable[[Any], Any]] = [known.sort_key() or _identity for known in left]
 
     def compare(one: Any, other: Any) -> int:
@@ -136,7 +138,7 @@ def _order_of_fields(left: Sequence[SqlType], right: Sequence[SqlType]) -> Calla
     return compare
 
 
-# Elements whose equality in DuckDB, inside lists too, is PostgreSQL's.
+# Element types whose equality in DuckDB is PostgreSQL's, also inside lists.
 PLAIN_ELEMENTS = oids.WHOLE_NUMBERS | oids.VARYING_TEXTS | {oids.BOOL, oids.DATE, oids.UUID}
 
 
@@ -150,7 +152,7 @@ def _array_equality(symbol: str) -> Side:
 
 
 def _by_types() -> None:
-    """jsonb and arrays: compared by the sort key of their actual type."""
+    """Registers the comparisons of jsonb, arrays and records, by the sort key of their actual type."""
     for suffix, symbol, function in _OPERATORS:
         duckdb = _array_equality(symbol) if suffix in ("eq", "ne") else None
         array = (Trait.COMPARES_ROWS, Trait.COMPARES_TEXTS)

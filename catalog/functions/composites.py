@@ -1,6 +1,6 @@
-"""Rows of composite types on the columnar path: put together of their fields, and taken apart.
+"""Constructs rows of composite types, and extracts fields, on the columnar path.
 
-PostgreSQL has no functions for it (they are nodes of its expressions), so these are Shoal's own.
+These are Shoal's own functions, because PostgreSQL has nodes of expressions instead.
 """
 
 from __future__ import annotations

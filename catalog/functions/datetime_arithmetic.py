@@ -1,9 +1,9 @@
 """Arithmetic of dates, times, timestamps and intervals, the clock, ages and series (PostgreSQL 16 manual, 9.9).
 
-Months and days of an interval added to a timestamptz follow the calendar of the session's zone, so these take the
-context; the constant `now() - interval '1 day'` is computed before a query starts. DuckDB's timestamps and intervals
-add as PostgreSQL's do, within other limits: the templates check PostgreSQL's lower limit (4714-11-24 BC), and DuckDB's
-complaint about its own upper one is translated (a timestamp in a column ends 30 years earlier, at 294247-01-10).
+timestamptz + interval adds months and days by the calendar of the session's zone, so it takes the context; the engine
+computes the constant `now() - interval '1 day'` before a query. DuckDB adds timestamps and intervals as PostgreSQL
+does, within other limits: the templates check PostgreSQL's lower limit (4714-11-24 BC), and DuckDB's error about its
+upper limit is translated (the last timestamp in a column is 30 years earlier than PostgreSQL's, 294247-01-10).
 """
 
 from __future__ import annotations
@@ -57,17 +57,17 @@ from catalog.types.timezones import find_zone
 
 
 def add_days(date: int, days: int) -> int:
-    """Raises 22008."""
+    """date + integer. Raises 22008."""
     return date if date_is_infinite(date) else check_date(date + days)
 
 
 def subtract_days(date: int, days: int) -> int:
-    """Raises 22008."""
+    """date - integer. Raises 22008."""
     return date if date_is_infinite(date) else check_date(date - days)
 
 
 def days_between(left: int, right: int) -> int:
-    """Raises 22008 for infinite dates."""
+    """date - date. Raises 22008 for infinite dates."""
     if date_is_infinite(left) or date_is_infinite(right):
         raise SqlError("22008", "cannot subtract infinite dates")
     return left - right
@@ -125,7 +125,7 @@ _TIMESTAMP_ERROR = sql_error_call("22008", "timestamp out of range")
 
 
 def _sum_side(sign: str, value: str, interval: str) -> str:
-    """The sum of a timestamp (or a date) and an interval, with PostgreSQL's lower limit."""
+    """Returns the template of timestamp (or date) plus or minus interval, with PostgreSQL's lower limit."""
     result = f"{value} {sign} {interval}"
     return (
         f"(CASE WHEN {interval} IS NULL THEN NULL"
@@ -179,12 +179,12 @@ def _times() -> None:
 # ---- intervals ----
 
 
-_EXACT = 1 << 53  # up to which a product of whole numbers is exact as a float
+_EXACT = 1 << 53  # a product of integers up to this is exact as a float
 
 
 def _times_whole(source: str, interval: int) -> Side:
-    """An interval that is known beforehand (the argument of that number), times a whole number: nothing is carried
-    from its months to its days. What is not whole, or large, is the UDF's."""
+    """Returns the DuckDB side of a constant interval (the argument of this number) times a number. DuckDB computes
+    products with small integers, which carry nothing from months to days; the UDF computes the others."""
 
     def side(arguments: Sequence[Sql], types: Sequence[TypeRef]) -> Sql | None:
         constant = arguments[interval]
@@ -237,7 +237,7 @@ _MONTHS = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct",
 
 
 def time_of_day(context: CallContext) -> str:
-    """timeofday(): the clock as 'Fri Nov 20 06:17:05.123456 2026 UTC'."""
+    """timeofday(): 'Fri Nov 20 06:17:05.123456 2026 UTC'."""
     now, zone = current_time(), find_zone(context.timezone)
     local = now + offset_at(zone, now) * USECS_PER_SECOND
     civil = civil_from_timestamp(local)
@@ -258,8 +258,9 @@ def _clock() -> None:
 
 
 def _difference(left: int, right: int, negative: bool) -> Interval:
-    """Years to microseconds between two local times, borrowing from months as timestamp_age does."""
-    if TIMESTAMP_MINUS_INFINITY in (left, right):  # the other infinity is taken for the number that it is
+    """Returns the difference of two local times in years to microseconds, borrowing from months as timestamp_age
+    does."""
+    if TIMESTAMP_MINUS_INFINITY in (left, right):  # PostgreSQL computes with the other infinity as a number
         raise timestamp_out_of_range()
     one, other = civil_from_timestamp(left), civil_from_timestamp(right)
     sign = -1 if negative else 1
@@ -296,7 +297,7 @@ def _age_in_zone(context: CallContext, left: int, right: int) -> Interval:
 
 
 def _age_of_today(types: Sequence[TypeRef], result: TypeRef) -> Callable[..., object]:
-    """age(x): of today's midnight in the session's zone."""
+    """age(x): the difference from today's midnight in the session's zone."""
 
     def today(context: CallContext) -> int:
         return to_local(context.transaction_time, find_zone(context.timezone)) // USECS_PER_DAY
@@ -318,7 +319,7 @@ Add = Callable[[int, Interval], int]
 
 
 def _series(add: Add, start: int, stop: int, step: Interval) -> Iterator[int]:
-    """From start to stop by steps. Raises 22023 for a step of zero, 22008 where a value leaves its range."""
+    """generate_series(start, stop, step). Raises 22023 for a step of zero, 22008 for a value out of range."""
     span = interval_span(step)
     if span == 0:
         raise SqlError("22023", "step size cannot equal zero")
@@ -347,7 +348,7 @@ def _sets() -> None:
 
 
 def overlaps(left: Any, left_end: Any, right: Any, right_end: Any) -> bool | None:
-    """(a, b) OVERLAPS (c, d) on comparable values, with NULLs and ends in either order (overlaps_timestamp)."""
+    """(a, b) OVERLAPS (c, d) for comparable values: ends may be NULL or in either order (overlaps_timestamp)."""
     left, left_end = _period(left, left_end)
     right, right_end = _period(right, right_end)
     if left is None or right is None:
@@ -360,7 +361,7 @@ def overlaps(left: Any, left_end: Any, right: Any, right_end: Any) -> bool | Non
 
 
 def _period(start: Any, end: Any) -> tuple[Any, Any]:
-    """Start first; a NULL start takes the end's place."""
+    """Orders start and end; a NULL start becomes the end."""
     if start is None:
         return end, None
     if end is not None and start > end:
@@ -369,7 +370,7 @@ def _period(start: Any, end: Any) -> tuple[Any, Any]:
 
 
 def _covers(start: Any, other_end: Any, own_end: Any) -> bool | None:
-    """Whether the period that began earlier lasts beyond `start`. Unknown ends may make it unknown."""
+    """Whether the period that began earlier lasts beyond `start`; None if NULL ends make that unknown."""
     if other_end is None:
         return None
     if start < other_end:
@@ -378,7 +379,7 @@ def _covers(start: Any, other_end: Any, own_end: Any) -> bool | None:
 
 
 def _overlaps_with_intervals(types: Sequence[TypeRef], result: TypeRef) -> Callable[..., object]:
-    """The SQL functions in which one or both ends are given as lengths."""
+    """OVERLAPS with the length of one or both periods instead of the end."""
     kind = types[0].oid
     lengths = (types[1].oid == oids.INTERVAL, types[3].oid == oids.INTERVAL)
 
@@ -400,7 +401,7 @@ def _overlaps_with_intervals(types: Sequence[TypeRef], result: TypeRef) -> Calla
 
 
 def _timetz_overlaps(*values: Any) -> bool | None:
-    """Compared by instant, then by zone, as timetz is."""
+    """OVERLAPS of timetz, whose order is by instant, then by zone."""
     return overlaps(*(None if v is None else (v[0] + v[1] * USECS_PER_SECOND, v[1]) for v in values))
 
 

@@ -1,10 +1,10 @@
-"""Casts among date, time, timetz, timestamp, timestamptz and interval, and comparisons that cast on the way.
+"""Casts among date, time, timetz, timestamp, timestamptz and interval, and comparisons of two of these types.
 
-What stands between local time and UTC is the session's time zone: such functions take the context. On the columnar path
-they are UDFs, or run as their zone-less twin where the session's zone is UTC (`duckdb_in_utc`).
+Functions that convert between local time and UTC use the session's time zone, so they take the context. On the columnar
+path they are UDFs, or the DuckDB side for local time if the session's zone is UTC (`duckdb_in_utc`).
 
-Infinite dates and timestamps stay infinite; the time of day of one is NULL. Dates reach further than timestamps: a date
-beyond them cannot be cast (22008), but compares as what it is.
+Infinite dates and timestamps stay infinite, and their time of day is NULL. The range of dates is larger than that of
+timestamps: the cast of a later date raises 22008, but a comparison with it is correct.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ _COMPARED_DATE = (
 
 
 def date_to_timestamp(days: int) -> int:
-    """Midnight of the day. Raises 22008."""
+    """date -> timestamp: midnight. Raises 22008."""
     if days in (DATE_INFINITY, DATE_MINUS_INFINITY):
         return TIMESTAMP_INFINITY if days > 0 else TIMESTAMP_MINUS_INFINITY
     if days >= _END_TIMESTAMP_DAYS:
@@ -80,7 +80,7 @@ def utc_time(context: CallContext, value: int) -> int:
 
 
 def date_to_timestamptz(context: CallContext, days: int) -> int:
-    """Raises 22008."""
+    """date -> timestamptz: midnight in the session's zone. Raises 22008."""
     value = date_to_timestamp(days)
     if timestamp_is_infinite(value):
         return value
@@ -119,7 +119,7 @@ def _timestamptz_to_timetz(context: CallContext, value: int) -> tuple[int, int] 
 
 
 def _time_to_timetz(context: CallContext, value: int) -> tuple[int, int]:
-    """With the offset that the session's zone has at that time on the day of the transaction."""
+    """time -> timetz, with the offset of the session's zone at this time on the day of the transaction."""
     zone = find_zone(context.timezone)
     today = to_local(context.transaction_time, zone) // USECS_PER_DAY
     return value, -local_offset(zone, today * USECS_PER_DAY + value)
@@ -161,7 +161,7 @@ def _casts() -> None:
               needs_context=True)  # fmt: skip
 
 
-# ---- length coercions as functions: timestamp(2) of a value of its own type ----
+# ---- length coercions as functions, such as timestamp(2) ----
 
 
 def _scale(oid: int) -> Callable[[Any, int], object]:
@@ -192,7 +192,7 @@ _OPERATORS: tuple[tuple[str, str, Callable[[Any, Any], bool]], ...] = (
 
 
 def _instant_of_timestamp(context: CallContext, value: int) -> int:
-    """A local time as an instant for comparison: it may lie outside the range of timestamptz."""
+    """Returns a local time as an instant, for comparisons, also outside of the range of timestamptz."""
     if timestamp_is_infinite(value):
         return value
     return value - local_offset(find_zone(context.timezone), value) * USECS_PER_SECOND
@@ -219,13 +219,13 @@ def _comparison(
 
 
 def order(left: Any, right: Any) -> int:
-    """-1, 0 or 1, as a btree support function."""
+    """Returns -1, 0 or 1, like a btree support function."""
     return int(left > right) - int(left < right)
 
 
 def date_comparison(symbol: str, place: int) -> Side:
-    """DuckDB's comparison of a date, the argument at this place, with a timestamp: the date becomes midnight, and one
-    that is past what columns have of timestamps becomes what stands for these."""
+    """Returns the DuckDB side of a comparison of a date (argument number `place`) with a timestamp. The date becomes
+    its midnight; a date later than all timestamps in columns becomes the value that stands for these."""
     date, other = f"({_COMPARED_DATE})", "{1}"
     template = f"({date} {symbol} {other})" if place == 0 else f"({other} {symbol} {date})"
 

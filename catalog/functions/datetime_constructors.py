@@ -30,7 +30,7 @@ from catalog.types.datetime import (
 )
 from catalog.types.datetime_input import BadFormatError, ZoneOverflowError, parse_zone
 
-_END_OF_JULIAN_DAYS = (5874898, 6)  # year and month up to which PostgreSQL counts days
+_END_OF_JULIAN_DAYS = (5874898, 6)  # year and month of the last Julian day in PostgreSQL
 _INT_MAX = 2147483647
 
 
@@ -39,7 +39,7 @@ def _field_error(year: int, month: int, day: int) -> SqlError:
 
 
 def make_date(year: int, month: int, day: int) -> int:
-    """Negative years are BC (complaints name them by the astronomical year). Raises 22008."""
+    """make_date. Negative years are BC (errors show the astronomical year). Raises 22008."""
     days = _days(year, month, day, year if year >= 0 else year + 1)
     if days >= END_DATE:
         raise _date_out_of_range(year, month, day)
@@ -63,7 +63,7 @@ def _days(year: int, month: int, day: int, shown_year: int) -> int:
 
 
 def _clock(hour: int, minute: int, second: float) -> int:
-    """Microseconds of a time whose seconds have a fraction. Raises 22008."""
+    """Returns the microseconds of a time of day. Raises 22008."""
     fraction = -1.0 if math.isnan(second) or math.isinf(second) else round(second * 1e6)
     valid = 0 <= hour <= 24 and 0 <= minute <= 59 and 0 <= fraction <= USECS_PER_MINUTE
     total = int((hour * 60 + minute) * USECS_PER_MINUTE + fraction)
@@ -73,7 +73,7 @@ def _clock(hour: int, minute: int, second: float) -> int:
 
 
 def _seconds(second: float) -> str:
-    """As C's %02g, with PostgreSQL's words for what is no number."""
+    """Formats seconds as C's %02g does, and NaN and infinities as PostgreSQL does."""
     if math.isnan(second):
         return "NaN"
     if math.isinf(second):
@@ -82,7 +82,7 @@ def _seconds(second: float) -> str:
 
 
 def make_timestamp(year: int, month: int, day: int, hour: int, minute: int, second: float) -> int:
-    """Raises 22008."""
+    """make_timestamp. Raises 22008."""
     days = _days(year, month, day, year)
     value = days * USECS_PER_DAY + _clock(hour, minute, second)
     if not MIN_TIMESTAMP <= value < END_TIMESTAMP:
@@ -101,7 +101,7 @@ _NUMERIC_ZONE = re.compile(r"[+-]\d")
 def _make_timestamptz_at(
     year: int, month: int, day: int, hour: int, minute: int, second: float, zone: str
 ) -> int:  # fmt: skip
-    """With a zone: here '+03' counts east, and a number needs its sign. Raises 22008, 22023."""
+    """make_timestamptz with a zone, in which '+03' is east of UTC, and numbers need a sign. Raises 22008, 22023."""
     local = make_timestamp(year, month, day, hour, minute, second)
     if zone[:1].isascii() and zone[:1].isdigit():
         raise SqlError("22023", f'invalid input syntax for type numeric time zone: "{zone}"',
@@ -112,7 +112,7 @@ def _make_timestamptz_at(
         except ZoneOverflowError:
             raise SqlError("22023", f'numeric time zone "{zone}" out of range') from None
         except BadFormatError:
-            pass  # then it may be the name of a zone
+            pass  # the text may be the name of a zone
     return named_zone(zone).to_utc(local)
 
 
@@ -125,7 +125,7 @@ def make_interval(
     minutes: int = 0,
     seconds: float = 0.0,
 ) -> Interval:
-    """Raises 22008, also for sums past their range, which PostgreSQL before release 17 lets wrap around."""
+    """make_interval. Raises 22008, also for sums out of range, which wrap around in PostgreSQL before release 17."""
     if math.isinf(seconds) or math.isnan(seconds):
         raise interval_out_of_range()
     total_months, total_days = years * 12 + months, weeks * 7 + days

@@ -1,8 +1,8 @@
 """extract, date_part, date_trunc and date_bin (PostgreSQL 16 manual, 9.9.1 to 9.9.3; timestamp.c and date.c).
 
-extract gives numeric and date_part double precision; both are computed here from one exact number with its scale. A
-field that goes on growing (year, epoch, ...) of an infinite timestamp is infinite, one that comes round (month, hour,
-...) is NULL. What a field is called is looked up among the words of interval input, then among those of dates.
+extract returns numeric and date_part double precision; both are computed from one exact number with its scale. For an
+infinite timestamp, fields that increase without limit (year, epoch, ...) are infinite, and periodic fields (month,
+hour, ...) are NULL. The name of a field is one of the words of interval input, or of date input.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ from catalog.types.timezones import Zone, find_zone
 
 # ---- names of fields ----
 
-# The words of intervals, with the parts of a time zone told apart: extract() has a field for each.
+# The words of intervals, with separate fields for the parts of a time zone.
 _UNIT_WORDS = {
     **UNIT_WORDS,
     "timezone": "timezone",
@@ -72,7 +72,7 @@ def _lower(text: str) -> str:
 
 
 def unit_of(text: str, oid: int, special: bool = False) -> str:
-    """The field that a word names; with `special` also those of extract alone. Raises 22023."""
+    """Returns the field that a word names; with `special` also fields that only extract has. Raises 22023."""
     lowered = _lower(text)
     found = _UNITS.get(lowered[:_TOKEN_LENGTH])
     if found is None and special:
@@ -90,13 +90,13 @@ def _unit_error(text: str, oid: int) -> SqlError:
 
 
 def iso_week_start(year: int) -> int:
-    """The Monday of week 1 of an ISO year (astronomical), in days since 2000-01-01."""
+    """Returns the Monday of week 1 of an ISO year (astronomical), in days since 2000-01-01."""
     fourth = days_from_civil(year, 1, 4)
     return fourth - (day_of_week(fourth) + 6) % 7
 
 
 def iso_year_and_week(days: int) -> tuple[int, int]:
-    """ISO year (astronomical) and week of a day."""
+    """Returns the ISO year (astronomical) and the ISO week of a day."""
     year = civil_from_days(days)[0] + 1
     while days < iso_week_start(year):
         year -= 1
@@ -104,7 +104,7 @@ def iso_year_and_week(days: int) -> tuple[int, int]:
 
 
 def _group_of_years(year: int, size: int) -> int:
-    """The century or millennium of an astronomical year: there is none with the number 0."""
+    """Returns the century or millennium of an astronomical year; there is no century 0."""
     return (year + size - 1) // size if year > 0 else -((size - 1 - (year - 1)) // size)
 
 
@@ -132,7 +132,7 @@ _OF_YEARS: dict[str, Callable[[int], int]] = {
 
 
 def _date_part(unit: str, days: int) -> Part | None:
-    """A field of the day."""
+    """Returns a field of a date; None for a field of the time."""
     year, month, day = civil_from_days(days)
     if unit in _OF_YEARS:
         return Part(_OF_YEARS[unit](year))
@@ -157,7 +157,7 @@ def _date_part(unit: str, days: int) -> Part | None:
 
 
 def _time_part(unit: str, microseconds: int) -> Part | None:
-    """A field of the time of day."""
+    """Returns a field of a time of day; None for other fields."""
     of_minute = microseconds % USECS_PER_MINUTE
     if unit == "second":
         return Part(of_minute, 6)
@@ -188,7 +188,7 @@ def _timestamptz_part(zone: Zone, unit: str, value: int) -> Part | None:
 
 
 def _zone_part(unit: str, offset: int) -> Part | None:
-    """A field of an offset in seconds east."""
+    """Returns a field of an offset in seconds east; None for other fields."""
     if unit == "timezone":
         return Part(offset)
     minutes = divide_toward_zero(offset, 60)[0]
@@ -247,7 +247,7 @@ def _float(part: Part) -> float:
 
 
 def _float_of_seconds(unit: str, part: Part) -> float:
-    """As C adds them: whole seconds and a fraction, which may differ from the quotient in the last bit."""
+    """Adds whole seconds and a fraction, as PostgreSQL does; the quotient may differ in the last bit."""
     seconds, microseconds = divide_toward_zero(part.units, USECS_PER_SECOND)
     return seconds * 1000.0 + microseconds / 1000.0 if unit == "millisecond" else seconds + microseconds / 1000000.0
 
@@ -287,7 +287,7 @@ Compute = Callable[[str, Any], Part | None]
 
 
 def _field(oid: int, compute: Compute, numeric: bool) -> Callable[[str, Any], object]:
-    """extract or date_part over one type. Raises 22023, 0A000."""
+    """Returns extract or date_part for one type. The function raises 22023, 0A000."""
     infinite: Callable[[int], bool] | None = None
     if oid in _RETURNING:
         infinite = date_is_infinite if oid == oids.DATE else timestamp_is_infinite
@@ -336,7 +336,7 @@ def _truncated_years(unit: str, year: int) -> int:
 
 
 def _truncated_days(unit: str, days: int) -> int | None:
-    """The first day of the period of a day; None if the unit is no period of days."""
+    """Returns the first day of the period that contains a day; None if the unit is shorter than a day."""
     if unit == "day":
         return days
     if unit == "week":
@@ -363,7 +363,8 @@ _TIME_UNITS = {
 
 
 def _truncate_local(word: str, value: int, oid: int) -> tuple[int, bool]:
-    """The truncated local time, and whether it is a midnight (then the zone's offset is asked for again)."""
+    """Returns the truncated local time, and whether the unit is a day or longer (then the zone's offset is determined
+    again)."""
     unit = unit_of(word, oid)
     days = _truncated_days(unit, value // USECS_PER_DAY)
     if days is not None:
@@ -434,7 +435,7 @@ def bin_timestamp(stride: Interval, value: int, origin: int) -> int:
 
 # ---- in DuckDB, where the field is a constant ----
 
-# Fields that DuckDB computes as PostgreSQL does for finite values after 1 BC, with the digits of the result.
+# Fields that DuckDB computes as PostgreSQL does for finite values after 1 BC, with the precision of the result.
 _NATIVE_FIELDS = {"year": 10, "month": 10, "day": 10, "quarter": 10, "dow": 10, "isodow": 10, "doy": 10, "week": 10,
                   "isoyear": 10, "hour": 10, "minute": 10}  # fmt: skip
 _FIRST = {"DATE": "DATE '0001-01-01'", "TIMESTAMP": "TIMESTAMP '0001-01-01 00:00:00'"}
@@ -453,7 +454,7 @@ def _constant_unit(argument: Sql, oid: int, special: bool = True) -> str | None:
 
 _TIME_FIELDS = frozenset({"hour", "minute", "second", "microsecond"})
 _OF_MINUTE = "date_part('microseconds', {0})"
-# unit -> its SQL as numeric, the form of that, its SQL as double precision
+# unit -> SQL of the field as numeric, its form, SQL of the field as double precision
 _WITH_FRACTION = {
     "epoch": ("CAST(epoch_us({0}) AS DECIMAL(19, 0)) * 0.000001::DECIMAL(7, 6)", decimal_type(26, 6),
               "CAST(epoch_us({0}) AS DOUBLE) / 1000000.0::DOUBLE"),
@@ -464,7 +465,8 @@ _WITH_FRACTION = {
 
 
 def _field_sql(unit: str, kind: str) -> tuple[str, TypeRef, str] | None:
-    """SQL of a field of {0} as numeric, the form of that, and SQL of it as double precision; None for Python's."""
+    """Returns SQL of a field of {0} as numeric, its form, and SQL of the field as double precision; None for fields
+    without SQL."""
     if (kind == "TIME" and unit not in _TIME_FIELDS) or (kind == "DATE" and unit in (*_TIME_FIELDS, "epoch")):
         return None
     if unit in _NATIVE_FIELDS:
@@ -489,7 +491,7 @@ def _extract_side(kind: str, oid: int, numeric: bool) -> Side:
 
 
 def _of_midnight(arguments: Sequence[Sql], types: Sequence[TypeRef]) -> Sql | None:
-    """date_part of a date is that of its timestamp."""
+    """date_part of a date: that of its midnight."""
     return _extract_side("TIMESTAMP", oids.TIMESTAMP, False)((arguments[0], CastTo(arguments[1], TIMESTAMP)), types)
 
 
@@ -497,7 +499,7 @@ def _extract_form(kind: str, oid: int) -> Callable[[Sequence[Sql], Sequence[Type
     def form(arguments: Sequence[Sql], types: Sequence[TypeRef]) -> TypeRef:
         unit = _constant_unit(arguments[0], oid)
         found = _field_sql(unit, kind) if unit else None
-        assert found is not None  # it is asked only where the side gave SQL
+        assert found is not None  # called only if the side returned SQL
         return found[1]
 
     return form

@@ -1,7 +1,7 @@
 """to_char of timestamps and intervals (PostgreSQL 16 manual, 9.8; DCH_to_char of formatting.c).
 
-What a key word prints is a function of the moment taken apart (`_Parts`). Months and days are in English whatever TM
-says: the locale is C.
+The output of a key word is a function of the fields of the moment (`_Parts`). Names of months and days are English even
+with TM, because the locale is C.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ ROMAN_MONTHS = ("XII", "XI", "X", "IX", "VIII", "VII", "VI", "V", "IV", "III", "
 
 @dataclass(slots=True)
 class _Parts:
-    """A moment of local time, or an interval, as C's broken-down time has it."""
+    """The fields of a local time or of an interval (C's broken-down time)."""
 
     year: int  # astronomical
     month: int
@@ -75,7 +75,7 @@ def _quotient(value: int, divisor: int) -> int:
 
 
 def _pad_number(value: int, width: int, node: Node) -> str:
-    """A number of at least `width` digits, one more for a sign; FM leaves the zeros out."""
+    """Formats a number with at least `width` digits, and a sign; FM omits leading zeros."""
     return str(value) if node.fill else f"{value:0{width + (value < 0)}d}"
 
 
@@ -98,7 +98,7 @@ def _short_month(parts: _Parts, node: Node) -> str:
 
 
 def _in_case(text: str, word: str) -> str:
-    """In the letter case of the key word: MONTH, Month, month."""
+    """Converts a text to the letter case of the key word: MONTH, Month, month."""
     return text.upper() if word.isupper() else text.lower() if word.islower() else text
 
 
@@ -247,14 +247,14 @@ def _moment(local: int) -> _Parts:
 
 
 def timestamp_to_char(value: int, template: str) -> str | None:
-    """NULL for an infinite timestamp and for an empty template."""
+    """to_char(timestamp, text). NULL for an infinite timestamp and for an empty template."""
     if not template or timestamp_is_infinite(value):
         return None
     return _text(template, _moment(value))
 
 
 def timestamptz_to_char(context: CallContext, value: int, template: str) -> str | None:
-    """In the session's zone."""
+    """to_char(timestamptz, text) in the session's zone. NULL as for a timestamp."""
     if not template or timestamp_is_infinite(value):
         return None
     offset = find_zone(context.timezone).at(value // USECS_PER_SECOND + UNIX_EPOCH_SECONDS)
@@ -264,7 +264,7 @@ def timestamptz_to_char(context: CallContext, value: int, template: str) -> str 
 
 
 def interval_to_char(value: Interval, template: str) -> str | None:
-    """Raises 22007 for key words that only dates have."""
+    """to_char(interval, text). Raises 22007 for key words that only dates have."""
     if not template:
         return None
     years, months = divide_toward_zero(value.months, 12)
@@ -290,7 +290,7 @@ _WITH_FOUR_DIGITS = """CASE WHEN {0} BETWEEN TIMESTAMP '1000-01-02 00:00:00' AND
 
 
 def _strftime(template: str) -> str | None:
-    """The same in strftime's words; None where it has something that these cannot say, or say in another way."""
+    """Returns the template in strftime's language; None if strftime does not have the same output."""
     parts = []
     for pattern, between, other in _PATTERNS.findall(template):
         if other:

@@ -1,9 +1,9 @@
 """to_date and to_timestamp with a template (PostgreSQL 16 manual, 9.8; DCH_from_char and do_to_timestamp).
 
-Template and input are walked side by side and fill `_Found`; a second step makes a date and a time of what was found.
-Outside of FX a separator of the template matches one separator or blank of the input, or nothing; blanks before and
-behind fields are passed over. A field of digits takes as many characters as its key word has, or all there are if FM
-says so or no digit can follow.
+The first step reads template and input in parallel and fills `_Found`; the second step makes a date and a time of these
+fields. Without FX, a separator of the template matches one separator or blank of the input, or nothing; blanks before
+and after fields are skipped. A field of digits reads as many characters as its key word has, or all digits if the field
+has FM or if no digit can follow it.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ _NO_DIGITS = frozenset({"A.D.", "A.M.", "AD", "AM", "B.C.", "BC", "DAY", "DY", "
 
 
 def _whole(digits: str) -> int:
-    """strtol: where there are more digits than it knows, what is out of any range."""
+    """Converts digits as strtol does; a number of 20 digits or more becomes 2^64, which is out of any range."""
     significant = digits.lstrip("+-0")
     value = int(significant or "0") if len(significant) < 20 else 1 << 64
     return -value if digits.startswith("-") else value
@@ -95,11 +95,11 @@ class _Scanner:
         self.nodes = nodes
         self.at = 0
         self.fixed = False  # FX
-        self.passed = 0  # characters passed over beyond those of the template
+        self.passed = 0  # skipped characters beyond those of the template
         self.found = _Found()
 
     def scan(self) -> _Found:
-        """Raises 22007, 22008, 0A000."""
+        """Reads the input. Raises 22007, 22008, 0A000."""
         text = self.text
         for number, node in enumerate(self.nodes):
             if self.at >= len(text):
@@ -127,7 +127,7 @@ class _Scanner:
         self.at = match.end()
 
     def next_character(self) -> str:
-        """'' at the end, which blanks that are passed over lead to."""
+        """Returns the next character of the input; '' at the end."""
         return self.text[self.at : self.at + 1]
 
     def _separator(self) -> None:
@@ -172,7 +172,7 @@ class _Scanner:
         setattr(self.found, name, value)
 
     def _open_ended(self, number: int) -> bool:
-        """Whether no digit can follow the field, so that it may take all there are (is_next_separator)."""
+        """Whether no digit can follow the field, so that it may read all digits (is_next_separator)."""
         if self.nodes[number].ordinal:
             return True
         if number + 1 == len(self.nodes):
@@ -183,7 +183,7 @@ class _Scanner:
         return not ("0" <= following.text <= "9")
 
     def integer(self, name: str, number: int, node: Node, length: int) -> int:
-        """Reads a field of digits; gives how many characters it took."""
+        """Reads a field of digits, and returns the number of characters."""
         start, text = self.at, self.text
         blanks = _BLANK_RUN.match(text, start)
         assert blanks is not None
@@ -222,7 +222,7 @@ class _Scanner:
         return self.at - start
 
     def word(self, words: tuple[str, ...], node: Node) -> int:
-        """Reads one of the words, in any case; gives its number."""
+        """Reads one of the words, in any letter case, and returns its number."""
         for number, candidate in enumerate(words):
             if self.text[self.at : self.at + len(candidate)].lower() == candidate.lower():
                 self.at += len(candidate)
@@ -331,7 +331,7 @@ def _comma_year(scanner: _Scanner, number: int, node: Node) -> None:
 
 
 def _near_2020(year: int) -> int:
-    """A year of few digits, as the one nearest to 2020."""
+    """Completes a year of one to three digits to the year nearest to 2020."""
     if year < 70:
         return year + 2000
     if year < 100:
@@ -375,11 +375,11 @@ _HANDLERS: dict[str, Handler] = {
 }  # fmt: skip
 
 
-# ---- what the fields say ----
+# ---- the date and time of the fields ----
 
 
 class _Moment:
-    """A date and a time of day made of what was found (do_to_timestamp)."""
+    """A date and a time of day, made from the fields of the input (do_to_timestamp)."""
 
     def __init__(self, text: str, found: _Found) -> None:
         self.text = text
@@ -489,7 +489,7 @@ class _Moment:
             raise self._overflow()
 
     def offset(self) -> int | None:
-        """Seconds east, where the input gives a zone. Raises 22009."""
+        """Returns the offset of the input in seconds east of UTC; None without an offset. Raises 22009."""
         found = self.found
         if not found.zone_sign:
             return None
@@ -506,7 +506,7 @@ def _moment(text: str, template: str) -> _Moment:
 
 
 def to_date(text: str, template: str) -> int:
-    """Raises 22007, 22008, 0A000."""
+    """to_date(text, text). Raises 22007, 22008, 0A000."""
     moment = _moment(text, template)
     moment.offset()
     days = moment.days()
@@ -516,7 +516,7 @@ def to_date(text: str, template: str) -> int:
 
 
 def to_timestamp(context: CallContext, text: str, template: str) -> int:
-    """In the session's zone unless the input gives an offset. Raises 22007, 22008, 0A000."""
+    """to_timestamp(text, text), in the session's zone unless the input has an offset. Raises 22007, 22008, 0A000."""
     moment = _moment(text, template)
     offset = moment.offset()
     local = moment.days() * USECS_PER_DAY + moment.microseconds

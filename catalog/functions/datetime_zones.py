@@ -1,8 +1,8 @@
 """AT TIME ZONE: timezone(text | interval, ...) and the zones of date_trunc and make_timestamptz.
 
-A zone's name is looked up as PostgreSQL does: first among the abbreviations ('EST', 'MSK'), then among the zones
-('America/New_York', in any case), then as a POSIX string, whose sign counts west: '+03' is three hours behind UTC.
-Abbreviations whose meaning has changed take the offset that they had at the moment in question.
+As in PostgreSQL, a zone's name is an abbreviation ('EST', 'MSK'), or otherwise a zone ('America/New_York', in any
+letter case), or otherwise a POSIX string, in which a positive sign is west: '+03' is three hours behind UTC. An
+abbreviation whose offset has changed has the offset of the given moment.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _TOKEN_LENGTH = 10
 
 @dataclass(frozen=True, slots=True)
 class NamedZone:
-    """A zone as a function's argument names it; `abbreviation` is set where that decides on the offset."""
+    """A zone that a function's argument names. `abbreviation` is set if the offset depends on it."""
 
     zone: Zone
     abbreviation: str = ""
@@ -52,21 +52,21 @@ class NamedZone:
         return check_timestamp(utc + self.offset(utc) * USECS_PER_SECOND)
 
     def offset(self, utc: int) -> int:
-        """Seconds east at an instant."""
+        """Returns the offset at an instant, in seconds east of UTC."""
         if not self.abbreviation:
             return offset_at(self.zone, utc)
         return self.zone.abbreviation_offset_at(self.abbreviation, utc // USECS_PER_SECOND + UNIX_EPOCH_SECONDS)
 
 
 def fixed_zone(seconds: int) -> Zone:
-    """A zone of one offset, in seconds east."""
+    """Returns a zone with a fixed offset, in seconds east of UTC."""
     offset = Offset(seconds, False, "")
     return Zone("", [], [], offset, offset, None)
 
 
 @remembering(512)
 def named_zone(name: str) -> NamedZone:
-    """The zone that an argument names. Raises 22023."""
+    """Returns the zone that an argument names. Raises 22023 for an unknown name."""
     known = abbreviations().get(name.lower()[:_TOKEN_LENGTH])
     if known is not None:
         if known.zone is None:
@@ -76,7 +76,8 @@ def named_zone(name: str) -> NamedZone:
 
 
 def interval_offset(interval: Interval) -> int:
-    """Seconds east of an interval as time zone. Raises 22023."""
+    """Returns the offset of an interval that is used as a time zone, in seconds east. Raises 22023 for months or
+    days."""
     if interval.months or interval.days:
         text = interval_formatter(DEFAULT_FORMAT)(interval)
         raise SqlError("22023", f'interval time zone "{text}" must not include months or days')
@@ -88,7 +89,7 @@ def _shift(value: int, seconds: int) -> int:
 
 
 def _timetz_at(value: tuple[int, int], offset: int) -> tuple[int, int]:
-    """The same instant of the day under another offset (seconds east)."""
+    """Converts a timetz to another offset (seconds east)."""
     microseconds, west = value
     return (microseconds + (west + offset) * USECS_PER_SECOND) % USECS_PER_DAY, -offset
 

@@ -1,8 +1,7 @@
 """Passes errors through DuckDB SQL with PostgreSQL's SQLSTATE and message.
 
-Generated SQL raises through `error('SHOAL:22012:division by zero')`. DuckDB's own errors (overflow, division by zero)
-are recognised by their message, from a table. What the table does not know stays an internal error (XX000): better an
-honest stranger than a wrong SQLSTATE.
+Generated SQL raises errors by `error('SHOAL:22012:division by zero')`. A table maps messages of DuckDB's own errors
+(overflow, division by zero) to PostgreSQL's. Other errors become XX000 with DuckDB's message.
 """
 
 from __future__ import annotations
@@ -15,7 +14,7 @@ from catalog.errors import SqlError, stack_depth_exceeded
 _MARK = "SHOAL"
 _OWN = re.compile(_MARK + r":([0-9A-Z]{5}):(.*)", re.DOTALL)
 
-_PART, _NEWLINE = "\x1e", "\x1f"  # between message, detail and hint; in the place of a line's end
+_PART, _NEWLINE = "\x1e", "\x1f"  # separates message, detail and hint; replaces line ends
 
 _RANGES = {"INT16": "smallint out of range", "INT32": "integer out of range", "INT64": "bigint out of range"}
 _TYPE_OF_MINIMUM = {"32768": "INT16", "2147483648": "INT32", "9223372036854775808": "INT64"}
@@ -71,49 +70,49 @@ _DETAILS = {"53200": "The analytic worker has no memory left for this statement.
 
 
 def memory_error(detail: str = _DETAILS["53200"]) -> SqlError:
-    """53200 for what the analytic worker finds no memory for."""
+    """Returns error 53200 for a query for which the analytic worker has no memory."""
     return SqlError("53200", "out of memory", detail=detail, hint=_HINTS["53200"])
 
 
 def no_room_error() -> SqlError:
-    """53100 for columns that the file system has no room for."""
+    """Returns error 53100 for columns for which the file system has no room."""
     return SqlError("53100", NO_ROOM, hint=_HINTS["53100"])
 
 
 def sql_literal(text: str) -> str:
-    """A DuckDB string literal. DuckDB cannot hold a NUL character in SQL text, and PostgreSQL has none."""
+    """Returns a DuckDB string literal. Texts contain no NUL character, which DuckDB's SQL could not."""
     return "'" + text.replace("'", "''") + "'"
 
 
 def sql_error_call(sqlstate: str, message: str) -> str:
-    """SQL of an expression that raises, for templates; of type NULL, so that it fits into any CASE."""
+    """Returns SQL that raises an error, for templates. Its type is NULL, so that any CASE may contain it."""
     return f"error({sql_literal(f'{_MARK}:{sqlstate}:{message}')})"
 
 
 def sql_error_call_of(sqlstate: str, message_sql: str) -> str:
-    """The same with a message that is SQL itself, of type VARCHAR."""
+    """Returns the same with a message that is SQL of type VARCHAR."""
     return f"error({sql_literal(f'{_MARK}:{sqlstate}:')} || {message_sql})"
 
 
 def raising(sqlstate: str, message: str) -> Raising:
-    """An expression that raises, as a node."""
+    """Returns an expression that raises an error, as a node."""
     return Raising(sql_literal(f"{_MARK}:{sqlstate}:{message}"))
 
 
 def raising_with(sqlstate: str, message: Sql) -> Raising:
-    """The same with a message that is SQL itself, of type VARCHAR."""
+    """Returns the same with a message that is SQL of type VARCHAR."""
     return Raising(fill("{} || {}", sql_literal(f"{_MARK}:{sqlstate}:"), message))
 
 
 def udf_error_message(error: SqlError) -> str:
-    """What a UDF raises in DuckDB so that `translate` finds the error again."""
+    """Returns the message that a UDF raises in DuckDB, from which `translate` restores the error."""
     parts = [error.message, error.detail or "", error.hint or ""] if error.detail or error.hint else [error.message]
     return f"{_MARK}:{error.sqlstate}:{_PART.join(parts)}".replace("\n", _NEWLINE)
 
 
 def translate(message: str) -> SqlError:
-    """The SqlError for a message of DuckDB; XX000 with the message itself if nothing is known about it."""
-    head = message.split("\nLINE ", 1)[0]  # what follows quotes the statement, with the errors it might have raised
+    """Returns the SqlError for a message of DuckDB; XX000 with DuckDB's message if the message is unknown."""
+    head = message.split("\nLINE ", 1)[0]  # the rest quotes the statement, which may contain other errors
     own = _OWN.search(head)
     if own:
         parts = [part.replace(_NEWLINE, "\n") for part in own[2].split("\n", 1)[0].split(_PART)]

@@ -1,4 +1,4 @@
-"""Functions of enums. Internal form: the label's position, so comparisons are those of integers."""
+"""Functions of enums. The internal form is the label's position, so enums are compared like integers."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def _enum(oid: int) -> EnumType:
 
 
 def _end(last: bool) -> Maker:
-    """enum_first and enum_last: the argument only says which enum it is."""
+    """enum_first and enum_last: the result depends only on the argument's type."""
 
     def make(types: Sequence[TypeRef], result: TypeRef) -> Callable[..., object]:
         labels = _enum(result.oid).labels
@@ -46,7 +46,7 @@ def _whole(types: Sequence[TypeRef], result: TypeRef) -> Callable[..., object]:
 
 
 def _between(types: Sequence[TypeRef], result: TypeRef) -> Callable[..., object]:
-    """enum_range(from, to): NULL is the end of that side."""
+    """enum_range(from, to): a NULL bound means no bound."""
     positions = [position for _, position in _enum(element_of(result.oid)).labels]
 
     def between(low: Any, high: Any) -> object:

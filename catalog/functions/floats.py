@@ -1,10 +1,9 @@
-"""float4 and float8: arithmetic and comparison as PostgreSQL defines them over IEEE 754 (float.c, PostgreSQL 16 manual,
-8.1.3 and 9.3).
+"""float4 and float8: arithmetic and comparison (float.c, PostgreSQL 16 manual, 8.1.3 and 9.3).
 
-Unlike IEEE, PostgreSQL raises 22003 where finite arguments give an infinity (overflow) or a zero (underflow), and
-orders NaN as equal to itself and above everything. A float4 travels as a Python float that is rounded to single
-precision; sums and products of two such, computed in double and then rounded, are the correctly rounded ones.
-DuckDB's DOUBLE follows IEEE, so its side checks results; its comparisons already order NaN as PostgreSQL does.
+Unlike IEEE 754, PostgreSQL raises 22003 if finite arguments give an infinity (overflow) or a zero (underflow), and NaN
+is equal to itself and greater than all other values. A float4 is a Python float that is rounded to single precision.
+Sums and products of two such values, computed in double and then rounded, are correctly rounded. DuckDB's DOUBLE
+follows IEEE, so the DuckDB side checks results; DuckDB's comparisons order NaN as PostgreSQL does.
 """
 
 # ruff: noqa: PLR0124 (a value that differs from itself is NaN: half the cost of calling isnan)
@@ -92,7 +91,7 @@ def _quotient(rounded: Float1) -> Float2:
     return compute
 
 
-add, subtract = _sum_like(operator.add, _same), _sum_like(operator.sub, _same)  # of float8, as geo_ops.c computes too
+add, subtract = _sum_like(operator.add, _same), _sum_like(operator.sub, _same)  # of float8; geo_ops.c uses these too
 multiply, divide = _product(_same), _quotient(_same)
 
 _OVERFLOW = sql_error_call("22003", "value out of range: overflow")
@@ -168,7 +167,7 @@ def round_half_even(value: float) -> float:
 
 
 def _whole(function: Callable[[float], int]) -> Float1:
-    """math.ceil and its kin give int and refuse infinities; C's keep them, and the sign of zero."""
+    """Returns a function such as C's ceil: unlike Python's, it accepts infinities and keeps the sign of zero."""
     return lambda value: math.copysign(float(function(value)), value) if value - value == 0.0 else value
 
 
@@ -187,7 +186,7 @@ def _is_odd(value: float) -> bool:
 
 
 def _infinite_power(base: float, exponent: float) -> float:
-    """power() where one argument is infinite and none is NaN (dpow in float.c)."""
+    """power() if one argument is infinite and none is NaN (dpow in float.c)."""
     if _isinf(exponent):
         size = abs(base)
         if size == 1.0:
@@ -280,7 +279,7 @@ def _circular(function: Float1) -> Float1:
 
 
 def _domain(function: Float1) -> Float1:
-    """Python raises ValueError exactly where PostgreSQL says that the input is out of range."""
+    """Converts Python's ValueError to PostgreSQL's error "input is out of range": both have the same conditions."""
 
     def compute(value: float) -> float:
         try:
@@ -335,7 +334,7 @@ def _cosd_first_quadrant(value: float) -> float:
 
 
 def _fold(value: float) -> tuple[float, int]:
-    """An angle from 0 to 180 degrees with the same sine but for this sign."""
+    """Returns an angle from 0 to 180 degrees and a sign: the sine of `value` is the sign times the angle's sine."""
     angle, sign = math.fmod(value, 360.0), 1
     if angle < 0.0:
         angle, sign = -angle, -1
@@ -424,7 +423,7 @@ def _trigonometry() -> None:
 
 
 def width_bucket(operand: float, low: float, high: float, count: int) -> int:
-    """The bucket of an operand in a histogram (width_bucket_float8). Raises 2201G, 22003."""
+    """Returns the bucket of an operand in a histogram (width_bucket_float8). Raises 2201G, 22003."""
     if count <= 0:
         raise SqlError("2201G", "count must be greater than zero")
     if _isnan(operand) or _isnan(low) or _isnan(high):

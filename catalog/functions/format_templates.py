@@ -18,7 +18,7 @@ ACTION, SEPARATOR, SPACE, CHARACTER = range(4)
 
 @dataclass(frozen=True, slots=True)
 class Node:
-    """One item of a template; `text` is the key word as it is written, or the character."""
+    """One item of a template; `text` is the key word, in its letter case, or the character."""
 
     type: int
     text: str
@@ -52,13 +52,13 @@ _DATE_SUFFIX = re.compile(r"TH|th|SP|sp")
 
 
 def is_separator(char: str) -> bool:
-    """A printable ASCII character that is neither letter nor digit."""
+    """Whether the character is printable ASCII and neither letter nor digit."""
     return " " < char < "\x7f" and not char.isalnum()
 
 
 @remembering(512)
 def date_template(template: str) -> tuple[Node, ...]:
-    """The nodes of a template of dates and times."""
+    """Returns the nodes of a template of dates and times."""
     nodes: list[Node] = []
     position = 0
     while position < len(template):
@@ -84,7 +84,7 @@ def date_template(template: str) -> tuple[Node, ...]:
 
 
 def _literal(template: str, position: int, nodes: list[Node], separators: bool) -> int:
-    """Reads one character, or a string in double quotes; gives the position behind it."""
+    """Reads one character, or a string in double quotes, and returns the position after it."""
     if template[position] == '"':
         position += 1
         while position < len(template):
@@ -119,13 +119,13 @@ SIGN_NONE, SIGN_BEFORE, SIGN_AFTER = "", "before", "after"
 
 @dataclass(slots=True)
 class NumberDescription:
-    """What a template of numbers says as a whole (NUMDesc)."""
+    """The properties of a whole template of numbers (NUMDesc)."""
 
     pre: int = 0  # digits before the point
     post: int = 0
     sign_place: str = SIGN_NONE  # of S
     digits_before_sign: int = 0
-    multiplier: int = 0  # digits behind V
+    multiplier: int = 0  # digits after V
     zero_start: int = 0
     zero_end: int = 0
     decimal: bool = False
@@ -141,7 +141,7 @@ class NumberDescription:
     exponent: bool = False
 
     def take(self, word: str) -> None:
-        """Takes the next key word into account. Raises 42601 for one that has no place there."""
+        """Adds the next key word. Raises 42601 if the key word is not allowed at this position."""
         if self.exponent and word != "EEEE":
             raise _misuse('"EEEE" must be the last pattern used')
         handler = _TAKERS.get(word)
@@ -259,7 +259,8 @@ _TAKERS = {
 
 @remembering(512)
 def number_template(template: str) -> tuple[tuple[Node, ...], NumberDescription]:
-    """The nodes of a template of numbers, and their description (to be copied by whoever changes it). Raises 42601."""
+    """Returns the nodes of a template of numbers, and its description. The result is cached: callers that change the
+    description copy it. Raises 42601."""
     nodes: list[Node] = []
     description = NumberDescription()
     position = 0

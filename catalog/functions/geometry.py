@@ -1,6 +1,6 @@
-"""Points, segments, lines and boxes: PostgreSQL's geo_ops.c, its tolerance of 1e-6 included (manual, 9.11).
+"""Points, segments, lines and boxes, as in PostgreSQL's geo_ops.c, with its tolerance of 1e-6 (manual, 9.11).
 
-What shapes are made of more points is in shapes.py. `closest_...` give the nearest point and how far it is.
+Shapes of more points are in shapes.py. `closest_...` return the nearest point and its distance.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ def distance(one: Point, other: Point) -> float:
 
 
 def hypotenuse(x: float, y: float) -> float:
-    """pg_hypot, rounded as it does. Raises 22003."""
+    """pg_hypot, with its rounding. Raises 22003."""
     if math.isinf(x) or math.isinf(y):
         return math.inf
     if math.isnan(x) or math.isnan(y):
@@ -77,9 +77,10 @@ def hypotenuse(x: float, y: float) -> float:
 # ---- subscripts ------------------------------------------------------------------------------------------------------
 
 ITEMS: dict[int, int] = {}
-"""Shoal's own functions that give the parts of a type by number, from 0: x and y, corners, ends, coefficients."""
+"""Type OIDs, and the OIDs of Shoal's own functions that return a numbered part of a value, from 0: x and y, corners,
+ends, coefficients."""
 STORES: dict[int, int] = {}
-"""Those that give a value with another part: (value, number, part)."""
+"""Type OIDs, and the OIDs of Shoal's own functions that replace a part of a value: (value, number, part)."""
 
 
 def _item(value: tuple[object, ...], number: int) -> object:
@@ -87,7 +88,8 @@ def _item(value: tuple[object, ...], number: int) -> object:
 
 
 def _store_part(value: Any, number: int | None, part: object) -> object:
-    """array_set_element of types of fixed length: NULL stays NULL, and is not stored. Raises 22004, 2202E."""
+    """array_set_element for types of fixed length: a NULL value stays NULL, and a NULL part changes nothing. Raises
+    22004, 2202E."""
     if value is None or part is None:
         return value
     if number is None:
@@ -122,7 +124,7 @@ def minus(one: Point, other: Point) -> Point:
 
 
 def multiply_points(one: Point, other: Point) -> Point:
-    """As complex numbers."""
+    """Multiplies points as complex numbers."""
     return Point(
         subtract(times(one.x, other.x), times(one.y, other.y)), add(times(one.x, other.y), times(one.y, other.x))
     )
@@ -162,7 +164,7 @@ implement("point_box", lambda point: Box(point, point))
 
 
 def crossing(one: Line, other: Line) -> Point | None:
-    """line_interpt_line: where two lines meet, None for parallel ones."""
+    """line_interpt_line: the intersection of two lines; None for parallel lines."""
     if zero(one.b):
         if zero(other.b):
             return None
@@ -181,7 +183,7 @@ def slope_of(segment: Segment) -> float:
 
 
 def inverse_slope(segment: Segment) -> float:
-    """point_invsl: that of a perpendicular."""
+    """point_invsl: the slope of a perpendicular."""
     start, end = segment
     if equal(start.x, end.x):
         return 0.0
@@ -207,7 +209,8 @@ def on_line(line: Line, point: Point) -> bool:
 
 
 def segment_crosses_line(segment: Segment, line: Line) -> Point | None:
-    """lseg_interpt_line; an end of the segment where that is what they meet in."""
+    """lseg_interpt_line: the intersection of segment and line, or None. It is exactly an end of the segment if both are
+    the same within the tolerance."""
     point = crossing(line_of(segment), line)
     if point is None or not on_segment(segment, point):
         return None
@@ -215,7 +218,7 @@ def segment_crosses_line(segment: Segment, line: Line) -> Point | None:
 
 
 def segments_cross(one: Segment, other: Segment) -> Point | None:
-    """lseg_interpt_lseg."""
+    """lseg_interpt_lseg: the intersection of two segments, or None."""
     point = segment_crosses_line(one, line_of(other))
     return point if point is not None and on_segment(other, point) else None
 
@@ -261,7 +264,7 @@ def _line_slope(line: Line) -> float:
 
 
 def _point_or_null(found: tuple[Point, float]) -> Point | None:
-    """The point; None where its distance is no number."""
+    """Returns the point; None if its distance is NaN."""
     return None if math.isnan(found[1]) else found[0]
 
 
@@ -300,7 +303,7 @@ def _line_of_points(one: Point, other: Point) -> Line:
 
 
 def _nearest_on_line(line: Line, segment: Segment) -> Point | None:
-    """close_ls, which gives the segment's point."""
+    """close_ls, which returns the point of the segment."""
     return None if slope_of(segment) == _line_slope(line) else _point_or_null(closest_to_line(segment, line))
 
 
@@ -385,7 +388,7 @@ def area(box: Box) -> float:
 
 
 def edges(box: Box) -> Iterator[Segment]:
-    """In the order in which geo_ops.c looks at them."""
+    """Yields the edges of a box in the order of geo_ops.c."""
     upper_left, lower_right = Point(box.low.x, box.high.y), Point(box.high.x, box.low.y)
     yield Segment(box.low, upper_left)
     yield Segment(box.high, upper_left)
@@ -418,8 +421,8 @@ def _meets_box(segment: Segment, box: Box) -> bool:
 
 
 def closest_to_box(box: Box, segment: Segment) -> tuple[Point, float]:
-    """box_closept_lseg: the point of the box that is nearest to the segment; where they meet, the segment's that is
-    nearest to the box's center."""
+    """box_closept_lseg: the point of the box that is nearest to the segment; if they intersect, the point of the
+    segment that is nearest to the box's center."""
     if _meets_box(segment, box):
         return closest_on_segment(segment, center(box))[0], 0.0
     return _nearest(box, lambda edge: closest_to_segment(edge, segment))

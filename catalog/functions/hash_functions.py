@@ -1,7 +1,7 @@
-"""PostgreSQL's hash functions, as far as hash partitioning shows them: a row must land in the partition that it has in
-PostgreSQL, or a dump of one partition could not be restored (src/common/hashfn.c, src/backend/access/hash/hashfunc.c).
+"""PostgreSQL's hash functions for hash partitioning (src/common/hashfn.c, src/backend/access/hash/hashfunc.c). A row
+must be in the same partition as in PostgreSQL, or a dump of one partition could not be restored.
 
-Bob Jenkins' lookup3 over the bytes of a value, 64 bits of it, with a seed.
+The hash is 64 bits of Bob Jenkins' lookup3 over the bytes of a value, with a seed.
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ def hash_bytes(data: bytes, seed: int) -> int:
     tail = data[whole:]
     a = (a + int.from_bytes(tail[:4], "little")) & _MASK
     b = (b + int.from_bytes(tail[4:8], "little")) & _MASK
-    c = (c + (int.from_bytes(tail[8:], "little") << 8)) & _MASK  # its lowest byte is for the length
+    c = (c + (int.from_bytes(tail[8:], "little") << 8)) & _MASK  # the lowest byte of `c` is for the length
     return _final(a, b, c)
 
 
@@ -93,7 +93,7 @@ def _float(value: float, seed: int) -> int:
 
 
 def _numeric(value: Decimal, seed: int) -> int:
-    """hash_numeric_extended: over the digits to base 10000 without zeros at the ends."""
+    """hash_numeric_extended: hashes the digits to base 10000, without leading and trailing zeros."""
     if not value.is_finite():
         return seed
     _, digits, exponent = value.as_tuple()
@@ -128,7 +128,7 @@ _BY_TYPE: dict[int, Callable[[Any, int], int]] = {
 
 
 def partition_hash(types: tuple[int, ...]) -> Callable[[tuple[Any, ...]], int]:
-    """Makes compute_partition_hash_value for keys of these types (OIDs). Raises 0A000 for a type without one."""
+    """Returns compute_partition_hash_value for keys of these types (OIDs). Raises 0A000 for a type without a hash."""
     for oid in types:
         if oid not in _BY_TYPE:
             not_supported(f"hash partitioning by {format_type(oid)}")
@@ -167,13 +167,13 @@ def _satisfies(types: Sequence[TypeRef], result: TypeRef) -> Callable[..., bool]
 implement("satisfies_hash_partition", python_for_types=_satisfies)
 
 
-# ---- the hash functions by themselves --------------------------------------------------------------------------------
+# ---- hash functions of SQL -------------------------------------------------------------------------------------------
 
 _DAY = 86_400_000_000  # microseconds
 
 
 def _interval(value: Interval, seed: int) -> int:
-    """Equal intervals hash alike: a month is 30 days."""
+    """Hashes the length of an interval with months of 30 days, so that equal intervals have equal hashes."""
     span = value.microseconds + (value.months * 30 + value.days) * _DAY
     return _int8(_to_signed(span, 64), seed)
 
@@ -189,7 +189,8 @@ def _character(value: str, seed: int) -> int:
 
 
 def _both(name: str, extended: str, function: Callable[[Any, int], int]) -> None:
-    """The function of 32 bits, and the one of 64 with a seed, whose lower half is the former's for seed 0."""
+    """Registers the function with 32 bits, and the extended one with 64 bits and a seed. The lower half of the latter
+    with seed 0 is the former."""
     implement(name, lambda value: _to_signed(function(value, 0), 32))
     implement(extended, lambda value, seed: _to_signed(function(value, seed & _MASK64), 64))
 

@@ -1,13 +1,12 @@
-"""Backups, LSNs and times: what the node knows of its changelog (engine/system_views/history.py answers); its
-configuration.
+"""Functions of backups, LSNs and commit times (engine/system_views/history.py), and of the configuration.
 
-shoal_backup(url)                   makes a backup there; the LSN up to which it reaches
-shoal_backup_progress()             how far the one is that runs, as JSON; NULL
-shoal_restore_progress(name)        how far a database is that is being made out of a backup, as JSON; NULL
-shoal_lsn_at(time)                  the LSN of everything that was committed up to a time
+shoal_backup(url)                   makes a backup, and returns its last LSN
+shoal_backup_progress()             the progress of the running backup as JSON, or NULL
+shoal_restore_progress(name)        the progress of a database's restore from a backup as JSON, or NULL
+shoal_lsn_at(time)                  the LSN of the last commit up to a time
 shoal_time_of(lsn)                  the commit time of an LSN
-pg_reload_conf()                    reads the configuration again; whether that is in force
-pg_current_wal_lsn() and its kin    the LSNs of pg_default's changelog
+pg_reload_conf()                    reads the configuration again, and returns whether it is in effect
+pg_current_wal_lsn() and similar    the LSNs of pg_default's changelog
 """
 
 from __future__ import annotations

@@ -21,7 +21,7 @@ _NUMBER = re.compile(r"-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?", re
 _order: Callable[[str], Any] = HSTORE.sort_key()
 
 
-# ---- making ---------------------------------------------------------------------------------------------------------
+# ---- construction ---------------------------------------------------------------------------------------------------
 
 
 def _of_one(key: str | None, value: str | None) -> str | None:
@@ -37,7 +37,7 @@ def _wrong_dimensions() -> SqlError:
 
 
 def _of_flat(array: Array) -> str:
-    """'{a,1,b,2}' or '{{a,1},{b,2}}'."""
+    """hstore(text[]): of '{a,1,b,2}' or '{{a,1},{b,2}}'. Raises 2202E for other arrays."""
     if len(array.dimensions) > 2:
         raise _wrong_dimensions()
     if len(array.dimensions) == 2 and array.dimensions[1] != 2:
@@ -106,7 +106,7 @@ def _populate(types: Sequence[TypeRef], result: TypeRef) -> Callable[..., object
     return populate
 
 
-# ---- asking, changing ----------------------------------------------------------------------------------------------
+# ---- access and changes --------------------------------------------------------------------------------------------
 
 
 def _keys(array: Array) -> list[Any]:
@@ -156,7 +156,7 @@ def _matrix(value: str) -> Array:
 
 
 def _loose(text: str) -> object:
-    """A value that looks like a boolean or a number becomes one."""
+    """Converts a text with the form of a boolean or a number to that (hstore_to_json_loose)."""
     if text in ("t", "f"):
         return text == "t"
     return Number(text) if _NUMBER.fullmatch(text) else text
@@ -180,7 +180,8 @@ def _jsonb(value: str, loose: bool) -> str:
 
 
 def _assign(value: str | None, key: str | None, stored: str | None) -> str:
-    """The hstore with a value, or a NULL, at the key: UPDATE t SET h['key'] = 'value' (hstore_subscript_assign)."""
+    """UPDATE t SET h['key'] = 'value': returns the hstore with the key set to a value or NULL
+    (hstore_subscript_assign). Raises 22004 for a NULL key."""
     if key is None:
         raise SqlError("22004", "hstore subscript in assignment must not be null")
     return text_of((pairs_of(value) if value is not None else {}) | {key: stored})

@@ -1,7 +1,7 @@
-"""int2, int4, int8: arithmetic, bits, and the conversions among them (PostgreSQL 16 manual, 9.3).
+"""int2, int4, int8: arithmetic, bits, and conversions among these types (PostgreSQL 16 manual, 9.3).
 
 Python integers do not overflow, so every result is compared with its range. DuckDB's integer types have PostgreSQL's
-widths and raise on overflow themselves; where a template looks roundabout, the comment says which difference it avoids.
+widths and raise errors on overflow. Comments explain templates that are complicated because DuckDB differs.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ def division_by_zero() -> SqlError:
 
 
 def quotient(left: int, right: int) -> int:
-    """Integer division that truncates towards zero, as C does. Raises 22012."""
+    """Divides and truncates towards zero, as C does. Raises 22012."""
     if right == 0:
         raise division_by_zero()
     result = abs(left) // abs(right)
@@ -57,13 +57,13 @@ def quotient(left: int, right: int) -> int:
 
 
 def remainder(left: int, right: int) -> int:
-    """The remainder with the sign of the dividend. Raises 22012."""
+    """Returns the remainder, with the sign of the dividend. Raises 22012."""
     if right == 0:
         raise division_by_zero()
     return abs(left) % abs(right) if left >= 0 else -(abs(left) % abs(right))
 
 
-# (name of the pair in prosrc, bytes of the result)
+# (name of the pair of types in prosrc, bytes of the result)
 _PAIRS = (("int2", 2), ("int4", 4), ("int8", 8), ("int24", 4), ("int42", 4), ("int28", 8), ("int82", 8), ("int48", 8), ("int84", 8))  # fmt: skip  # noqa: E501
 
 _COMPARISONS = (
@@ -73,9 +73,9 @@ _COMPARISONS = (
 
 
 def comparisons(names: str, traits: Sequence[Trait] = ()) -> None:
-    """Registers six comparisons of types whose internal forms Python and DuckDB compare as PostgreSQL does.
+    """Registers the six comparisons of a type whose internal form Python and DuckDB compare as PostgreSQL does.
 
-    `names` has a place for the suffix: 'int4{}', 'date_{}'.
+    `names` is a template for the suffix: 'int4{}', 'date_{}'.
     """
     for suffix, symbol, python_symbol, function in _COMPARISONS:
         template, inline = f"({{0}} {symbol} {{1}})", f"({{0}} {python_symbol} {{1}})"
@@ -103,7 +103,7 @@ _PREVIOUS_WIDTHS = {2: 32, 4: 32, 8: 64}  # C shifts a promoted int, and the pro
 
 
 def _wrap(value: int, size: int) -> int:
-    """The low bytes of a value, as a signed integer."""
+    """Returns the lowest `size` bytes of a value, as a signed integer."""
     limit = LIMITS[size]
     return (value + limit) % (2 * limit) - limit
 
@@ -133,8 +133,8 @@ _DUCKDB_TYPES = {2: "SMALLINT", 4: "INTEGER", 8: "BIGINT"}
 
 def _one_type(size: int) -> None:
     name, check, duck = f"int{size}", CHECKS[size], _DUCKDB_TYPES[size]
-    # Zero minus the value: DuckDB's unary minus of a constant gives a wider type. x % -1 overflows there for the
-    # smallest integer, x % 1 never does.
+    # Zero minus the value, because DuckDB's unary minus of a constant has a wider type. In DuckDB x % -1 overflows for
+    # the smallest integer, x % 1 never does.
     implement(f"{name}um", lambda value: check(-value), f"(0::{duck} - {{0}})", traits=(Trait.NEVER_FAILS,))
     implement(f"{name}up", lambda value: value, "{0}", inline="{0}", traits=(Trait.NEVER_FAILS,))
     implement(f"{name}abs", lambda value: check(abs(value)), "abs({0})")

@@ -1,8 +1,8 @@
 """Access to json and jsonb: fields, elements, paths, keys, kinds (PostgreSQL 16 manual, 9.16; jsonfuncs.c).
 
-json keeps its text, so a part of it is a slice of that text; jsonb is kept in canonical text, and a slice of canonical
-text is canonical. So both are read alike: one level is walked, what stands at it is skipped by Python's C scanner, and
-the part asked for is cut out. Of equal keys, which only json can have, the last one counts.
+json is stored as its text, so a part of it is a slice of that text. jsonb is stored as canonical text, and a slice of
+canonical text is canonical. So the same functions read both: they walk through one level, skip its values by Python's C
+scanner, and return the requested slice. If an object has equal keys, which only json can have, the last one counts.
 """
 
 from __future__ import annotations
@@ -34,12 +34,12 @@ def _after_space(text: str, position: int) -> int:
 
 
 def kind_of(text: str) -> str:
-    """'{' for an object, '[' for an array, else the first character of a scalar."""
+    """Returns '{' for an object, '[' for an array, and the first character of a scalar."""
     return text[_after_space(text, 0)]
 
 
 def members(text: str) -> Iterator[tuple[str, str]]:
-    """Keys and the texts of their values, of an object, in the order of the text."""
+    """Yields the keys of an object and the texts of their values, in the order of the text."""
     position = _after_space(text, _after_space(text, 0) + 1)
     if text[position] == "}":
         return
@@ -55,7 +55,7 @@ def members(text: str) -> Iterator[tuple[str, str]]:
 
 
 def elements(text: str) -> Iterator[str]:
-    """The texts of an array's elements."""
+    """Yields the texts of an array's elements."""
     position = _after_space(text, _after_space(text, 0) + 1)
     if text[position] == "]":
         return
@@ -69,7 +69,7 @@ def elements(text: str) -> Iterator[str]:
 
 
 def text_of(part: str) -> str | None:
-    """What ->> makes of a part: a string without its quotes, NULL for null, else the text itself."""
+    """Returns the result of ->> for a part: a string without its quotes, NULL for null, otherwise the text itself."""
     first = part[0]
     if first == '"':
         return str(scanstring(part, 1, True)[0])
@@ -80,7 +80,7 @@ def text_of(part: str) -> str | None:
 
 
 def field(text: str, key: str) -> str | None:
-    """The text of an object's member; None if there is none, or no object."""
+    """Returns the text of an object's member; None if the text is not an object with this key."""
     if kind_of(text) != "{":
         return None
     found = None
@@ -91,7 +91,7 @@ def field(text: str, key: str) -> str | None:
 
 
 def element(text: str, index: int) -> str | None:
-    """The text of an array's element, counted from the end if negative."""
+    """Returns the text of an array's element, counted from the end for a negative index; None if there is none."""
     if kind_of(text) != "[":
         return None
     if index < 0:
@@ -104,21 +104,21 @@ def element(text: str, index: int) -> str | None:
 
 
 def _jsonb_element(text: str, index: int) -> str | None:
-    """Of jsonb: a scalar counts as an array of one element."""
+    """Does the same for jsonb, where a scalar is like an array of one element."""
     if kind_of(text) in "{[":
         return element(text, index)
     return text if index in (0, -1) else None
 
 
 def _require_json(text: str) -> str:
-    """json may hold escapes that cannot be text: the parts that are walked must not. Raises 22P05, 22P02."""
+    """Checks the escapes of a json, which may contain escapes without a character. Raises 22P05, 22P02."""
     if "\\u" in text:
         decode_json(text)
     return text
 
 
 def field_text(text: str, key: str) -> str | None:
-    """The ->> of a key, quickly where the whole text is plain JSON."""
+    """Returns json ->> key. Python's parser does it if possible, because it is faster."""
     try:
         whole = _LOADS(text)
     except (ValueError, RecursionError):
@@ -134,14 +134,14 @@ def field_text(text: str, key: str) -> str | None:
 
 
 def _is_number_text(text: str) -> bool:
-    """Whether a string may be the text of a number with a fraction, which the scanner hands over as str."""
+    """Whether a string may be the text of a number with a fraction, which the scanner returns as a str."""
     return bool(text) and (text[0] in "-0123456789")
 
 
 def _part_text(
     read: Callable[[str, Any], str | None],
 ) -> Callable[[str, Any], str | None]:  # fmt: skip
-    """The text of what a function reads."""
+    """Returns a function that returns the part that `read` returns as text, as ->> does."""
 
     def read_text(text: str, key: Any) -> str | None:
         part = read(text, key)
@@ -151,7 +151,7 @@ def _part_text(
 
 
 def path_index(step: str) -> int | None:
-    """A step of a path as an array's index; None if it is no integer of four bytes."""
+    """Returns a step of a path as an array index; None if the step is not an int4."""
     match = _INTEGER.match(step)
     if match is None or match.end() != len(step):
         return None
@@ -160,7 +160,8 @@ def path_index(step: str) -> int | None:
 
 
 def at_path(text: str, path: Array) -> str | None:
-    """The part at the end of a path. A NULL step leads nowhere, an empty path to the whole."""
+    """Returns the part at a path; None if there is none or the path contains NULL. The part at an empty path is the
+    whole text."""
     part: str | None = text.strip(" \t\n\r")
     for step in path.elements:
         if part is None or step is None:
@@ -191,7 +192,7 @@ def _refusal(message: str) -> SqlError:
 
 
 def array_length(text: str) -> int:
-    """Raises 22023."""
+    """json_array_length. Raises 22023 for an object or a scalar."""
     kind = kind_of(text)
     if kind != "[":
         raise _refusal("cannot get array length of a " + ("non-array" if kind == "{" else "scalar"))
@@ -262,8 +263,9 @@ EXISTS = """CASE WHEN json_type({0}) = 'OBJECT' THEN json_exists({0}, '$."@"') E
 
 
 def of_key(source: str, template: str) -> Side:
-    """Of canonical text and a plain key that is known beforehand. DuckDB's reader prints numbers with a fraction,
-    objects and arrays in its own way: they, and what is no object where that matters, are the UDF's."""
+    """Returns the DuckDB side of an access to canonical text by a plain constant key. DuckDB prints numbers with a
+    fraction, objects and arrays in another form, so the UDF handles these, and texts that are not objects if that
+    matters."""
     own = template.replace("\n", "").replace("#", udf_name(source))
 
     def side(arguments: Sequence[Sql], types: Sequence[TypeRef]) -> Sql | None:
@@ -278,7 +280,8 @@ def of_key(source: str, template: str) -> Side:
 
 
 def _on_checked(read: Callable[..., str | None], checked: bool) -> Callable[..., str | None]:
-    """For json, whose text may have escapes that are no text: what is read is checked first."""
+    """Returns `read` with a prior check of the text's escapes (`checked`): json may contain escapes without a
+    character."""
     if not checked:
         return read
     return lambda text, *arguments: read(_require_json(text), *arguments)

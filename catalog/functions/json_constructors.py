@@ -1,11 +1,11 @@
 """SQL values as JSON: to_json, the build functions, json_agg and json_object_agg (PostgreSQL 16 manual, 9.16; json.c).
 
-What a value becomes depends on its type: numbers and booleans stand for themselves, dates and times are ISO 8601 in the
-session's zone, arrays and json are structure, anything else is the string that its output function prints. White space
-is PostgreSQL's, which differs from function to function: {"a" : 1} when built, {"a":1} of a row.
+The JSON of a value depends on its type: numbers and booleans stay so, dates and times are ISO 8601 in the session's
+zone, arrays and json become structure, other values become a string, the text of their output function. White space is
+PostgreSQL's, which differs between functions: {"a" : 1} from json_build_object, {"a":1} from row_to_json.
 
-Rows reach these functions by way of `row_to_json_object`, which analysis puts in the place of a row whose columns it
-knows: a record does not know the types of its fields (engine/sql/analyze/json_rows.py).
+Analysis replaces a row with known columns by `row_to_json_object`, because a record does not have the types of its
+fields (engine/sql/analyze/json_rows.py).
 """
 
 from __future__ import annotations
@@ -35,19 +35,19 @@ _VALID_NUMBER = re.compile(r"-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)
 _SETTLED = frozenset({oids.BOOL, oids.INT2, oids.INT4, oids.INT8, oids.NUMERIC, oids.UUID, oids.DATE, oids.TIMESTAMP,
                       oids.TIME, oids.JSON, oids.JSONB, oids.OID, *_TEXTS})  # fmt: skip
 ROW_TO_JSON, JSON_LINE = 9101, 9103
-_LINE = "\x01"  # before the text of a value that json_agg puts on a line of its own; no JSON text begins so
+_LINE = "\x01"  # first character of a value that json_agg writes on a separate line; no JSON text begins with it
 
 
 # ---- one value ----
 
 
 def is_settled(oid: int) -> bool:
-    """Whether values of the type look alike in JSON under all settings of a session."""
+    """Whether the JSON of the type's values does not depend on the session's settings."""
     return (element_of(oid) or oid) in _SETTLED
 
 
 def is_structured(oid: int) -> bool:
-    """Whether json_agg puts each value on a line of its own."""
+    """Whether json_agg writes each value of the type on a separate line."""
     return element_of(oid) != 0 or oid == oids.RECORD
 
 
@@ -56,7 +56,7 @@ def _iso_time(text: str) -> str:
 
 
 def _zoned_writer(settings: FormatSettings) -> Write:
-    """ISO 8601 with hours and minutes of the offset: '2024-01-01T00:00:00+00:00'."""
+    """Returns the writer of ISO 8601 with hours and minutes of the offset: '2024-01-01T00:00:00+00:00'."""
     shown = timestamptz_formatter(FormatSettings(timezone=settings.timezone), find_zone(settings.timezone))
 
     def write(value: int) -> str:
@@ -74,7 +74,7 @@ def _quote(text: str) -> str:
 
 
 def writer(oid: int, settings: FormatSettings) -> Write:
-    """What turns a value of the type, never None, into JSON text. Raises 0A000 for a record."""
+    """Returns the function that converts a value of the type, never None, to JSON text. Raises 0A000 for a record."""
     return _builtin_writer(oid, settings) if oid < FIRST_USER_OID else _writer(oid, settings)
 
 
@@ -145,7 +145,7 @@ def _nest(parts: list[str], dimensions: tuple[int, ...], outer: str = ",") -> st
 
 
 def _values_writer(types: Sequence[TypeRef]) -> Callable[[FormatSettings, Sequence[Any]], list[str]]:
-    """Makes the conversion of values of these types."""
+    """Returns the function that converts values of these types to JSON texts."""
     of_types = [reference.oid for reference in types]
 
     def write(settings: FormatSettings, values: Sequence[Any]) -> list[str]:
@@ -161,7 +161,7 @@ def _values_writer(types: Sequence[TypeRef]) -> Callable[[FormatSettings, Sequen
 
 
 def _key_writer(oid: int, settings: FormatSettings) -> Callable[[Any], str]:
-    """A key's text, not quoted. Raises 22023 for arrays, rows and json."""
+    """Returns the function that converts a key to text without quotes. Raises 22023 for arrays, rows and json."""
     if element_of(oid) or oid in (oids.RECORD, oids.JSON, oids.JSONB):
         raise SqlError("22023", "key value must be scalar, not array, composite, or json")
     if oid in _TEXTS:
@@ -246,7 +246,7 @@ def _build_array(finish: Finish) -> Callable[[Sequence[TypeRef], TypeRef], Calla
 
 
 def _object_of_texts(finish: Finish) -> Callable[[Array], str]:
-    """json_object(text[]): pairs one after the other, or in a second dimension of two."""
+    """json_object(text[]): of alternating keys and values, or of pairs in a second dimension."""
 
     def build(array: Array) -> str:
         count = len(array.dimensions)
@@ -303,7 +303,8 @@ def _row_object(types: Sequence[TypeRef], result: TypeRef) -> Callable[..., obje
 
 
 def _aggregate_format(oid: int) -> FormatSettings:
-    """Aggregates know no session: analysis hands them to_json(value) where the session's settings matter."""
+    """Returns the default settings, because aggregates have no session. If the settings matter, analysis replaces the
+    argument by to_json(value). Raises 0A000 for such a type without that."""
     if not is_settled(oid):
         not_supported(f"JSON aggregate of type {lookup(oid).sql_name} here")
     return DEFAULT_FORMAT

@@ -1,8 +1,8 @@
 """JSON as rows of declared columns: json_to_record, json_populate_record and similar (jsonfuncs.c).
 
-What the columns are is said by a column definition list, or by the composite type of the first argument. In FROM, the
-analyser (engine/sql/analyze/json_records.py) turns all of them into one function of Shoal's own, whose first argument
-lists the columns.
+A column definition list, or the composite type of the first argument, defines the columns. In FROM, the analyser
+(engine/sql/analyze/json_records.py) replaces all these functions by one of Shoal's own, whose first argument lists the
+columns.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ Columns = Sequence[tuple[str, TypeRef]]
 
 
 def describe_columns(function: str, columns: Columns) -> str:
-    """The first argument of the function of Shoal's own."""
+    """Returns the first argument of Shoal's own function."""
     return json.dumps([function, [[name, type_.oid, type_.typmod] for name, type_ in columns]])
 
 
@@ -42,7 +42,8 @@ def describe_columns(function: str, columns: Columns) -> str:
 
 
 def _reader(type_: TypeRef, settings: FormatSettings) -> Read:
-    """Makes populate_record_field: (text of a JSON value that is not null, its key, what stands there) -> value."""
+    """Returns populate_record_field: (text of a JSON value that is not null, its key, the base row's value) ->
+    value."""
     known = lookup(type_.oid)
     if type_.oid == oids.JSON:
         return lambda text, key, base: text
@@ -89,7 +90,8 @@ def _array_reader(decode: Callable[[str], object], element: TypeRef, settings: F
 def _gather(
     text: str, depth: int, level: int, dimensions: list[int], values: list[object], read: Callable[[str], object]
 ) -> None:
-    """The values of an array, those of its parts one after the other. Raises 22P02 for parts of unlike size."""
+    """Collects the values of an array of any dimensions in `values`, and its size in `dimensions`. Raises 22P02 for
+    sub-arrays of different sizes."""
     if text[0] != "[":
         raise SqlError("22P02", "expected JSON array")
     items = list(elements(text))
@@ -106,7 +108,7 @@ def _gather(
 
 
 def _row_reader(columns: Columns, settings: FormatSettings) -> Callable[[str, Any], tuple[object, ...]]:
-    """Makes populate_record: (text of an object, the row whose values stand where a key is absent) -> row."""
+    """Returns populate_record: (text of an object, the row with the values of absent keys) -> row."""
     readers = [(name, _reader(type_, settings)) for name, type_ in columns]
 
     def row(text: str, base: Any) -> tuple[object, ...]:
@@ -130,7 +132,7 @@ def _row_reader(columns: Columns, settings: FormatSettings) -> Callable[[str, An
 def _rows(
     function: str, row: Callable[[str, Any], tuple[object, ...]], text: str | None, base: Any
 ) -> list[tuple[object, ...]]:
-    """The rows of ...recordset, or the one row of ...record."""
+    """Returns the rows of ...recordset, or the one row of ...record."""
     if text is None:
         if function.endswith("set"):
             return []
@@ -165,14 +167,14 @@ _kept = lru_cache(256)(_read_spec)
 
 def _json_rows(call: CallContext, spec: str, text: str | None, base: Any = None) -> list[tuple[object, ...]]:
     function, row, columns = _kept(spec, call.format)
-    if any(oid >= FIRST_USER_OID for oid in columns):  # the definitions of users' types change
+    if any(oid >= FIRST_USER_OID for oid in columns):  # definitions of user-defined types can change
         function, row, _ = _read_spec(spec, call.format)
     rows = _rows(function, row, text, base)
     return rows if rows or function.endswith("set") else [(None,) * len(columns)]
 
 
 def _populate(function: str) -> Callable[[Sequence[TypeRef], TypeRef], Callable[..., object]]:
-    """json_populate_record outside of FROM: the row is a value of the composite type."""
+    """json_populate_record outside of FROM, which returns a value of the composite type."""
 
     def make(types: Sequence[TypeRef], result: TypeRef) -> Callable[..., object]:
         known = lookup(result.oid)

@@ -1,7 +1,7 @@
-"""Assignment to a place within jsonb: UPDATE t SET j['a'][0] = value (jsonbsubs.c, jsonfuncs.c's setPath).
+"""Assignment to an element of a jsonb: UPDATE t SET j['a'][0] = value (jsonbsubs.c, jsonfuncs.c's setPath).
 
-What the path leads through is made where it is not there: objects for names, arrays for numbers, with nulls up to the
-number. What is there and is neither object nor array is in the way (22023).
+Missing containers on the path are created: objects for names, arrays for numbers, filled with nulls up to the number.
+A scalar on the path is an error (22023).
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ declare(
 
 
 def _whole(text: str) -> int | None:
-    """The number that a step is; None for a name, which a number out of int4 is, too."""
+    """Returns the number of a step; None for a name. A number out of the range of int4 is a name."""
     if _INTEGER.match(text) is None:
         return None
     number = int(text)
@@ -42,7 +42,7 @@ def _in_the_way() -> SqlError:
 
 
 def assign(document: str | None, path: Array, value: str | None, first_is_number: bool) -> str:
-    """The document with the value at the path. Raises 22004, 22023, 22P02."""
+    """Returns the document with the value at the path. Raises 22004, 22023, 22P02."""
     steps = path.elements
     if None in steps:
         raise SqlError("22004", "jsonb subscript in assignment must not be null")
@@ -54,7 +54,7 @@ def assign(document: str | None, path: Array, value: str | None, first_is_number
 
 
 def _store(node: Any, steps: list[str], level: int, value: object) -> object:
-    """The node with the value at steps[level:]."""
+    """Returns the node with the value at steps[level:]. Raises 22023 for a scalar."""
     if isinstance(node, Pairs):
         return _in_object(node, steps, level, value)
     if isinstance(node, list):
@@ -92,7 +92,7 @@ def _in_array(node: list[Any], steps: list[str], level: int, value: object) -> o
 
 
 def _make_path(steps: list[str], level: int, value: object) -> object:
-    """What is put where nothing is: the rest of the path, with the value at its end."""
+    """Creates the containers of steps[level:], with the value at the end."""
     made = value
     for step in reversed(steps[level:]):
         number = _whole(step)

@@ -1,7 +1,7 @@
 """Changes and comparisons of jsonb: concatenation, deletion, jsonb_set, containment, casts (jsonfuncs.c).
 
-Values are decoded (catalog/types/json_text.py: None, bool, Number, str, list, Pairs), changed, and rendered again. Of
-decoded objects each key is there once, because their text was canonical.
+Values are decoded (catalog/types/json_text.py: None, bool, Number, str, list, Pairs), changed, and rendered again. Keys
+of decoded objects are unique, because jsonb is canonical text.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ def _steps(path: Array) -> tuple[Any, ...]:
 
 
 def concatenate(left: str, right: str) -> str:
-    """||: objects are merged, everything else is taken as arrays."""
+    """jsonb || jsonb: merges two objects, and concatenates other values as arrays."""
     one, other = decode_json(left), decode_json(right)
     if isinstance(one, Pairs) and isinstance(other, Pairs):
         return render_jsonb(Pairs([*one, *other]))
@@ -82,7 +82,7 @@ _ADD = _CREATE | _BEFORE | _AFTER
 
 
 class _Change:
-    """One change at the end of a path (setPath and its two halves)."""
+    """One change at the end of a path (setPath, setPathObject and setPathArray)."""
 
     def __init__(self, path: tuple[Any, ...], value: object, operation: int) -> None:
         self.path = path
@@ -201,14 +201,14 @@ def _set_lax(
 
 
 def _comparable(node: object) -> object:
-    """A scalar such that equal ones of one kind are equal, and others are not."""
+    """Converts a scalar to a value that is equal only for equal scalars of the same kind."""
     if isinstance(node, Number):
         return parse_numeric(node)
     return ("string", node) if isinstance(node, str) else ("other", node)
 
 
 def _contains(value: Any, part: Any) -> bool:
-    """Whether a container has in it what another one has."""
+    """Whether a container contains the members or elements of another one."""
     if isinstance(value, Pairs) != isinstance(part, Pairs):
         return False
     if isinstance(part, Pairs):
@@ -232,7 +232,7 @@ def _matches(value: Any, wanted: Any) -> bool:
 
 
 def contains(text: str, part: str) -> bool:
-    """@>. An array also contains a scalar that is one of its elements; a scalar contains only itself."""
+    """jsonb @> jsonb. An array also contains a scalar that is one of its elements; a scalar contains only itself."""
     value, wanted = decode_json(text), decode_json(part)
     if not _is_container(wanted):
         if isinstance(value, Pairs):
@@ -242,7 +242,7 @@ def contains(text: str, part: str) -> bool:
 
 
 def _top_strings(text: str) -> set[str]:
-    """The keys of an object, the strings of an array, a string by itself."""
+    """Returns the keys of an object, the strings of an array, or a string scalar."""
     if kind_of(text) == "{":
         return {key for key, _ in members(text)}
     node = decode_json(text)
@@ -267,14 +267,14 @@ def _exists_all(text: str, keys: Array) -> bool:
 
 
 def strip_nulls(node: object) -> object:
-    """Without the members of objects that are null, at all depths."""
+    """Removes members of objects with the value null, at all depths."""
     if isinstance(node, Pairs):
         return Pairs([(key, strip_nulls(value)) for key, value in node if value is not None])
     return [strip_nulls(item) for item in node] if isinstance(node, list) else node
 
 
 def compact(node: object) -> str:
-    """JSON text without white space, numbers as they were written."""
+    """Returns JSON text without white space; numbers keep their text."""
     if isinstance(node, Pairs):
         return "{" + ",".join([f"{encode_basestring(key)}:{compact(value)}" for key, value in node]) + "}"
     if isinstance(node, list):
@@ -287,7 +287,7 @@ def compact(node: object) -> str:
 
 
 def pretty(node: object) -> str:
-    """jsonb_pretty: four blanks a level. Raises 53200."""
+    """jsonb_pretty, which indents by four blanks for each level. Raises 53200."""
     pieces: list[str] = []
     _add_pretty(pieces, node, "\n")
     room_for(sum(map(len, pieces)))
@@ -295,7 +295,7 @@ def pretty(node: object) -> str:
 
 
 def _add_pretty(pieces: list[str], node: object, outer: str) -> None:
-    """Adds the pieces of a text whose lines begin with `outer`; each is written once, however deep it lies."""
+    """Adds the pieces of the text of a node; its lines begin with `outer`. The time is linear at any depth."""
     if not isinstance(node, list):
         pieces.append(render_jsonb(node))
         return
@@ -319,7 +319,7 @@ _KINDS = {"{": "object", "[": "array", '"': "string", "t": "boolean", "f": "bool
 
 
 def _cast(kind: str, sql_name: str, convert: Callable[[str], object]) -> Callable[[str], object]:
-    """A scalar of that kind as an SQL value. Raises 22023 for any other."""
+    """Returns the cast of a scalar of this kind to an SQL value. The cast raises 22023 for other kinds."""
 
     def cast(text: str) -> object:
         found = _KINDS.get(text[0], "numeric")

@@ -1,9 +1,9 @@
 """Evaluates SQL/JSON paths: jsonb_path_exists and others (jsonpath_exec.c; PostgreSQL 16 manual, 9.16.2).
 
-A document is walked as Python values: None, bool, Decimal, str, list, dict (in jsonb's order), and `Moment` for what
-.datetime() makes. Every item is a generator of values, so that nothing is looked at that the answer does not need, and
-an error (`SqlError` out of the walk) comes only when its place is reached. Predicates turn errors into unknown (None);
-`silent` ends the walk at one. Errors that nothing silences are `Loud`.
+A document is a Python value: None, bool, Decimal, str, list, dict (in jsonb's order); .datetime() makes a `Moment`.
+Every item of a path is a generator of values, so that the evaluation reads only what the result needs, and raises an
+error (`SqlError`) only when it reaches its place. Predicates convert errors to unknown (None); with `silent` an error
+ends the evaluation. Errors that are never silenced are `Loud`.
 """
 
 from __future__ import annotations
@@ -29,14 +29,14 @@ from catalog.types.jsonpath_syntax import LAST_LEVEL, Item, JsonPath, parse_json
 from catalog.types.numeric import format_numeric, parse_numeric
 
 
-class Loud(Exception):  # noqa: N818 - carries the error to the top, past what would silence it
+class Loud(Exception):  # noqa: N818 - passes an error through code that silences SqlError
     def __init__(self, error: SqlError) -> None:
         super().__init__(error.message)
         self.error = error
 
 
 def _plain(node: object) -> object:
-    """A decoded document as the values of the walk."""
+    """Converts a decoded document to the values of the evaluation."""
     if isinstance(node, Number):
         return parse_numeric(node)
     if isinstance(node, Pairs):
@@ -45,7 +45,7 @@ def _plain(node: object) -> object:
 
 
 def _show(value: object) -> str:
-    """A value as jsonb's text."""
+    """Returns a value as jsonb's text."""
     if isinstance(value, Decimal):
         return format_numeric(value)
     if isinstance(value, str):
@@ -60,7 +60,7 @@ def _show(value: object) -> str:
 
 
 class Base(NamedTuple):
-    """What .keyvalue() numbers objects by: the document that the walk is in, its number, and its text's values."""
+    """The document by which .keyvalue() numbers objects: its number, and its values."""
 
     number: int
     document: object
@@ -75,8 +75,8 @@ _ARITHMETIC: dict[str, Callable[[Decimal, Decimal], Decimal]] = {
 
 @dataclass(frozen=True, slots=True)
 class _Place:
-    """Where an item stands: @, the size of the array whose subscripts are read, what .keyvalue() counts from, and
-    whether errors of structure count (strict mode does so, but not under .**)."""
+    """The context of an item: @, the size of the array whose subscripts are evaluated, the base of .keyvalue(), and
+    whether structural errors are raised (in strict mode, but not under .**)."""
 
     current: object
     size: int
@@ -90,9 +90,9 @@ class _Walk:
         self.lax = path.lax
         self.document = document
         self.variables = variables
-        self.zone = zone  # of the session, None where time zones are not to be used
-        self.only_existence = False  # whether what is given counts, not what it is
-        self.objects = 1  # numbers given to the objects that .keyvalue() makes
+        self.zone = zone  # of the session; None for functions without time zones
+        self.only_existence = False  # the result depends only on whether there are values
+        self.objects = 1  # the next number of an object that .keyvalue() makes
 
     @property
     def start(self) -> _Place:
@@ -104,24 +104,24 @@ class _Walk:
     # ---- items ----
 
     def item(self, item: Item, value: object, place: _Place, unwrap: bool) -> Iterator[object]:
-        """executeItemOptUnwrapTarget: what the item and those behind it give for the value."""
+        """executeItemOptUnwrapTarget: yields the values of the item and the following items for a value."""
         if item.kind in _PREDICATES:
             return self.following(item, self.truth(replace(item, next=None), value, place), place)
         return _ITEMS[item.kind](self, item, value, place, unwrap)
 
     def following(self, item: Item, value: object, place: _Place) -> Iterator[object]:
-        """executeNextItem."""
+        """executeNextItem: yields the values of the items after this one."""
         if item.next is None:
             return iter((value,))
         return self.item(item.next, value, place, self.lax)
 
     def unwrap_array(self, item: Item, value: list[object], place: _Place, again: bool = False) -> Iterator[object]:
-        """The item over the elements of an array, as lax mode does."""
+        """Applies the item to the elements of an array, for lax mode."""
         for element in value:
             yield from self.item(item, element, place, again)
 
     def all_of(self, item: Item, value: object, place: _Place) -> list[object]:
-        """Every value of an item, whether or not the walk around it asks for more than the first."""
+        """Returns every value of an item, also if the outer evaluation needs only existence."""
         before, self.only_existence = self.only_existence, False
         try:
             return list(self.item(item, value, place, self.lax))
@@ -129,7 +129,7 @@ class _Walk:
             self.only_existence = before
 
     def any_of(self, item: Item, value: object, place: _Place) -> bool:
-        """Whether an item gives anything. Lax mode goes no further than the first value."""
+        """Whether an item has a value. Lax mode stops at the first value."""
         if not self.lax:
             return bool(self.all_of(item, value, place))
         before, self.only_existence = self.only_existence, True
@@ -139,7 +139,7 @@ class _Walk:
             self.only_existence = before
 
     def results(self, item: Item | None, value: object, place: _Place, unwrap: bool) -> list[object]:
-        """executeItemOptUnwrapResult: all values, those of arrays one by one in lax mode."""
+        """executeItemOptUnwrapResult: returns all values; in lax mode, the elements of arrays."""
         assert item is not None
         found = self.all_of(item, value, place)
         if not (unwrap and self.lax):
@@ -238,7 +238,8 @@ class _Walk:
         yield from self._below(item, value, inside, 1, first, last)
 
     def _below(self, item: Item, value: object, place: _Place, level: int, first: int, last: int) -> Iterator[object]:
-        """executeAnyItem: the values `level` and more levels down; of level **{last} those that have none below."""
+        """executeAnyItem: yields the values of the levels `first` to `last` below the value, whose children are at
+        `level`; for **{last} only values without children."""
         if last != LAST_LEVEL and level > last:
             return
         if not isinstance(value, (list, dict)):
@@ -355,7 +356,7 @@ class _Walk:
     # ---- predicates ----
 
     def truth(self, item: Item | None, value: object, place: _Place) -> bool | None:
-        """executeBoolItem; None is unknown."""
+        """executeBoolItem: the result of a predicate; None is unknown."""
         assert item is not None
         if item.kind == "and":
             left = self.truth(item.left, value, place)
@@ -386,7 +387,7 @@ class _Walk:
             return None
 
     def _compare_operands(self, item: Item, value: object, place: _Place) -> bool | None:
-        """executePredicate: a pair that fits is enough in lax mode; strict mode looks for errors to the end."""
+        """executePredicate. Lax mode stops at the first pair that fits; strict mode searches all pairs for errors."""
         unwrap_right = item.kind not in ("starts_with", "like_regex")
         try:
             left = self.results(item.left, value, place, True)
@@ -423,7 +424,7 @@ class _Walk:
         return _DECISIONS[item.kind](order)
 
     def _order(self, left: object, right: object) -> int | None:
-        """-1, 0, 1; None for what does not compare."""
+        """Returns -1, 0 or 1; None for values that cannot be compared."""
         if left is None and right is None:
             return 0
         if isinstance(left, Moment) and isinstance(right, Moment):
@@ -511,7 +512,7 @@ def _walk(target: str, path: str, variables: str, zone: str | None) -> _Walk:
 
 
 def _collect(walk: _Walk, silent: bool) -> list[object]:
-    """All values; where `silent`, those before the first error."""
+    """Returns all values; with `silent`, the values before the first error."""
     found: list[object] = []
     try:
         for value in walk.values():
@@ -525,7 +526,8 @@ def _collect(walk: _Walk, silent: bool) -> list[object]:
 
 
 def exists(target: str, path: str, variables: str = "{}", silent: bool = False, zone: str | None = None) -> bool | None:
-    """Whether the path gives anything; NULL for an error where silent. Lax paths are not walked to their end."""
+    """jsonb_path_exists: whether the path has a value; with `silent`, NULL for an error. A lax path is evaluated up to
+    the first value."""
     walk = _walk(target, path, variables, zone)
     try:
         return walk.any_of(walk.path.root, walk.document, walk.start)
@@ -538,7 +540,7 @@ def exists(target: str, path: str, variables: str = "{}", silent: bool = False, 
 
 
 def match(target: str, path: str, variables: str = "{}", silent: bool = False, zone: str | None = None) -> bool | None:
-    """The truth value that the path gives; NULL for unknown. Raises 22038 where it gives something else."""
+    """jsonb_path_match: the truth value of the path; NULL for unknown. Raises 22038 for other values."""
     found = _collect(_walk(target, path, variables, zone), silent)
     if len(found) == 1 and (found[0] is None or isinstance(found[0], bool)):
         return found[0]

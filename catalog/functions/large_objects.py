@@ -1,6 +1,6 @@
-"""Functions of large objects (PostgreSQL 16 manual, 35.4): those that libpq calls, and those for SQL.
+"""Functions of large objects (PostgreSQL 16 manual, 35.4), for libpq and for SQL.
 
-What they do is in engine/session/large_objects.py. lo_import and lo_export of the server's files are not there.
+engine/session/large_objects.py implements them. lo_import and lo_export, which use the server's files, do not exist.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ def _objects(call: CallContext) -> _Objects:
 
 
 def _in_int4(value: int, function: str, number: int) -> int:
-    """A position for the older functions. Raises 22003."""
+    """Checks a position that a function with int4 results returns. Raises 22003."""
     if value >= _INT4:
         raise SqlError("22003", f"{function} result out of range for large-object descriptor {number}")
     return value

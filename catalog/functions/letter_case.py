@@ -1,7 +1,7 @@
-"""upper() and lower(): one character to one character, as C's towupper and towlower do.
+"""upper() and lower(), which map one character to one character, as C's towupper and towlower do.
 
-Python's str.upper() maps some characters to several ('ß' to 'SS') and looks at neighbours for the Greek sigma; libc,
-which PostgreSQL calls, does neither.
+Python's str.upper() maps some characters to several ('ß' to 'SS'), and str.lower() depends on neighbours for the Greek
+sigma; libc, which PostgreSQL calls, does neither.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ _WORD = re.compile(r"[A-Za-z0-9]+")
 def upper_character(char: str) -> str:
     mapped = char.upper()
     if len(mapped) > 1:
-        mapped = char.title()  # Greek letters with iota below have a single capital of their own
+        mapped = char.title()  # Greek letters with iota below have a title case of one character
     return mapped if len(mapped) == 1 else char
 
 
@@ -42,5 +42,5 @@ def ascii_lower(text: str) -> str:
 
 
 def ascii_initcap(text: str) -> str:
-    """Words are runs of ASCII's letters and digits: all other characters part them."""
+    """initcap() for ASCII: words are runs of ASCII letters and digits."""
     return _WORD.sub(lambda word: word[0].capitalize(), text)

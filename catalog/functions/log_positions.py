@@ -12,7 +12,7 @@ _END = 1 << 64
 
 
 def _from_numeric(value: Decimal) -> int:
-    """Rounded. Raises 0A000 for NaN and infinities, 22023."""
+    """numeric -> pg_lsn, rounded. Raises 0A000 for NaN and infinities, 22023 for values out of range."""
     if not value.is_finite():
         raise SqlError("0A000", f"cannot convert {'NaN' if value.is_nan() else 'infinity'} to pg_lsn")
     found = int(value.to_integral_value(ROUND_HALF_UP))

@@ -1,5 +1,5 @@
-"""Functions of macaddr and macaddr8 (PostgreSQL 16 manual, 9.12). A value is its octets; in DuckDB its text, whose
-hexadecimal digits order as they do."""
+"""Functions of macaddr and macaddr8 (PostgreSQL 16 manual, 9.12). A value is bytes, and in DuckDB a text of hexadecimal
+digits, which has the same order."""
 
 from __future__ import annotations
 

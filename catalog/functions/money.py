@@ -22,7 +22,7 @@ def _in_range(value: int, what: str = "money") -> int:
 
 
 def _round_cents(value: float) -> int:
-    """rint() of a double: to the nearest, half to even. Raises 22003."""
+    """Rounds half to even, as rint() does. Raises 22003."""
     if math.isnan(value) or abs(value) >= 2.0**63:
         raise SqlError("22003", "money out of range")
     return _in_range(round(value))

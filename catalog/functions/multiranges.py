@@ -1,7 +1,7 @@
 """Functions and operators of multiranges (PostgreSQL 16 manual, 9.20; multirangetypes.c).
 
-Most of them ask about the range from the first value to the last one (`span_of`), as PostgreSQL does, and that question
-is one of ranges.py. A range as an operand stands for the set of its values.
+As in PostgreSQL, most of them depend only on the range from the first to the last value (`span_of`), and call a
+function of ranges.py. A range as an operand is a multirange of one range.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ Maker = Callable[[Sequence[TypeRef], TypeRef], Callable[..., Any]]
 
 
 def span_of(value: Multirange) -> Range:
-    """The smallest range that holds everything."""
+    """Returns the smallest range that contains the multirange."""
     if not value:
         return EMPTY
     first, last = value[0], value[-1]
@@ -31,7 +31,7 @@ def span_of(value: Multirange) -> Range:
 
 
 def _types(types: Sequence[TypeRef]) -> tuple[RangeType, bool, bool]:
-    """The range type behind two operands, and which of them are multiranges."""
+    """Returns the range type of two operands, and whether each operand is a multirange."""
     left, right = (lookup(item.oid) for item in types)
     multirange = left if isinstance(left, MultirangeType) else right
     assert isinstance(multirange, MultirangeType)
@@ -39,7 +39,7 @@ def _types(types: Sequence[TypeRef]) -> tuple[RangeType, bool, bool]:
 
 
 def _over_spans(make: Callable[[RangeType], Callable[[Range, Range], Any]]) -> Maker:
-    """An operator that asks about the spans of its operands only."""
+    """Returns the maker of an operator that depends only on the spans of its operands."""
 
     def make_function(types: Sequence[TypeRef], result: TypeRef) -> Callable[..., Any]:
         known, left_many, right_many = _types(types)
@@ -54,7 +54,7 @@ def _over_spans(make: Callable[[RangeType], Callable[[Range, Range], Any]]) -> M
 
 
 def _over_parts(make: Callable[[RangeType], Callable[[Multirange, Multirange], Any]]) -> Maker:
-    """An operator over the ranges of its operands."""
+    """Returns the maker of an operator over the ranges of its operands."""
 
     def make_function(types: Sequence[TypeRef], result: TypeRef) -> Callable[..., Any]:
         known, left_many, right_many = _types(types)
@@ -114,7 +114,7 @@ def _intersection(types: Sequence[TypeRef], result: TypeRef) -> Callable[..., Mu
 
 
 def _difference(types: Sequence[TypeRef], result: TypeRef) -> Callable[..., Multirange]:
-    """What is left of each range when the others are cut out of it."""
+    """multirange - multirange: removes the ranges of the second from each range of the first."""
     known = _multirange(result.oid)
     of = known.range
 
@@ -146,7 +146,7 @@ def _comparison(decide: Callable[[Any, Any], Any]) -> Maker:
     return make
 
 
-# ---- making ---------------------------------------------------------------------------------------------------------
+# ---- construction ---------------------------------------------------------------------------------------------------
 
 
 def _of_one(types: Sequence[TypeRef], result: TypeRef) -> Callable[..., Multirange]:

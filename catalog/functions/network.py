@@ -23,14 +23,15 @@ def _number(address: bytes) -> int:
 
 
 def _make_address(number: int, size: int, bits: int) -> str:
-    """The inet of an address as number, of 4 or 16 bytes. Raises 22003 past its end."""
+    """Returns the inet of a number, with an address of `size` (4 or 16) bytes. Raises 22003 for a number out of
+    range."""
     if not 0 <= number < 1 << 8 * size:
         raise SqlError("22003", "result is out of range")
     return format_inet(number.to_bytes(size, "big"), bits)
 
 
 def _mask(size: int, bits: int) -> int:
-    """The bits of the network, set."""
+    """Returns the netmask as a number: the first `bits` bits are set."""
     whole = (1 << 8 * size) - 1
     return whole ^ (whole >> bits)
 
@@ -63,7 +64,7 @@ def hostmask(value: str) -> str:
 
 
 def set_mask_length(value: str, bits: int) -> str:
-    """Raises 22023."""
+    """set_masklen(inet). Raises 22023."""
     address, _ = split_inet(value)
     if bits == -1:
         bits = 8 * len(address)
@@ -73,7 +74,7 @@ def set_mask_length(value: str, bits: int) -> str:
 
 
 def network(value: str, bits: int = -1) -> str:
-    """The cidr of an address, by its own prefix or by that of so many bits. Raises 22023."""
+    """Returns the cidr of an address, with its own prefix length or with `bits`. Raises 22023."""
     address, own = split_inet(value)
     if not -1 <= bits <= 8 * len(address):
         raise SqlError("22023", f"invalid mask length: {bits}")
@@ -82,12 +83,12 @@ def network(value: str, bits: int = -1) -> str:
 
 
 def set_network_length(value: str, bits: int) -> str:
-    """set_masklen(cidr): what is to the right of the prefix becomes zero. Raises 22023."""
+    """set_masklen(cidr), which sets the bits after the prefix to zero. Raises 22023."""
     return network(value, 8 * len(split_inet(value)[0]) if bits == -1 else bits if bits >= 0 else -2)
 
 
 def merge_networks(left: str, right: str) -> str:
-    """inet_merge: the least network that holds both. Raises 22023 for different families."""
+    """inet_merge: the smallest network that contains both. Raises 22023 for different families."""
     (one, one_bits), (other, other_bits) = split_inet(left), split_inet(right)
     if len(one) != len(other):
         raise SqlError("22023", "cannot merge addresses from different families")
@@ -96,7 +97,7 @@ def merge_networks(left: str, right: str) -> str:
 
 
 def abbreviate(value: str) -> str:
-    """abbrev(cidr): without the octets to the right of the prefix."""
+    """abbrev(cidr): omits the octets after the prefix."""
     address, bits = split_inet(value)
     if len(address) == 16:
         return f"{_abbreviated_v6(address, bits)}/{bits}"
@@ -104,7 +105,8 @@ def abbreviate(value: str) -> str:
 
 
 def _abbreviated_v6(address: bytes, bits: int) -> str:
-    """The first words as far as the prefix reaches, at least two; zeros among them as ::."""
+    """Returns the first 16-bit words up to the end of the prefix, at least two, with zeros as ::. Raises 0A000 for an
+    address with an IPv4 address in it."""
     if not bits:
         return "::"
     if address[:10] == bytes(10) and any(address[10:]):
@@ -128,7 +130,8 @@ def _abbreviated_v6(address: bytes, bits: int) -> str:
 
 
 def _same_network(left: str, right: str, bits: Callable[[int, int], int | None]) -> bool:
-    """Whether both are of one family and agree in the first bits, as many as `bits` says (None: they do not count)."""
+    """Whether both are of one family and have the same first bits. `bits` returns the number of bits from both prefix
+    lengths, or None, if the result is false."""
     (one, one_bits), (other, other_bits) = split_inet(left), split_inet(right)
     count = bits(one_bits, other_bits)
     if len(one) != len(other) or count is None:
@@ -167,13 +170,13 @@ def _invert(value: str) -> str:
 
 
 def plus(value: str, number: int) -> str:
-    """Raises 22003."""
+    """inet + bigint. Raises 22003."""
     address, bits = split_inet(value)
     return _make_address(_number(address) + number, len(address), bits)
 
 
 def difference(left: str, right: str) -> int:
-    """Raises 22023 for different families, 22003."""
+    """inet - inet. Raises 22023 for different families, 22003 for a difference out of range."""
     one, other = split_inet(left)[0], split_inet(right)[0]
     if len(one) != len(other):
         raise SqlError("22023", "cannot subtract inet values of different sizes")

@@ -1,8 +1,8 @@
 """to_char of numbers and to_number (PostgreSQL 16 manual, 9.8; the NUM_ half of formatting.c).
 
-A number becomes digits with a point first (rounded to the template's decimals, '#' where they do not fit), and a writer
-then walks the template and puts digits, blanks and signs. to_number walks input and template side by side. The locale
-is C: the point is '.', groups are separated by ',', the currency symbol is a blank.
+to_char first converts a number to digits with a point (rounded to the template's decimals, '#' if they do not fit).
+Then a writer walks through the template and writes digits, blanks and signs. to_number reads input and template in
+parallel. The locale is C: the point is '.', the group separator ',', and the currency symbol a blank.
 """
 
 from __future__ import annotations
@@ -28,13 +28,13 @@ from catalog.functions.numeric_math import power
 from catalog.functions.registry import implement
 from catalog.types.numeric import EXACT, apply_typmod, format_numeric, parse_numeric
 
-_END = "\0"  # what stands where a short number has no digit: the text ends there
+_END = "\0"  # replaces digits that a short number does not have; the text ends there
 _GROUPS, _CURRENCY = ",", " "
 _FLOAT_DIGITS, _DOUBLE_DIGITS = 6, 15
 
 
 def ordinal_suffix(digits: str, upper: bool) -> str:
-    """st, nd, rd or th of a number's text. Raises 22P02 if it does not end in a digit."""
+    """Returns st, nd, rd or th for a number's text. Raises 22P02 if the text does not end in a digit."""
     if not digits or not ("0" <= digits[-1] <= "9"):
         raise SqlError("22P02", f'"{digits}" is not a number')
     last = "0" if len(digits) > 1 and digits[-2] == "1" else digits[-1]
@@ -42,11 +42,11 @@ def ordinal_suffix(digits: str, upper: bool) -> str:
     return suffix.upper() if upper else suffix
 
 
-# ---- writing ----
+# ---- output ----
 
 
 class _Writer:
-    """NUM_processor and NUM_numpart_to_char: the digits of one number put into a template."""
+    """NUM_processor and NUM_numpart_to_char: writes the digits of one number by a template."""
 
     def __init__(self, description: NumberDescription, digits: str, sign: str, blanks: int) -> None:
         self.form = description
@@ -97,7 +97,7 @@ class _Writer:
         return self.digits[self.at] if self.at < len(self.digits) else ""
 
     def _hidden_zero(self) -> bool:
-        """The single 0 before a point, which 9.9 shows as a blank."""
+        """Whether the next digit is the single 0 before a point, which 9.9 shows as a blank."""
         return not self.form.zero and self.at == 0 and self.digits[:1] == "0" and self.form.post != 0
 
     def _ends_at_point(self) -> bool:
@@ -139,7 +139,7 @@ class _Writer:
             self.out.append(self.sign)
 
     def _position(self, word: str) -> None:
-        """One 9, 0 or point of the template."""
+        """Writes one 9, 0 or point of the template."""
         self.inside = False
         form = self.form
         reached = self.current >= self.blanks or (form.zero and form.zero_start == self.current)
@@ -202,7 +202,7 @@ class _Writer:
 
 
 def _write(nodes: tuple[Node, ...], form: NumberDescription, text: str) -> str:
-    """Lays the text of a rounded number out: '-12.50'."""
+    """Writes the text of a rounded number, such as '-12.50', by a template."""
     sign, digits = ("-", text[1:]) if text.startswith("-") else ("+", text)
     point = digits.find(".")
     length = len(digits) if point < 0 else point
@@ -217,7 +217,7 @@ _ROMANS = ((1000, "M"), (900, "CM"), (500, "D"), (400, "CD"), (100, "C"), (90, "
 
 
 def _roman(value: int) -> str:
-    """1 to 3999; '###############' for anything else."""
+    """Returns the Roman numeral of 1 to 3999; '###############' for other numbers."""
     if not 1 <= value <= 3999:
         return "#" * 15
     parts = []
@@ -228,7 +228,7 @@ def _roman(value: int) -> str:
 
 
 def _overflown_exponent(form: NumberDescription) -> str:
-    """' #.##########' where there is no number to show."""
+    """Returns ' #.##########', for NaN and infinities."""
     text = ["#"] * (form.pre + form.post + 6)
     text[0] = " "
     text[form.pre + 1] = "."
@@ -240,7 +240,7 @@ def _signed_exponent(text: str) -> str:
 
 
 def _scientific(value: Decimal, digits: int) -> str:
-    """'1.23e+05' of a finite numeric (numeric_out_sci)."""
+    """Returns a finite numeric as '1.23e+05' (numeric_out_sci)."""
     if not value:
         return f"{'0.' + '0' * digits if digits else '0'}e+00"
     exponent = value.adjusted()
@@ -252,7 +252,8 @@ Formatted = Callable[[NumberDescription], str]
 
 
 def _fill_template(template: str, make: Formatted) -> str:
-    """The number's text by `make`, laid out. An empty template gives an empty text. Raises 42601."""
+    """Writes the number's text, which `make` returns, by a template. An empty template gives an empty text. Raises
+    42601."""
     nodes, description = number_template(template)
     form = replace(description)
     if not template:
@@ -266,7 +267,7 @@ def _fill_template(template: str, make: Formatted) -> str:
 
 
 def numeric_to_char(value: Decimal, template: str) -> str:
-    """Raises 42601, 22003."""
+    """to_char(numeric, text). Raises 42601, 22003."""
 
     def make(form: NumberDescription) -> str:
         if form.roman:
@@ -291,7 +292,7 @@ def _checked_product(value: int, power_of_ten: int) -> int:
 
 
 def _wrapping_product(value: int, power_of_ten: int) -> int:
-    """As C multiplies integers of four bytes, which is what PostgreSQL prints."""
+    """Multiplies as C does for int, with wrap-around; PostgreSQL prints this product."""
     factor = power_of_ten if power_of_ten < 1 << 31 else -(1 << 31)
     return (value * factor + (1 << 31)) % (1 << 32) - (1 << 31)
 
@@ -327,7 +328,7 @@ def _float_to_char(precision: int, rounded: Callable[[float], float]) -> Callabl
                 return f"{value: .{form.post}e}" if math.isfinite(value) else _overflown_exponent(form)
             shifted = value
             if form.multiplied:
-                power = rounded(float(f"1e{form.multiplier}"))  # infinity where there is no such number
+                power = rounded(float(f"1e{form.multiplier}"))  # infinity if out of range
                 shifted = rounded(value * power)
                 form.pre += form.multiplier
             length = len(_fixed_digits(abs(shifted), 0))
@@ -350,11 +351,11 @@ def _fixed_digits(value: float, digits: int) -> str:
     return f"{value:.{digits}f}"
 
 
-# ---- reading ----
+# ---- input ----
 
 
 class _Reader:
-    """NUM_processor and NUM_numpart_from_char: input beside a template."""
+    """NUM_processor and NUM_numpart_from_char: reads input by a template."""
 
     def __init__(self, description: NumberDescription, text: str) -> None:
         self.form = description
@@ -369,7 +370,7 @@ class _Reader:
         return self.at >= len(self.text)
 
     def read(self, nodes: tuple[Node, ...]) -> str:
-        """The number's text: a sign or blank, digits, a point. Raises 0A000."""
+        """Returns the number's text: a sign or blank, digits, a point. Raises 0A000."""
         if self.form.exponent:
             raise SqlError("0A000", '"EEEE" not supported for input')
         if self.form.roman:
@@ -384,7 +385,7 @@ class _Reader:
         return self.sign + digits.removesuffix(".")
 
     def _action(self, word: str) -> bool:
-        """Takes what one key word stands for; whether one more character of the input is to be passed."""
+        """Reads the input of one key word. Returns whether the caller has to skip one more character."""
         if word in ("9", "0", ".", "D"):
             self._part(word)
             return True
@@ -405,13 +406,13 @@ class _Reader:
         return False
 
     def _pass_over(self, count: int) -> None:
-        """Up to `count` characters that cannot belong to a number."""
+        """Skips up to `count` characters that cannot belong to a number."""
         while count > 0 and not self._over() and self.text[self.at] not in "0123456789.,+-":
             self.at += 1
             count -= 1
 
     def _part(self, word: str) -> None:
-        """A 9, 0 or point; stays at the last character taken."""
+        """Reads a 9, 0 or point, and stays at the last character read."""
         if self.text[self.at] == " ":
             self.at += 1
         if self._over():
@@ -458,7 +459,7 @@ class _Reader:
 
 
 def to_number(text: str, template: str) -> Decimal | None:
-    """Raises 22P02, 22003, 0A000, 42601."""
+    """to_number. Raises 22P02, 22003, 0A000, 42601."""
     if not template:
         return None
     nodes, description = number_template(template)

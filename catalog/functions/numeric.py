@@ -1,10 +1,12 @@
-"""numeric: arithmetic, comparison, rounding and conversions, digit for digit as PostgreSQL's numeric.c computes them.
+"""numeric: arithmetic, comparison, rounding and conversions, with the same digits as PostgreSQL's numeric.c.
 
-A result's number of decimals is part of the result: sums keep the longer scale, products add them, and a quotient gets
-at least 16 significant digits (`division_scale`). NaN equals itself and is above everything; infinities calculate.
+The scale is part of a result: a sum has the larger scale of its operands, a product the sum of both scales, and a
+quotient at least 16 significant digits (`division_scale`). NaN is equal to itself and greater than all other values;
+arithmetic accepts infinities.
 
 On the columnar path a numeric argument is either DECIMAL(p,s), or VARCHAR in PostgreSQL's text form. Sums, differences,
-products and comparisons of DECIMALs are exact in DuckDB, or an error past 38 digits; all else is a UDF over text.
+products and comparisons of DECIMALs are exact in DuckDB, or raise an error for more than 38 digits; other functions are
+UDFs over text.
 """
 
 from __future__ import annotations
@@ -38,19 +40,19 @@ MAX_DISPLAY_SCALE = 1000
 _ZERO, _ONE = Decimal(0), Decimal(1)
 _MAX_DECIMAL_DIGITS = 38
 
-# As EXACT, but NaN and infinities flow through, and too many digits before the point raise.
+# Like EXACT, but accepts NaN and infinities, and raises Overflow for too many digits before the point.
 _ARITHMETIC = Context(prec=400_000, rounding=ROUND_HALF_UP, Emin=MIN_EMIN, Emax=131071, traps=[Overflow])
 _add, _subtract, _multiply = _ARITHMETIC.add, _ARITHMETIC.subtract, _ARITHMETIC.multiply
 
 
 def scale(value: Decimal) -> int:
-    """The display scale of a finite numeric."""
+    """Returns the display scale of a finite numeric."""
     exponent = value.as_tuple().exponent
     return -exponent if isinstance(exponent, int) else 0
 
 
 def rescale(value: Decimal, digits: int) -> Decimal:
-    """Rounds half away from zero to, or pads with zeros up to, that many decimals."""
+    """Rounds half away from zero to `digits` decimals, or pads with zeros."""
     result = value.quantize(Decimal((0, (1,), -digits)), rounding=ROUND_HALF_UP, context=EXACT)
     return result if result else result.copy_abs()
 
@@ -79,13 +81,13 @@ def multiply(left: Decimal, right: Decimal) -> Decimal:
         raise overflow() from None
     if not result:
         result = result.copy_abs()
-    if result.__sizeof__() > 3000 or result.adjusted() < -4096:  # only then can there be too many decimals
+    if result.__sizeof__() > 3000 or result.adjusted() < -4096:  # others cannot have too many decimals
         return rescale(result, MAX_SCALE) if result.is_finite() and scale(result) > MAX_SCALE else result
     return result
 
 
 def _leading_group(value: Decimal) -> tuple[int, int]:
-    """Weight and value of the first digit of a finite numeric in base 10000."""
+    """Returns the weight and the value of the first base-10000 digit of a finite numeric."""
     if not value:
         return 0, 0
     adjusted = value.adjusted()
@@ -99,7 +101,7 @@ def _leading_group(value: Decimal) -> tuple[int, int]:
 
 
 def division_scale(left: Decimal, right: Decimal) -> int:
-    """The scale of a quotient (select_div_scale)."""
+    """Returns the scale of a quotient (select_div_scale)."""
     left_weight, left_group = _leading_group(left)
     right_weight, right_group = _leading_group(right)
     weight = left_weight - right_weight - (left_group <= right_group)
@@ -108,14 +110,14 @@ def division_scale(left: Decimal, right: Decimal) -> int:
 
 
 def divide_to_scale(left: Decimal, right: Decimal, digits: int) -> Decimal:
-    """A quotient of finite numbers, rounded half away from zero to that many decimals."""
-    # Truncated one digit further on, which is all that rounding half away from zero looks at.
+    """Divides finite numbers, and rounds half away from zero to `digits` decimals."""
+    # One more digit, truncated, suffices for rounding half away from zero.
     quotient = EXACT.divide_int(left.scaleb(digits + 1, EXACT), right)
     return rescale(quotient.scaleb(-digits - 1, EXACT), digits)
 
 
 def divide(left: Decimal, right: Decimal) -> Decimal:
-    """Raises 22012, 22003."""
+    """left / right. Raises 22012, 22003."""
     if not (left.is_finite() and right.is_finite()):
         return _divide_special(left, right)
     if not right:
@@ -139,7 +141,7 @@ def _divide_special(left: Decimal, right: Decimal) -> Decimal:
 
 
 def divide_truncated(left: Decimal, right: Decimal) -> Decimal:
-    """div(): the integer quotient, towards zero."""
+    """div(): the integer quotient, truncated towards zero. Raises 22012."""
     if not (left.is_finite() and right.is_finite()):
         return _divide_special(left, right)
     if not right:
@@ -149,7 +151,7 @@ def divide_truncated(left: Decimal, right: Decimal) -> Decimal:
 
 
 def modulo(left: Decimal, right: Decimal) -> Decimal:
-    """The remainder with the sign of the dividend."""
+    """Returns the remainder, with the sign of the dividend. Raises 22012."""
     if left.is_nan() or right.is_nan():
         return NAN
     if not right:
@@ -197,7 +199,7 @@ def compare(left: Decimal, right: Decimal) -> int:
 
 
 def round_to(value: Decimal, digits: int = 0) -> Decimal:
-    """round(): half away from zero; negative `digits` round before the point."""
+    """round(): rounds half away from zero; negative `digits` round before the point."""
     return _to_digits(value, digits, ROUND_HALF_UP)
 
 
@@ -243,7 +245,7 @@ def _display_scale(value: Decimal) -> int | None:
 
 
 def trim_scale(value: Decimal) -> Decimal:
-    """Without trailing zeros after the point."""
+    """Removes trailing zeros after the point."""
     if not value.is_finite():
         return value
     return rescale(value, min_scale(value))
@@ -265,14 +267,14 @@ def min_scale(value: Decimal) -> int:
 
 
 def decimal_form(ref: TypeRef) -> tuple[int, int] | None:
-    """(p, s) of a numeric that is physically DECIMAL(p,s), else None."""
+    """Returns (p, s) of a numeric that is a DECIMAL(p,s) in DuckDB, else None."""
     if ref.typmod == -1:
         return None
     return precision_of(ref.typmod), scale_of(ref.typmod)
 
 
 def decimal_type(precision: int, digits: int) -> TypeRef:
-    """The TypeRef of a value that is physically DECIMAL(precision, digits)."""
+    """Returns the TypeRef of a value that is a DECIMAL(precision, digits) in DuckDB."""
     return TypeRef(NUMERIC, ((precision << 16) | digits) + 4)
 
 
@@ -285,18 +287,18 @@ def _forms(types: Sequence[TypeRef]) -> _Forms | None:
 
 
 def sum_form(types: Sequence[TypeRef]) -> TypeRef:
-    """The physical type of a sum or difference: DuckDB's own rule."""
+    """Returns the DuckDB type of a sum or difference, by DuckDB's own rule."""
     (left, left_scale), (right, right_scale) = (decimal_form(ref) or (0, 0) for ref in types)
     digits = max(left_scale, right_scale)
     whole = max(left - left_scale, right - right_scale) + 1
     return decimal_type(min(whole + digits, _MAX_DECIMAL_DIGITS), digits)
 
 
-_SMALL_DECIMAL_DIGITS = 18  # DuckDB keeps these in 64 bits, and would rather overflow than widen their product
+_SMALL_DECIMAL_DIGITS = 18  # DuckDB stores these in 64 bits, and raises an overflow instead of widening their product
 
 
 def _wide_first(left: int, right: int) -> int:
-    """The precision that the first factor needs for DuckDB to give the product room."""
+    """Returns the precision of the first factor with which DuckDB's product does not overflow."""
     return max(left, _SMALL_DECIMAL_DIGITS + 1) if left + right > _SMALL_DECIMAL_DIGITS >= right else left
 
 
@@ -348,7 +350,7 @@ def _round_side(arguments: Sequence[Sql], types: Sequence[TypeRef]) -> Sql | Non
 
 
 def _round_to_side(arguments: Sequence[Sql], types: Sequence[TypeRef]) -> Sql | None:
-    """round(x, constant) of a DECIMAL, as text: the scale of the result is not known from the types alone."""
+    """Returns round(x, constant) of a DECIMAL as text, because the types do not determine the scale of the result."""
     form, digits = decimal_form(types[0]), constant_integer(arguments[1])
     if form is None or digits is None or digits < 0:
         return None
@@ -369,7 +371,8 @@ _NAMES_OF_SIZES = {2: "smallint", 4: "integer", 8: "bigint"}
 
 
 def to_integer(size: int) -> Callable[[Decimal], int]:
-    """numeric to int2, int4 or int8: half away from zero. Raises 22003, 0A000 for NaN and infinity."""
+    """Returns the cast of numeric to int2, int4 or int8, which rounds half away from zero. The cast raises 22003, and
+    0A000 for NaN and infinity."""
     check, name = CHECKS[size], _NAMES_OF_SIZES[size]
 
     def convert(value: Decimal) -> int:
@@ -383,7 +386,8 @@ def to_integer(size: int) -> Callable[[Decimal], int]:
 
 
 def from_float(digits: int) -> Callable[[float], Decimal]:
-    """float to numeric through its decimal form of 15 (float8) or 6 (float4) digits, as PostgreSQL does."""
+    """Returns the cast of float to numeric by its decimal form of 15 (float8) or 6 (float4) digits, as in
+    PostgreSQL."""
 
     def convert(value: float) -> Decimal:
         if value - value != 0.0:
@@ -409,8 +413,8 @@ def _to_double_side(arguments: Sequence[Sql], types: Sequence[TypeRef]) -> Sql |
     form = decimal_form(types[0])
     if form is None:
         return None
-    # Up to 15 digits both coefficient and power of ten are exact doubles, so their quotient is rounded once; past that
-    # the text form is what gives the nearest double.
+    # Up to 15 digits both coefficient and power of ten are exact doubles, so their quotient is rounded once; for more
+    # digits only the text form gives the nearest double.
     return CastTo(arguments[0] if form[0] <= 15 else CastTo(arguments[0], VARCHAR), DOUBLE)
 
 

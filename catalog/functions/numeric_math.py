@@ -1,7 +1,7 @@
-"""numeric: square roots, powers, logarithms, and other functions whose results are rounded to a scale of their own.
+"""numeric: square roots, powers, logarithms, and other functions whose results are rounded to a computed scale.
 
-How many decimals a result gets is computed as numeric.c does, from estimates of its size; the value is then computed
-with some digits more and rounded, half away from zero.
+The scale of a result is computed from estimates of its size, as numeric.c does; the value is then computed with more
+digits and rounded half away from zero.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from catalog.patience import long_step
 from catalog.types.numeric import EXACT, INFINITY, NAN, canonical, overflow
 
 _MIN_SIGNIFICANT_DIGITS = 16
-_MAX_RESULT_SCALE = 2000  # NUMERIC_MAX_RESULT_SCALE: past e^(+-3 * this) a result over- or underflows
+_MAX_RESULT_SCALE = 2000  # NUMERIC_MAX_RESULT_SCALE: a result beyond e^(+-3 * this) over- or underflows
 _LOG10_E = 0.434294481903252
 _LN_10 = 2.302585092994046
 _ZERO, _ONE, _TEN = Decimal(0), Decimal(1), Decimal(10)
@@ -29,17 +29,19 @@ def _context(digits: int) -> Context:
 
 
 def _limit_digits(wanted: int, *least: int) -> int:
-    """A result's scale: as many digits as wanted, no fewer than the arguments have, within the limits of display."""
+    """Returns a result's scale: `wanted`, but at least the scales `least` of the arguments, and at most
+    MAX_DISPLAY_SCALE."""
     return min(max(wanted, *least, 0), MAX_DISPLAY_SCALE)
 
 
 def _weight(value: Decimal) -> int:
-    """The weight of the first digit in base 10000; 0 for zero."""
+    """Returns the weight of the first digit in base 10000; 0 for zero."""
     return value.adjusted() // 4 if value else 0
 
 
 def _leading_groups(value: Decimal, most: int) -> tuple[int, int, int]:
-    """The first base-10000 digits of a non-zero numeric as one integer, their number, and that of all there are."""
+    """Returns the first base-10000 digits of a non-zero numeric as one integer, their number (at most `most`), and the
+    number of all digits."""
     sign_digits = value.as_tuple()
     digits = "".join(map(str, sign_digits.digits)).rstrip("0") or "0"
     head = value.adjusted() % 4 + 1  # decimal digits in the first group
@@ -53,7 +55,7 @@ def _leading_groups(value: Decimal, most: int) -> tuple[int, int, int]:
 
 
 def square_root(value: Decimal) -> Decimal:
-    """Raises 2201F."""
+    """sqrt(). Raises 2201F."""
     if not value.is_finite():
         if value == -INFINITY:
             raise SqlError("2201F", "cannot take square root of a negative number")
@@ -64,7 +66,7 @@ def square_root(value: Decimal) -> Decimal:
     digits = _limit_digits(_MIN_SIGNIFICANT_DIGITS - half, scale(value))
     if not value:
         return rescale(_ZERO, digits)
-    # Cut off, not rounded, before the last rounding: two roundings would lift what lies just below a half.
+    # Truncated before the last rounding, because two roundings would round a value just below a half up.
     root = math.isqrt(_whole(value.scaleb(2 * (digits + 1), EXACT)))
     return rescale(Decimal(root).scaleb(-digits - 1, EXACT), digits)
 
@@ -73,7 +75,7 @@ def square_root(value: Decimal) -> Decimal:
 
 
 def _whole(value: Decimal) -> int:
-    """The integer part of a positive one. Python's own way takes time that grows with the square of the digits."""
+    """Returns the integer part of a positive number. Python's int() takes quadratic time for many digits."""
     return int(value) if value.adjusted() < _PART else _of_digits(f"{value:f}".partition(".")[0])
 
 
@@ -93,7 +95,7 @@ def _to_double(value: Decimal) -> float:
 
 
 def exponential_to_scale(value: Decimal, digits: int) -> Decimal:
-    """exp_var: raises 22003 where the result is too large."""
+    """exp_var: e ** value, rounded to `digits` decimals. Raises 22003 if the result is too large."""
     if abs(_to_double(value)) >= _MAX_RESULT_SCALE * 3:
         if value > 0:
             raise overflow()
@@ -111,7 +113,7 @@ def exponential(value: Decimal) -> Decimal:
 
 
 def estimate_logarithm_weight(value: Decimal) -> int:
-    """The decimal weight of ln(value), roughly (estimate_ln_dweight); 0 for what has none."""
+    """Estimates the decimal weight of ln(value) (estimate_ln_dweight); 0 if there is no logarithm."""
     if value <= 0:
         return 0
     if Decimal("0.9") <= value <= Decimal("1.1"):
@@ -154,7 +156,7 @@ def logarithm(base: Decimal, value: Decimal | None = None) -> Decimal:
     if base.is_nan() or value.is_nan():
         return NAN
     if not (base.is_finite() and value.is_finite()):
-        _check_logarithm(min(base, value))  # of two wrong arguments here the negative one is named
+        _check_logarithm(min(base, value))  # if both are wrong, the error names the negative one
         if base.is_infinite():
             return NAN if value.is_infinite() else _ZERO
         return INFINITY
@@ -178,7 +180,7 @@ def _is_integer(value: Decimal) -> bool:
 
 
 def _special_power(base: Decimal, exponent: Decimal) -> Decimal:
-    """power() where an argument is NaN or infinite, by the rules of POSIX pow()."""
+    """power() if an argument is NaN or infinite, by the rules of POSIX pow()."""
     if base.is_nan():
         return _ONE if exponent.is_finite() and not exponent else NAN
     if exponent.is_nan():
@@ -201,7 +203,7 @@ def _special_power(base: Decimal, exponent: Decimal) -> Decimal:
 
 
 def power(base: Decimal, exponent: Decimal) -> Decimal:
-    """Raises 2201F, 22003."""
+    """base ^ exponent. Raises 2201F, 22003."""
     if not (base.is_finite() and exponent.is_finite()):
         return _special_power(base, exponent)
     if not base and exponent < 0:
@@ -254,12 +256,12 @@ def _fractional_power(base: Decimal, exponent: Decimal) -> Decimal:
 # ---- integers in numeric ----
 
 
-_LONG_FACTORIAL = 16_000  # from there on it takes 0.05 s and more
-_LONG_INTEGER = 60_000  # digits, which it takes as long to make a Decimal of
+_LONG_FACTORIAL = 16_000  # larger factorials take 0.05 s and more
+_LONG_INTEGER = 60_000  # digits; the conversion of more digits to a Decimal takes 0.05 s and more
 
 
 def factorial(value: int) -> Decimal:
-    """Raises 22003."""
+    """factorial(). Raises 22003."""
     if value < 0:
         raise SqlError("22003", "factorial of a negative number is undefined")
     if value > 32177:
@@ -270,7 +272,7 @@ def factorial(value: int) -> Decimal:
 
 
 def _scale_both(left: Decimal, right: Decimal) -> tuple[int, int, int]:
-    """Both without signs, as integers of the longer scale, and that scale."""
+    """Returns both absolute values as integers of the larger scale, and this scale."""
     digits = max(scale(left), scale(right))
     if left.adjusted() + right.adjusted() + 2 * digits > _LONG_INTEGER:
         long_step()
@@ -292,7 +294,7 @@ def least_common_multiple(left: Decimal, right: Decimal) -> Decimal:
 
 
 def width_bucket(operand: Decimal, low: Decimal, high: Decimal, count: int) -> int:
-    """The bucket of an operand in a histogram (width_bucket_numeric). Raises 2201G, 22003."""
+    """Returns the bucket of an operand in a histogram (width_bucket_numeric). Raises 2201G, 22003."""
     if count <= 0:
         raise SqlError("2201G", "count must be greater than zero")
     if operand.is_nan() or low.is_nan() or high.is_nan():

@@ -1,5 +1,5 @@
-"""Functions that PostgreSQL's system views are made of, and the views that answer in their place: SELECT * FROM
-pg_lock_status() reads pg_locks. Nothing implements them but that (engine/sql/analyze/from_clause.py)."""
+"""Functions from which PostgreSQL's system views are made, and these views. The functions have no implementation:
+engine/sql/analyze/from_clause.py replaces SELECT * FROM pg_lock_status() by SELECT * FROM pg_locks."""
 
 from __future__ import annotations
 

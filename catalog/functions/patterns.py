@@ -1,9 +1,9 @@
 """LIKE and ILIKE: patterns of literal characters, `_` and `%`, with an escape character (PostgreSQL 16 manual, 9.7.1).
 
-A pattern is translated once into a compiled expression, or into a plain comparison where it is only a prefix, a suffix
-or a substring; translations are cached by pattern. As in PostgreSQL, a pattern that ends with the escape character is
-an error (22025) only when the match gets that far. The escape character of the operators is the backslash;
-LIKE ... ESCAPE c goes through like_escape(), which rewrites the pattern.
+A pattern is translated once to a compiled expression, or to a plain comparison if it is a prefix, a suffix or a
+substring; translations are cached by pattern. As in PostgreSQL, a pattern that ends with the escape character raises
+22025 only if the match reaches its end. The escape character of the operators is the backslash; LIKE ... ESCAPE c calls
+like_escape(), which rewrites the pattern.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from catalog.types.base import TypeRef
 Match = Callable[[str], bool]
 _PLAIN = re.compile(r"(%*)([^%_\\]*)(%*)")
 _TOKENS = re.compile(r"[^%_\\]+|_+|%+|\\.", re.DOTALL)
-LONG = 1000  # characters: a longer pattern is matched piece by piece, for Python takes 10 us a character to compile it
+LONG = 1000  # characters: a longer pattern is not compiled, which takes Python 10 us for each character
 
 
 def _bad_end() -> SqlError:
@@ -30,13 +30,14 @@ def _bad_end() -> SqlError:
 
 
 def _ends_with_escape(pattern: str) -> bool:
-    """Whether the last character is an escape that escapes nothing: of the backslashes at the end each second is."""
+    """Whether the pattern ends with an escape character that escapes nothing: it ends with an odd number of
+    backslashes."""
     return (len(pattern) - len(pattern.rstrip("\\"))) % 2 == 1
 
 
 class _Part:
-    """What stands between two `%`: literal texts, each at its distance from the part's beginning, and `length`
-    characters altogether."""
+    """The part of a pattern between two `%`: literal texts, each at a distance from the part's beginning, and the
+    part's `length` in characters."""
 
     __slots__ = ("_first", "_pieces", "_search", "_start", "length")
 
@@ -67,7 +68,7 @@ class _Part:
             self._start, self._search = compiled.match, compiled.search
 
     def ends(self, text: str, start: int) -> int:
-        """Where the part ends that begins at `start`, -1 if it does not match there."""
+        """Returns the end of the part's match that begins at `start`; -1 if it does not match there."""
         if self._start is not None:
             found = self._start(text, start)
             return -1 if found is None else found.end()
@@ -78,7 +79,7 @@ class _Part:
         return end if all(starts(literal, start + at) for at, literal in self._pieces) else -1
 
     def find_end(self, text: str, start: int) -> int:
-        """Where the first place from `start` on ends at which the part matches, -1 if there is none."""
+        """Returns the end of the part's first match that begins at `start` or later; -1 if there is none."""
         if self._search is not None:
             match = self._search(text, start)
             return -1 if match is None else match.end()
@@ -105,7 +106,7 @@ def _expression(pieces: Sequence[tuple[int, str]], length: int) -> str:
 
 
 def _parts(pattern: str) -> list[_Part]:
-    """What stands between the `%` of a pattern; there is nothing between two in a row."""
+    """Returns the parts of a pattern between its `%`; the part between two adjacent `%` is empty."""
     parts: list[list[str]] = [[]]
     for token in _TOKENS.findall(pattern):
         if token[0] == "%":
@@ -117,8 +118,9 @@ def _parts(pattern: str) -> list[_Part]:
 
 
 def _general_matcher(pattern: str) -> Match:
-    """Each part where it is found first behind the one before it, which leaves most to those that follow: one regular
-    expression of them all would try every other place too, in time of the power of the number of parts."""
+    """Returns a matcher that searches each part at its first match after the previous part; this leaves most text for
+    the next parts. One regular expression for the whole pattern would also try all other places; its time is the
+    text's length to the power of the number of parts."""
     first, *others = _parts(pattern)
     if not others:
         length, ends = first.length, first.ends
@@ -140,7 +142,7 @@ def _general_matcher(pattern: str) -> Match:
 
 @remembering(512)
 def matcher(pattern: str) -> Match:
-    """Makes the test of one pattern. What it makes may raise 22025."""
+    """Returns the test of one pattern. The test may raise 22025."""
     plain = _PLAIN.fullmatch(pattern)
     if plain:
         return _plain_matcher(plain[2], bool(plain[1]), bool(plain[3]))
@@ -160,12 +162,12 @@ def _plain_matcher(literal: str, before: bool, after: bool) -> Match:
 
 
 def _dangling_matcher(before: str) -> Match:
-    """For a pattern that ends with its escape character, behind `before`: an error if what stands before it matches a
-    prefix of the text with something left over, as MatchText() finds out. Once it has seen a `%` it looks for the
-    character behind the wildcards there, whether or not those have left any."""
+    """Returns the test of a pattern that is `before` and a final escape character. As MatchText(), the test raises
+    22025 if `before` matches a prefix of the text and some text is left. After a `%`, it requires the character after
+    the wildcards even if no text is left."""
     kept = before.rstrip("%_")
     if (len(kept) - len(kept.rstrip("\\"))) % 2:
-        kept = before[: len(kept) + 1]  # the first of them is escaped
+        kept = before[: len(kept) + 1]  # the first wildcard is escaped
     wildcards = before[len(kept) :]
     single, percent, more = wildcards.partition("%")
     first, *others = _parts(kept + single)
@@ -194,12 +196,12 @@ def ilike(text: str, pattern: str) -> bool:
 
 
 def ascii_ilike(text: str, pattern: str) -> bool:
-    """Under a collation that knows the letters of ASCII alone."""
+    """ILIKE under a collation whose only letters are those of ASCII."""
     return matcher(ascii_lower(pattern))(ascii_lower(text))
 
 
 def like_escape(pattern: str, escape: str) -> str:
-    """The pattern with its own escape character turned into the backslash; '' means no escaping. Raises 22025."""
+    """Replaces the pattern's escape character by the backslash; '' means no escape character. Raises 22025."""
     if not escape:
         return pattern.replace("\\", "\\\\")
     if len(escape) > 1:
@@ -227,14 +229,14 @@ def _bytes_like(value: bytes, pattern: bytes) -> bool:
 
 
 def _retries(pattern: str) -> bool:
-    """Whether DuckDB tries the parts of a pattern at every place that fits those before them: it does where a character
-    is `_` or escaped, in time of the power of the number of `%`."""
+    """Whether DuckDB tries the parts of a pattern at every match of the earlier parts, as it does for patterns with `_`
+    or escapes. Its time is then the text's length to the power of the number of `%`."""
     return pattern.strip("%").count("%") > 1 and ("_" in pattern or "\\" in pattern)
 
 
 def _like_side(negated: bool, fold: bool) -> Side:
-    """DuckDB's LIKE has no escape character of its own accord, and complains of a dangling one at other times: so only
-    for constant patterns, where both can be seen."""
+    """Returns DuckDB's LIKE for constant patterns only: DuckDB has no default escape character, and raises the error
+    about a final escape character in other cases."""
     symbol = "NOT LIKE" if negated else "LIKE"
 
     def side(arguments: Sequence[Sql], types: Sequence[TypeRef]) -> Sql | None:

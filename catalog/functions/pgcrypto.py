@@ -1,5 +1,5 @@
-"""Of the extension pgcrypto (PostgreSQL 16 manual, F.26): digests and random bytes. Ciphers, crypt() and PGP are not
-here: their calls are refused by name."""
+"""The extension pgcrypto (PostgreSQL 16 manual, F.26): digests and random bytes. Calls of ciphers, crypt() and PGP
+raise 0A000."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from catalog.functions.registry import implement
 from catalog.functions.uuid import random_uuid
 
 _ALGORITHMS = frozenset({"md5", "sha1", "sha224", "sha256", "sha384", "sha512"})
-_MOST_RANDOM = 1024  # bytes of one call
+_MOST_RANDOM = 1024  # bytes for one call
 
 
 def _algorithm(name: str) -> str:

@@ -1,7 +1,7 @@
 """Quoting, concatenation and format(): convert values of any type to text (PostgreSQL 16 manual, 9.4).
 
-concat(), concat_ws() and format() are VARIADIC "any": they get the values as they are, and need the types' text forms
-under the session's settings.
+concat(), concat_ws() and format() are VARIADIC "any": they take values of any types, and convert them to text by the
+session's settings.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ Show = Callable[[Any], bytes]
 
 # ---- concat ----
 
-# Types whose text does not depend on a setting: their encoders are made once.
+# Types whose text does not depend on settings: their encoders are cached.
 _SETTLED = oids.WHOLE_NUMBERS | oids.COLLATABLE | {oids.NUMERIC, oids.BOOL, oids.UNKNOWN, oids.UUID}
 
 
@@ -41,7 +41,7 @@ def _builtin_encoder(oid: int, settings: FormatSettings) -> Show:
 
 
 def _text_maker(types: Sequence[TypeRef]) -> Callable[[FormatSettings, Sequence[Any]], list[str | None]]:
-    """Makes the conversion of arguments of these types to texts."""
+    """Returns the function that converts arguments of these types to texts."""
     references = [ref.oid for ref in types]
 
     def show(settings: FormatSettings, values: Sequence[Any]) -> list[str | None]:
@@ -82,7 +82,7 @@ _DUCKDB_TEXT = oids.INTEGERS | oids.COLLATABLE | {oids.UNKNOWN}
 
 
 def _concat_side(arguments: Sequence[Sql], types: Sequence[TypeRef]) -> Sql | None:
-    """DuckDB's concat() also leaves NULLs out; only for types whose text is the same in both."""
+    """Returns DuckDB's concat(), which also ignores NULLs, for types with the same text in DuckDB."""
     if not arguments or any(ref.oid not in _DUCKDB_TEXT for ref in types):
         return None
     return Call("concat", arguments)
@@ -95,7 +95,7 @@ def _concat_ws_side(arguments: Sequence[Sql], types: Sequence[TypeRef]) -> Sql |
 
 
 def _cast_to_text(oid: int) -> Callable[[CallContext, Any], str]:
-    """value::text, which for bool gives words and for bpchar drops the padding."""
+    """Returns the function value::text: true or false for bool, without padding for bpchar."""
     if oid == oids.BOOL:
         return lambda context, value: "true" if value else "false"
     if oid == oids.BPCHAR:
@@ -125,7 +125,7 @@ _SPECIFIER = re.compile(r"%(?:(\d+)\$)?(-*)(?:(\d+)|\*(?:(\d+)\$)?)?(.?)", re.DO
 
 
 class _Arguments:
-    """The arguments of one format() call: taken in turn, or by position."""
+    """The arguments of one format() call, which are read in order or by position."""
 
     def __init__(self, texts: Sequence[str | None], values: Sequence[Any]) -> None:
         self.texts, self.values, self.next = texts, values, 0
@@ -143,7 +143,7 @@ class _Arguments:
 
 
 def _format_text(template: str, arguments: _Arguments) -> str:
-    """format() of the texts of its arguments (varlena.c, text_format). Raises 22023, 22004."""
+    """format() over the texts of its arguments (text_format in varlena.c). Raises 22023, 22004."""
     result, end, size = [], 0, len(template)
     for match in _SPECIFIER.finditer(template):
         if match.start() < end:
@@ -196,7 +196,7 @@ def _format_maker(types: Sequence[TypeRef], result: TypeRef) -> Callable[..., ob
 
 
 def _quoting(quote: Callable[[Any], object]) -> Callable[[Sequence[TypeRef], TypeRef], Callable[..., object]]:
-    """quote_literal(anyelement) and quote_nullable(anyelement): SQL functions over a cast to text."""
+    """quote_literal(anyelement) and quote_nullable(anyelement), which cast the argument to text."""
 
     def make(types: Sequence[TypeRef], result: TypeRef) -> Callable[..., object]:
         show = _cast_to_text(types[0].oid)

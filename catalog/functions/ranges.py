@@ -22,11 +22,11 @@ def _range_type(oid: int) -> RangeType:
 
 
 def _of_first(make: Callable[[RangeType], Callable[..., object]]) -> Maker:
-    """A function whose first argument is the range."""
+    """Returns the maker of a function whose first argument is the range."""
     return lambda types, result: make(_range_type(types[0].oid))
 
 
-# ---- making ----
+# ---- construction ----
 
 
 def _constructor(types: Sequence[TypeRef], result: TypeRef) -> Callable[..., object]:
@@ -44,11 +44,12 @@ def _constructor(types: Sequence[TypeRef], result: TypeRef) -> Callable[..., obj
     return construct
 
 
-# ---- comparing ----
+# ---- comparison ----
 
 
 def over_ends(decide: Callable[[Any, Any, Any, Any], bool]) -> Callable[[RangeType], Callable[..., bool]]:
-    """An operator over the ends (lower, upper, lower, upper) of two ranges; FALSE where one is empty."""
+    """Returns the maker of an operator over the ends (lower, upper, lower, upper) of two ranges; it is FALSE for an
+    empty range."""
 
     def make(known: RangeType) -> Callable[..., bool]:
         ends = known.ends
@@ -99,7 +100,7 @@ def _element_of(types: Sequence[TypeRef], result: TypeRef) -> Callable[..., obje
 
 
 def _meet(known: RangeType, one: Range, other: Range) -> bool:
-    """Whether the upper bound of one is where the other begins, and just one of both has the value."""
+    """Whether the upper bound of `one` equals the lower bound of `other`, and exactly one of both is inclusive."""
     if one.upper is None or other.lower is None:
         return False
     return bool(known.key(one.upper) == known.key(other.lower) and one.upper_inclusive != other.lower_inclusive)
@@ -122,11 +123,11 @@ def _comparison(decide: Callable[[int], bool]) -> Maker:
     return _of_first(make)
 
 
-# ---- combining ----
+# ---- combination ----
 
 
 def _span(known: RangeType, one: Range, other: Range) -> Range:
-    """From the lower of the lower bounds to the higher of the upper ones."""
+    """Returns the smallest range that contains both ranges."""
     if one.empty or other.empty:
         return one if other.empty else other
     (low, high), (other_low, other_high) = known.ends(one), known.ends(other)

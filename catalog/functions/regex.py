@@ -1,6 +1,6 @@
 """The functions and operators over regular expressions, and SIMILAR TO.
 
-PostgreSQL 16 manual, 9.7.2 and 9.7.3; regexp.c. What matches where is regex_engine.py's business.
+PostgreSQL 16 manual, 9.7.2 and 9.7.3; regexp.c. regex_engine.py finds the matches.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _PLAIN, _IGNORE_CASE = Options(), Options(ignore_case=True)
 
 @remembering(256)
 def flags(text: str) -> Options:
-    """The options that a flags argument asks for. Raises 22023 for an unknown letter."""
+    """Returns the options of a flags argument. Raises 22023 for an unknown letter."""
     options = Options()
     for letter in text:
         if letter == "g":
@@ -52,7 +52,7 @@ def matches_ignoring_case(text: str, pattern: str) -> bool:
     return regex(pattern, _IGNORE_CASE).test(text)
 
 
-# ---- finding ----
+# ---- search ----
 
 
 def _captures(expression: Regex, text: str, match: Match) -> Array:
@@ -77,7 +77,7 @@ def regexp_matches(text: str, pattern: str, letters: str = "") -> list[object]:
 
 
 def substring(text: str, pattern: str) -> str | None:
-    """The part that the first parentheses match, or the whole match if there are none."""
+    """substring(text from pattern): the match of the first group, or the whole match if there are no groups."""
     expression = regex(pattern, _PLAIN)
     match = next(expression.matches(text), None)
     span = None if match is None else match[1] if expression.groups else match[0]
@@ -85,7 +85,7 @@ def substring(text: str, pattern: str) -> str | None:
 
 
 def _parts(text: str, pattern: str, letters: str, function: str) -> Iterator[str]:
-    """What lies between the matches; empty ones at the ends of the text or right after a match do not count."""
+    """Yields the texts between the matches; ignores empty matches at the ends of the text or just after a match."""
     end = previous = 0
     for match in regex(pattern, _without_global(letters, function)).matches(text):
         begin, stop = match[0] or (0, 0)
@@ -104,14 +104,15 @@ def split_to_table(text: str, pattern: str, letters: str = "") -> list[object]:
     return list(_parts(text, pattern, letters, "regexp_split_to_table()"))
 
 
-# ---- replacing ----
+# ---- replacement ----
 
 _REPLACEMENT = re.compile(r"\\([0-9&\\])")
 
 
 @remembering(256)
 def _replacement(template: str, groups: int) -> Callable[[str, Match], str]:
-    """Makes the text that takes a match's place: \\1 .. \\9 are groups, \\& the whole, \\\\ a backslash."""
+    """Returns the function that makes the replacement of a match: \\1 .. \\9 are groups, \\& the whole match, \\\\ a
+    backslash."""
     if "\\" not in template:
         return lambda text, match: template
     parts: list[str | int] = []
@@ -140,7 +141,7 @@ def _replacement(template: str, groups: int) -> Callable[[str, Match], str]:
 
 
 def _replace(text: str, expression: Regex, template: str, start: int, number: int) -> str:
-    """Replaces match `number`, or all if it is 0, from the 0-based position on."""
+    """Replaces match `number`, or all matches if it is 0, from the 0-based position `start` on."""
     fill = _replacement(template, expression.groups)
     result: list[str] = []
     end = size = 0
@@ -188,7 +189,7 @@ def replace_from(
     return _replace(text, regex(pattern, options), template, start - 1, number)
 
 
-# ---- the Oracle-like ones ----
+# ---- functions for compatibility with Oracle ----
 
 
 def count(text: str, pattern: str, start: int = 1, letters: str = "") -> int:
@@ -202,7 +203,7 @@ def _nth(expression: Regex, text: str, start: int, number: int) -> Match | None:
 
 
 def _group(expression: Regex, match: Match | None, group: int) -> tuple[int, int] | None:
-    """The span of a group of a match; an expression without groups has its whole match as the first."""
+    """Returns the span of a group of a match. If the expression has no groups, group 1 is the whole match."""
     if match is None or group > max(expression.groups, 1):
         return None
     return match[group if expression.groups else 0]
@@ -240,7 +241,7 @@ def substr(text: str, pattern: str, start: int = 1, number: int = 1, letters: st
 
 
 def similar_to_escape(pattern: str, escape: str = "\\") -> str:
-    """A SIMILAR TO pattern as a regular expression (similar_escape_internal). Raises 22025, 2200C, 2201B."""
+    """Converts a SIMILAR TO pattern to a regular expression (similar_escape_internal). Raises 22025, 2200C, 2201B."""
     if len(escape) > 1:
         raise SqlError("22025", "invalid escape string", hint="Escape string must be empty or one character.")
     result = ["^(?:"]
@@ -286,7 +287,8 @@ ASCII: Final = "ascii_"
 
 
 def _implement(source: str, function: Callable[..., object]) -> None:
-    """Registers the function, and as ascii_`source` what it is under a collation that knows ASCII alone."""
+    """Registers the function, and as ascii_`source` its version for a collation whose only letters are those of
+    ASCII."""
     implement(source, function, traits=(Trait.REGULAR_EXPRESSION, Trait.SLOW))
     implement(
         ASCII + source,

@@ -1,19 +1,19 @@
 """Matches regular expressions by PostgreSQL's rule, which differs from Python's.
 
-Of the matches that begin first the longest counts (or the shortest, if the expression's first quantifier is not
-greedy); within it each part, from left to right, is as long (or as short) as it likes. Python's `re` finds the same
-*first position*, and for many expressions the same match; where its own rule (the first way that works) can give
-another one, the tree is matched here:
+PostgreSQL finds the longest of the matches that begin first (or the shortest, if the expression's first quantifier is
+not greedy); within the match each part, from left to right, is as long (or as short) as possible. Python's `re` finds
+the same *first position*, and for many expressions the same match. If Python's rule (the first alternative that
+matches) may find another match, this module matches the tree:
 
-    reach(node, starts)     the set of positions where the node can end, begun anywhere in `starts`
-    dissect(node, b, e)     how the node matches exactly text[b:e]: fills in the groups
+    reach(node, starts)     the set of ends of the node's matches that begin at one of `starts`
+    dissect(node, b, e)     matches the node with exactly text[b:e], and sets the groups
 
-That is what PostgreSQL does with a DFA for each node, and so time grows with a low power of the length, never
-exponentially. With back references dissect() tries one way after the other.
+PostgreSQL does the same with a DFA for each node, so the time is a low power of the length, never exponential. With
+back references, dissect() uses backtracking.
 
-Whether there is a match at all is also told by RE2 (the one within Arrow), in time that is linear in the text's length:
-it is asked where Python's `re`, which tries one way after the other, may take more than MANY steps, and knows every
-expression without look-around, word boundaries, back references and repetitions beyond 1000.
+RE2 (in Arrow) also tests whether there is a match, in linear time. It is used if Python's backtracking may take more
+than MANY steps. RE2 accepts every expression without look-around, word boundaries, back references and repetitions
+above 1000.
 """
 
 from __future__ import annotations
@@ -42,22 +42,22 @@ from catalog.functions.regex_syntax import (
 )
 from catalog.patience import long_step
 
-MANY = 100_000  # steps that Python may take; about 1 ms
-LONG = 8192  # characters of a pattern that takes tens of milliseconds to compile, and some megabytes
-REMEMBERED = 64 << 20  # bytes of compiled expressions
-EACH = 16  # bytes that one takes for each character of its source, about
-LONG_LINEAR = 1 << 18  # characters of what RE2 is asked with: it takes 0.1 s for 1 MB, each time
+MANY = 100_000  # steps that Python's `re` may take; about 1 ms
+LONG = 8192  # characters; a longer pattern takes tens of milliseconds to compile, and some megabytes
+REMEMBERED = 64 << 20  # bytes of cached compiled expressions
+EACH = 16  # approximate bytes of a compiled expression for each character of its source
+LONG_LINEAR = 1 << 18  # characters of an RE2 pattern: RE2 takes 0.1 s for 1 MB, in each call
 
 Span = tuple[int, int]
-Match = tuple[Span | None, ...]  # [0] is the whole, then the groups
+Match = tuple[Span | None, ...]  # the whole match, then the groups
 _EMPTY = Sequence(())
 
 
-# ---- what an expression likes ----
+# ---- the preference of an expression ----
 
 
 def preference(node: Node) -> bool | None:
-    """True for longest, False for shortest, None for no preference (PostgreSQL 16 manual, 9.7.3.5)."""
+    """Returns True for longest, False for shortest, None for no preference (PostgreSQL 16 manual, 9.7.3.5)."""
     if isinstance(node, Repeat):
         return preference(node.item) if node.fixed else node.greedy
     if isinstance(node, Choice):
@@ -74,7 +74,7 @@ def _likes_longest(node: Node) -> bool:
 
 
 def _flat(node: Node) -> Iterator[Node]:
-    """The parts of unquantified sequences and groups, in order."""
+    """Yields the parts of unquantified sequences and groups, in order."""
     if isinstance(node, Sequence):
         for item in node.items:
             yield from _flat(item)
@@ -85,8 +85,8 @@ def _flat(node: Node) -> Iterator[Node]:
 
 
 def _same_as_python(root: Node) -> bool:
-    """Whether Python's first way is PostgreSQL's: a row of single characters, each quantified or not, all of which like
-    the same. Then to take as much as possible from the left also makes the whole as long as possible."""
+    """Whether Python finds PostgreSQL's match. This is so for a sequence of single characters, quantified or not, with
+    the same preference: then the longest match of each part from the left also gives the longest whole match."""
     liked = set()
     for part in _flat(root):
         if isinstance(part, Repeat):
@@ -100,7 +100,7 @@ def _same_as_python(root: Node) -> bool:
 
 
 def _explosive(node: Node, inside: bool = False) -> bool:
-    """Whether an endless repetition stands within another: Python may take exponential time to fail."""
+    """Whether an unlimited repetition contains another one: Python may take exponential time to fail."""
     if isinstance(node, Repeat):
         endless = node.maximum is None or node.maximum > 20
         return (inside and endless) or _explosive(node.item, inside or endless)
@@ -114,7 +114,7 @@ def _explosive(node: Node, inside: bool = False) -> bool:
 
 
 def _endless(node: Node) -> int:
-    """The number of endless repetitions; each may multiply the steps of a search by the text's length."""
+    """Returns the number of unlimited repetitions; each may multiply the steps of a search by the text's length."""
     if isinstance(node, Repeat):
         return (node.maximum is None or node.maximum > 20) + _endless(node.item)
     if isinstance(node, Sequence):
@@ -130,7 +130,7 @@ _LINE_ASSERTIONS = {"start": "\\A", "end": "\\z", "line_start": "(?m:^)", "line_
 
 
 def _linear_source(node: Node) -> str | None:
-    """None where RE2 has none."""
+    """Returns the node as an RE2 pattern; None if RE2 cannot express it."""
     if isinstance(node, Characters):
         if not node.ranges:
             return "[^\\x{0}-\\x{10ffff}]"
@@ -169,7 +169,8 @@ def _set_source(ranges: Ranges) -> str:
 
 
 def _in_set(code: int) -> str:
-    """Of ASCII as an escape; others stand for themselves, which Python reads in a fifth of the time."""
+    """Returns a character of a set: an escape for ASCII. Others are literal, which Python parses in a fifth of the
+    time."""
     return chr(code) if code > 127 else f"\\x{code:02x}"
 
 
@@ -215,7 +216,7 @@ def _source(node: Node) -> str:
 
 
 class _Text:
-    """One text that one expression is matched against."""
+    """The matching of one expression with one text."""
 
     def __init__(self, expression: Expression, text: str) -> None:
         self.expression, self.text, self.length = expression, text, len(text)
@@ -286,7 +287,7 @@ class _Text:
     # -- dissect --
 
     def derive(self, node: Node, start: int, maximum: int | None, make: Callable[[], Node]) -> Node:
-        """A node made once, so that `ends` may remember it by identity."""
+        """Returns a derived node, and caches it, because `ends` caches by identity."""
         key = (id(node), start, maximum)
         found = self.rests.get(key)
         if found is None:
@@ -332,7 +333,7 @@ class _Text:
             if isinstance(node.item, Characters):
                 return True
             if node.minimum > 0:
-                # Only the last round's groups are kept, so the rounds before it are one part, and it takes the rest.
+                # Only the groups of the last repetition are kept, so the earlier repetitions are one part.
                 most = None if node.maximum is None else node.maximum - 1
                 least, plain = node.minimum - 1, _without_groups
                 before = self.derive(
@@ -342,11 +343,11 @@ class _Text:
         return self.rounds(node, begin, end)
 
     def rounds(self, node: Repeat, begin: int, end: int) -> bool:
-        """One round after the other, each as long (or short) as it likes, until the end is reached exactly."""
+        """Matches the repetitions one after another, each as long (or short) as possible, exactly up to `end`."""
         at, minimum, maximum = begin, node.minimum, node.maximum
         longest = _likes_longest(node.item)
         if at == end and minimum == 0:
-            if longest and end in self.ends(node.item, at):  # a round that matches nothing still sets its groups
+            if longest and end in self.ends(node.item, at):  # an empty repetition still sets its groups
                 self.dissect_round(node, at, at)
             return True
         if self.expression.has_references:
@@ -358,7 +359,7 @@ class _Text:
         return True
 
     def dissect_round(self, node: Repeat, begin: int, end: int) -> bool:
-        """One round: it knows nothing of what the groups got in the rounds before."""
+        """Matches one repetition, without the groups of earlier ones."""
         for number in _group_numbers(node.item):
             self.spans[number] = None
         return self.dissect(node.item, begin, end)
@@ -404,7 +405,7 @@ class _Text:
 
 @functools.lru_cache(maxsize=1024)
 def _group_numbers(node: Node) -> tuple[int, ...]:
-    """The groups within a node."""
+    """Returns the numbers of the groups within a node."""
     if isinstance(node, Group):
         return (node.number, *_group_numbers(node.item))
     if isinstance(node, Sequence):
@@ -430,7 +431,7 @@ def _without_groups(node: Node) -> Node:
 
 
 class Regex:
-    """A compiled expression: `test` asks whether there is a match, `search` for the first one from a position on."""
+    """A compiled expression. `test` returns whether there is a match, `search` the first match after a position."""
 
     def __init__(self, expression: Expression) -> None:
         self.expression = expression
@@ -440,7 +441,7 @@ class Regex:
             source = _source(expression.root)
             try:
                 self.python = re.compile(source)
-            except re.error:  # what Python lacks: lookbehind of variable length
+            except re.error:  # Python has no lookbehind of variable length
                 self.python = None
             _remembered.add(len(source))
         self.direct = self.python is not None and _same_as_python(expression.root)
@@ -449,7 +450,7 @@ class Regex:
         self._linear_known = False
 
     def linear(self) -> str | None:
-        """What RE2 is asked with; None where it does not take the expression."""
+        """Returns the RE2 pattern; None if RE2 does not accept the expression."""
         if not self._linear_known:
             source = None if self.expression.has_references else _linear_source(self.expression.root)
             if source is not None:
@@ -481,8 +482,8 @@ class Regex:
         return bool(_Text(self.expression, text).reach(self.expression.root, set(range(len(text) + 1))))
 
     def matches(self, text: str, start: int = 0) -> Iterator[Match]:
-        """Every match from `start` on, each searched for at the end of the one before, or a character further on after
-        an empty one."""
+        """Yields every match after `start`. The search for the next match begins at the end of the previous one, or one
+        character later after an empty match."""
         if start == 0 and len(text) ** self._power > MANY and self.linear() is not None and not self.test(text):
             return
         subject = _Text(self.expression, text)
@@ -508,8 +509,8 @@ class Regex:
         return tuple(None if span == (-1, -1) else span for span in first.regs)
 
     def _given_up(self, subject: _Text, start: int, found: int) -> bool:
-        """Whether PostgreSQL does not come to the match that begins at `found`: once back references have kept it from
-        what ends one character before the text does, it does not look at the text's end (cfindloop)."""
+        """Whether PostgreSQL does not find the match that begins at `found`: after back references have excluded a
+        match that ends one character before the text's end, it does not try the text's end (cfindloop)."""
         if not self.expression.has_references or found < subject.length or start == found:
             return False
         root, last = self.expression.root, subject.length - 1
@@ -517,16 +518,16 @@ class Regex:
 
 
 class _Remembered:
-    """How large the compiled expressions are that `compile_regex` remembers, about, in bytes."""
+    """The approximate size of the cached expressions of `compile_regex`, in bytes."""
 
     def __init__(self) -> None:
         self.size = 0
 
     def add(self, characters: int) -> None:
-        """There are so many more characters of sources: all is forgotten before it is too much."""
+        """Counts more characters of sources. Clears the cache first if it is too large."""
         if self.size > REMEMBERED:
             compile_regex.cache_clear()
-            re.purge()  # which remembers 512 of its own
+            re.purge()  # `re` caches 512 expressions
             self.size = 0
         self.size += characters * EACH
 
@@ -538,14 +539,14 @@ _remembered = _Remembered()
 def compile_regex(
     pattern: str, ignore_case: bool, newlines: tuple[bool, bool], expanded: bool, literal: bool, ascii_only: bool
 ) -> Regex:
-    """The compiled form of a pattern under its options; the last 512 are remembered, or fewer. Raises 2201B."""
+    """Returns the compiled form of a pattern with these options; at most the last 512 are cached. Raises 2201B."""
     if len(pattern) > LONG:
         long_step()
     return Regex(parse(pattern, Options(ignore_case, expanded, literal, *newlines, False, ascii_only)))
 
 
 class AsciiPattern(str):
-    """A pattern under a collation that knows the letters of ASCII alone."""
+    """A pattern under a collation whose only letters are those of ASCII."""
 
     __slots__ = ()
 

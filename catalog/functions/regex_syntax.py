@@ -1,14 +1,14 @@
-"""Advanced regular expressions, PostgreSQL's own kind: text -> a tree (PostgreSQL 16 manual, 9.7.3).
+"""Parses PostgreSQL's advanced regular expressions to a tree (PostgreSQL 16 manual, 9.7.3).
 
-    Characters   one character out of a set; letters of both cases are put into the set when case does not matter
-    Sequence     one after the other
+    Characters   one character of a set; the set has both cases of letters if the expression ignores case
+    Sequence     parts, one after the other
     Choice       alternatives
     Repeat       minimum to maximum times (None: without end), greedy or not
     Group        capturing parentheses
-    Reference    \\1: the text of a group once more
-    Assertion    ^ $ \\A \\Z \\m \\M \\y \\Y and lookaround: of no length
+    Reference    \\1: the text of a group
+    Assertion    ^ $ \\A \\Z \\m \\M \\y \\Y and lookaround, without length
 
-Basic expressions (option b) and POSIX extended ones (option e) are refused by name (0A000). Errors of syntax are 2201B.
+Basic expressions (option b) and POSIX extended ones (option e) raise 0A000. Syntax errors raise 2201B.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ from catalog.functions.character_classes import (
 )
 
 _MAX_REPEAT = 255
-# PostgreSQL says that more of them are too complex: about 43,000 parts in a row are too deep for its stack, and an
-# automaton has 500,000 states, of which an alternative takes two.
+# PostgreSQL refuses larger expressions as too complex: a sequence of about 43,000 parts exceeds its stack, and its
+# automaton has at most 500,000 states, two of them for an alternative.
 MOST_IN_A_ROW = 45_000
 MOST_PARTS = 300_000
 _NEWLINE: Ranges = ((10, 10),)
@@ -50,7 +50,7 @@ class Choice:
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Repeat:
-    """`fixed`: written {m}, which has no preference of its own ({m,m} has)."""
+    """A repetition. `fixed`: its syntax is {m}, which has no preference, unlike {m,m}."""
 
     item: Node
     minimum: int
@@ -69,13 +69,13 @@ class Group:
 class Reference:
     number: int
     ignore_case: bool
-    ascii_only: bool = False  # letters of two cases are those of ASCII
+    ascii_only: bool = False  # only ASCII letters have two cases
 
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Assertion:
     """kind: start end line_start line_end word_start word_end boundary inside ahead not_ahead behind not_behind.
-    `words`: what words are made of."""
+    `words`: the characters of words."""
 
     kind: str
     item: Node | None = None
@@ -92,8 +92,8 @@ class Options:
     literal: bool = False
     dot_excludes_newline: bool = False  # also [^...]
     anchors_at_lines: bool = False
-    all_matches: bool = False  # option g, which belongs to the function
-    ascii_only: bool = False  # the collation knows no other letters
+    all_matches: bool = False  # option g, for the function
+    ascii_only: bool = False  # the collation's only letters are those of ASCII
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,7 +113,7 @@ def too_complex() -> SqlError:
 
 
 def set_option(options: Options, letter: str) -> bool:
-    """Applies one option letter; False if there is no such."""
+    """Applies one option letter. False for an unknown letter; raises 0A000 for b and e."""
     if letter in "be":
         not_supported(f"regular expression option {letter}")
     if letter in "ic":
@@ -136,7 +136,7 @@ def set_option(options: Options, letter: str) -> bool:
 
 
 def parse(pattern: str, options: Options) -> Expression:
-    """Raises 2201B, 0A000."""
+    """Parses a pattern. Raises 2201B, 0A000."""
     if options.literal:
         return _literal(pattern, options)
     if pattern.startswith("***="):
@@ -192,7 +192,7 @@ class _Parser:
             self.position = end + 1
 
     def peek(self) -> str:
-        """The next character that counts, '' at the end; skips comments, and blanks in expanded syntax."""
+        """Returns the next character, '' at the end. Skips comments, and blanks in expanded syntax."""
         while True:
             if self.text.startswith("(?#", self.position):
                 end = self.text.find(")", self.position)
@@ -244,7 +244,7 @@ class _Parser:
         return item if fixed and minimum == 1 else Repeat(item, minimum, maximum, greedy, fixed)
 
     def bounds(self) -> tuple[int, int | None] | None:
-        """The quantifier that stands here, if any."""
+        """Reads a quantifier. None if there is none at this position."""
         char = self.peek()
         simple = {"*": (0, None), "+": (1, None), "?": (0, 1)}.get(char) if char else None
         if simple is not None:
@@ -269,7 +269,7 @@ class _Parser:
         return minimum, maximum
 
     def character(self, code: int) -> Characters:
-        """One that matches itself."""
+        """Returns the node of a literal character."""
         known = self._single.get(code)
         if known is None:
             ranges: Ranges = ((code, code),)
@@ -347,7 +347,8 @@ class _Parser:
         return self.character(code)
 
     def reference_number(self, first: str) -> int | None:
-        """A number of several digits is a reference only if there is such a group, and else an octal character."""
+        """Reads the number of a back reference. A number of several digits is one only if there is such a group;
+        otherwise it is an octal character, and the result is None."""
         end = self.position
         while self.text[end : end + 1].isdecimal():
             end += 1
@@ -421,7 +422,7 @@ class _Parser:
         return Characters(found)
 
     def member(self, ranges: list[tuple[int, int]], first: bool) -> None:
-        """One element of a bracket expression: a class, a character or a range."""
+        """Reads one element of a bracket expression: a class, a character or a range."""
         whole = self.bracket_class()
         if whole is not None:
             ranges.extend(whole)
@@ -440,7 +441,7 @@ class _Parser:
             ranges.append((low, low))
 
     def bracket_class(self) -> Ranges | None:
-        """[:alpha:], [=x=], \\d and the like."""
+        """Reads a class such as [:alpha:], [=x=] or \\d. None if there is none at this position."""
         text, at = self.text, self.position
         if text.startswith("[:", at):
             end = text.find(":]", at + 2)

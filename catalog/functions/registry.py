@@ -1,24 +1,25 @@
 """Finds functions, operators, casts and aggregates by name or OID, and implementations by source.
 
-The declarations are PostgreSQL's own catalogs in COPY text form (catalog/data). A server start must not pay for three
-thousand rows that no statement asks for: a file is split into lines and indexed by name and OID in a few milliseconds,
-and a line becomes a dataclass when somebody first asks for it.
+The declarations are PostgreSQL's own catalogs in COPY text form (catalog/data). To keep the start of a server fast, a
+file is only split into lines and indexed by name and OID, in a few milliseconds; a line becomes a dataclass at its
+first use.
 
 Implementations are keyed by `Function.source`:
 
     internal functions   prosrc: 'int4pl', 'textlen', 'dtrunc'
-    SQL-language ones    their name, whatever the number of arguments: 'lpad', 'age', 'overlaps'. One implementation
-                         serves all of that source, so `python` must take every number of arguments declared
+    SQL-language ones    their name, for any number of arguments: 'lpad', 'age', 'overlaps'. One implementation is for
+                         all functions of this name, so `python` must accept every declared number of arguments
     aggregates           name(types of the arguments, typname): 'sum(int4)', 'count()', 'corr(float8,float8)'
     window functions     prosrc: 'window_row_number'
 
-What extensions bring is declared in the same form (catalog/data/extensions) and found by OID like everything else; by
-name only where a database has the extension (catalog/extensions.py). Their implementations are known always.
+The functions of extensions are declared in the same form (catalog/data/extensions). They are found by OID in every
+database, and by name only if the database has the extension (catalog/extensions.py). Their implementations are always
+registered.
 
-To add functions, add a module to this package: every module of it is imported when an implementation is first asked
-for, and registers what it has by `implement`. Functions that PostgreSQL does not have are declared by `declare`, with
-OIDs 9000 to 9999. What else is known of a function (`Trait`: whether it may fail, runs on the leader, ...) is said in
-the same module, by `traits` or `mark`; nobody lists functions elsewhere.
+To add functions, add a module to this package: every module is imported when an implementation is first needed, and
+registers its functions by `implement`. `declare` declares functions that PostgreSQL does not have, with OIDs 9000 to
+9999. The same module declares other properties of a function (`Trait`: whether it may fail, runs on the leader, ...),
+by `traits` or `mark`; there are no lists of functions elsewhere.
 """
 
 from __future__ import annotations
@@ -39,15 +40,15 @@ from catalog.types.base import TypeRef
 _DATA = pathlib.Path(__file__).resolve().parent.parent / "data"
 _LANGUAGE_SQL = "14"
 ONE_ROW = frozenset(("pg_identify_object", "pg_identify_object_as_address", "pg_get_object_address"))
-"""Functions of several OUT arguments: here they give a set of one row, whatever their arguments are."""
+"""Functions with several OUT arguments: here they return a set of one row."""
 OWN_OIDS = range(9000, 10000)
-CIDR_TO_INET = 9904  # the OID of a cast that PostgreSQL needs no function for
+CIDR_TO_INET = 9904  # the OID of the function of a cast that has no function in PostgreSQL
 
 _implementations: dict[str, Implementation] = {}
 _comparisons: dict[str, str] = {}
 _traits: dict[Trait, set[str]] = {trait: set() for trait in Trait}
 _own_functions: dict[int, Function] = {}
-_inner: set[int] = set()  # those that no text can name
+_inner: set[int] = set()  # functions that SQL text cannot name
 
 
 # ---- declarations ---------------------------------------------------------------------------------------------------
@@ -71,7 +72,7 @@ _ESCAPES = {"b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t", "v": "\v"}
 
 
 def _fields(line: str) -> list[str | None]:
-    """The fields of a line of COPY text: None for NULL (PostgreSQL 16 manual, COPY, Text Format)."""
+    """Returns the fields of a line of COPY text: None for NULL (PostgreSQL 16 manual, COPY, Text Format)."""
     if "\\" not in line:
         return list(line.split("\t"))
     return [
@@ -94,7 +95,7 @@ def _operators() -> _Rows:
 
 
 def _line(name: str, oid: int) -> str | None:
-    """The line of an OID: of what is built in, or of what an extension brings."""
+    """Returns the line of an OID, from the built-in declarations or those of extensions; None if there is none."""
     return _rows(name).by_oid.get(oid) or _rows(f"extensions/{name}").by_oid.get(oid)
 
 
@@ -109,7 +110,7 @@ def _oids(text: str | None) -> tuple[int, ...]:
 
 
 def _split_defaults(text: str | None) -> tuple[str, ...]:
-    """'NULL::text, (1)::integer' at its top-level commas."""
+    """Splits a text such as 'NULL::text, (1)::integer' at its top-level commas."""
     if not text:
         return ()
     parts, depth, quoted, start = [], 0, False, 0
@@ -175,7 +176,7 @@ def _make_function(line: str) -> Function:
 
 @functools.cache
 def function(oid: int) -> Function:
-    """The function of that OID. Raises KeyError."""
+    """Returns the function with this OID. Raises KeyError."""
     line = _line("pg_proc", oid)
     if line is not None:
         return _make_function(line)
@@ -185,8 +186,8 @@ def function(oid: int) -> Function:
 
 @functools.cache
 def functions_named(name: str) -> tuple[Function, ...]:
-    """All built-in functions, aggregates and window functions of that name, in the order of their OIDs; those for trees
-    only are none."""
+    """Returns all built-in functions, aggregates and window functions of this name, in the order of their OIDs, except
+    for inner functions (`declare`)."""
     _load_modules()
     own = tuple(item for item in _own_functions.values() if item.name == name and item.oid not in _inner)
     return tuple(function(oid) for oid in _procedures().by_name.get(name, ())) + own
@@ -194,20 +195,21 @@ def functions_named(name: str) -> tuple[Function, ...]:
 
 @functools.cache
 def inner_functions_named(name: str) -> tuple[Function, ...]:
-    """Those for trees only: the texts of views and rules, which are written of trees, name them."""
+    """Returns the inner functions of this name. The stored texts of views and rules, which are made from trees, contain
+    such names."""
     _load_modules()
     return tuple(item for item in _own_functions.values() if item.name == name and item.oid in _inner)
 
 
 def function_oids() -> tuple[int, ...]:
-    """Every function's OID, those for trees only included."""
+    """Returns the OIDs of all functions, including inner functions."""
     _load_modules()
     return (*_procedures().by_oid, *_own_functions)
 
 
 @functools.cache
 def operator(oid: int) -> Operator:
-    """The operator of that OID. Raises KeyError."""
+    """Returns the operator with this OID. Raises KeyError."""
     line = _line("pg_operator", oid)
     if line is None:
         raise KeyError(oid)
@@ -218,7 +220,7 @@ def operator(oid: int) -> Operator:
 
 @functools.cache
 def operators_named(name: str) -> tuple[Operator, ...]:
-    """All built-in operators of that name, binary and prefix ones."""
+    """Returns all built-in operators of this name, binary and prefix."""
     return tuple(operator(oid) for oid in _operators().by_name.get(name.replace("\\", "\\\\"), ()))
 
 
@@ -227,12 +229,12 @@ def operator_oids() -> tuple[int, ...]:
 
 
 def extension_functions() -> Mapping[str, Sequence[int]]:
-    """The OIDs of the functions that extensions bring, by name."""
+    """Returns the OIDs of the functions of extensions, by name."""
     return _rows("extensions/pg_proc").by_name
 
 
 def extension_operators() -> Mapping[str, Sequence[int]]:
-    """The same of operators."""
+    """Returns the OIDs of the operators of extensions, by name."""
     return {name.replace("\\\\", "\\"): oids for name, oids in _rows("extensions/pg_operator").by_name.items()}
 
 
@@ -248,7 +250,8 @@ def _casts() -> dict[tuple[int, int], Cast]:
 
 
 def cast(source: int, target: int) -> Cast | None:
-    """The row of pg_cast for these types. A source equal to its target is the length coercion, where there is one."""
+    """Returns the row of pg_cast for these types, or None. If source and target are equal, it is the length
+    coercion."""
     return _casts().get((source, target))
 
 
@@ -258,7 +261,7 @@ def all_casts() -> tuple[Cast, ...]:
 
 @functools.cache
 def aggregate(oid: int) -> Aggregate:
-    """The aggregate of that function OID. Raises KeyError."""
+    """Returns the aggregate with this function OID. Raises KeyError."""
     line = _line("pg_aggregate", oid)
     if line is None:
         raise KeyError(oid)
@@ -269,8 +272,9 @@ def aggregate(oid: int) -> Aggregate:
 
 
 def declare(declared: Function, *, inner: bool = False) -> None:
-    """Adds a function that PostgreSQL does not have (OID 9000 to 9999). Raises ValueError for a taken OID. `inner`:
-    analysis and code generation put it into trees, where its arguments are as it wants them; no text can name it."""
+    """Declares a function that PostgreSQL does not have (OID 9000 to 9999). Raises ValueError if the OID is not free.
+    An `inner` function is only for trees: analysis and code generation create its calls, with valid arguments, and SQL
+    text cannot name it."""
     if declared.oid not in OWN_OIDS or declared.oid in _own_functions:
         raise ValueError(f"OID {declared.oid} of {declared.name} is not free")
     _own_functions[declared.oid] = declared
@@ -279,7 +283,7 @@ def declare(declared: Function, *, inner: bool = False) -> None:
 
 
 def is_inner(oid: int) -> bool:
-    """Whether a function is for trees only (`declare`)."""
+    """Whether a function is an inner function (`declare`)."""
     _load_modules()
     return oid in _inner
 
@@ -309,10 +313,10 @@ def implement(
     compares: str = "",
     traits: Sequence[Trait] = (),
 ) -> None:
-    """Registers what runs `source` (see `Implementation`; `inline` and `names` are its python_source and names).
-    `compares`: eq, ne, lt, le, gt or ge of a comparison.
+    """Registers the implementation of `source` (see `Implementation`; `inline` and `names` are python_source and
+    python_names). `compares`: eq, ne, lt, le, gt or ge, for a comparison.
 
-    Raises ValueError if the source has an implementation already: two answers to one call would be a defect.
+    Raises ValueError if the source already has an implementation.
     """
     if source in _implementations:
         raise ValueError(f"{source} is implemented twice")
@@ -345,7 +349,7 @@ def implements(
     needs_session: bool = False,
     traits: Sequence[Trait] = (),
 ) -> Callable[[_Python], _Python]:
-    """Decorator: the function is the python side of these sources."""
+    """Decorator: registers the function as the python side of these sources."""
 
     def register(python: _Python) -> _Python:
         for source in sources:
@@ -356,19 +360,19 @@ def implements(
 
 
 def mark(trait: Trait, *sources: str) -> None:
-    """Says of several functions what `traits` says of one. A function that analysis replaces has no implementation,
-    and may have traits."""
+    """Declares a trait of several functions. A function without an implementation, because analysis replaces it, may
+    have traits too."""
     _traits[trait].update(sources)
 
 
 def implementation(source: str) -> Implementation | None:
-    """What runs `source`; None if nothing does, and then the call is refused by name (0A000)."""
+    """Returns the implementation of `source`; None if there is none: then a call raises 0A000."""
     _load_modules()
     return _implementations.get(source)
 
 
 def comparison(source: str) -> str:
-    """eq, ne, lt, le, gt or ge, if it is said of the function that it compares so; '' otherwise."""
+    """Returns eq, ne, lt, le, gt or ge for a function that is registered as such a comparison; '' for others."""
     _load_modules()
     return _comparisons.get(source, "")
 
@@ -385,7 +389,8 @@ def sources_with(trait: Trait) -> frozenset[str]:
 
 @functools.cache
 def names_with(trait: Trait) -> frozenset[str]:
-    """The names of the functions with a trait, for what knows no more of a call: a name may mean another function."""
+    """Returns the names of the functions with a trait, for callers that know only the name of a call. The name may
+    also belong to other functions."""
     sources = sources_with(trait)
     return frozenset(name for name, source in _named_sources() if source in sources)
 
@@ -400,7 +405,7 @@ def _named_sources() -> Iterator[tuple[str, str]]:
 
 @functools.cache
 def _load_modules() -> None:
-    """Imports every module of this package, so that it registers what it implements."""
+    """Imports every module of this package; each registers its functions."""
     package = importlib.import_module("catalog.functions")
     for module in pkgutil.iter_modules(package.__path__, "catalog.functions."):
         importlib.import_module(module.name)

@@ -1,4 +1,4 @@
-"""The types' send functions, called as functions: float4send(1.5) gives the binary form as bytea."""
+"""The types' send functions as SQL functions: float4send(1.5) returns the binary form as bytea."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def _sender(types: Sequence[TypeRef], result: TypeRef) -> Callable[..., object]:
     return cast(Callable[..., object], lookup(types[0].oid).binary_encoder())
 
 
-# Those of pseudo-types, and of what has no binary form of its own, stay refused.
+# Pseudo-types and types without a binary form have no send function.
 _LEFT_OUT = frozenset((oids.RECORD, oids.VOID, oids.UNKNOWN, oids.CSTRING, oids.ANYARRAY, oids.PG_NODE_TREE))
 _SOURCES = {
     registry.function(row.send).source

@@ -1,4 +1,4 @@
-"""nextval, currval, setval, lastval (PostgreSQL 16 manual, 9.17). A sequence is given by its OID (regclass)."""
+"""nextval, currval, setval, lastval (PostgreSQL 16 manual, 9.17). The argument is the OID of a sequence (regclass)."""
 
 from __future__ import annotations
 

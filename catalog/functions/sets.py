@@ -1,6 +1,6 @@
 """Set-returning functions over numbers and arrays: generate_series and unnest (PostgreSQL 16 manual, 9.26).
 
-The Python side gives an iterable of rows. The DuckDB side gives a LIST of them, which the caller unnests.
+The Python side returns an iterable of rows. The DuckDB side returns a LIST of rows, which the caller unnests.
 """
 
 from __future__ import annotations
@@ -22,7 +22,8 @@ def _zero_step() -> SqlError:
 
 
 def _series(size: int) -> Callable[..., Iterable[int]]:
-    """From start to stop; it ends quietly where the next value would leave the type's range."""
+    """Returns generate_series for integers of `size` bytes. The series ends without an error if the next value would be
+    out of the type's range."""
     limit = LIMITS[size]
 
     def series(start: int, stop: int, step: int = 1) -> Iterable[int]:
@@ -34,7 +35,7 @@ def _series(size: int) -> Callable[..., Iterable[int]]:
 
 
 def numeric_series(start: Decimal, stop: Decimal, step: Decimal = Decimal(1)) -> Iterator[Decimal]:
-    """Raises 22023 for NaN and infinity, and for a step of zero."""
+    """generate_series(numeric). Raises 22023 for NaN and infinity, and for a step of zero."""
     for value, name in ((start, "start"), (stop, "stop"), (step, "step size")):
         if not value.is_finite():
             what = "NaN" if value.is_nan() else "infinity"
@@ -56,7 +57,7 @@ def unnest(array: Array) -> Iterable[object]:
     return array.elements
 
 
-# Steps that are not one could run past the range of a BIGINT in DuckDB: it stops there too, as PostgreSQL does.
+# For steps other than 1, DuckDB's series also ends at the range of BIGINT, as PostgreSQL's does.
 _ZERO_STEP = sql_error_call("22023", "step size cannot equal zero")
 _STEPS = "(CASE WHEN {2} = 0 AND {0} IS NOT NULL AND {1} IS NOT NULL THEN " + _ZERO_STEP + " ELSE @ END)"
 _CAST4 = "CAST(generate_series({0}::BIGINT, {1}::BIGINT, {2}::BIGINT) AS INTEGER[])"

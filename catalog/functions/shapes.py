@@ -32,11 +32,12 @@ from catalog.functions.geometry import (
 from catalog.functions.registry import implement
 from catalog.types.geometry import EPSILON, Box, Circle, Path, Point, Polygon, Segment, equal, make_box, same_point
 
-_ON_EDGE = 1 << 31  # a count of crossings that no polygon reaches
+_ON_EDGE = 1 << 31  # more crossings than any polygon has
 
 
 def _sides(points: Sequence[Point], closed: bool) -> Iterator[Segment]:
-    """The segments between neighbours; of a closed shape the one from the last point to the first comes first."""
+    """Yields the segments between neighbouring points. For a closed shape, the first segment is from the last point to
+    the first."""
     if closed:
         yield Segment(points[-1], points[0])
     for start, end in pairwise(points):
@@ -49,7 +50,8 @@ def bounding_box(points: Iterable[Point]) -> Box:
 
 
 def _crossings(x: float, y: float, before_x: float, before_y: float) -> int:
-    """lseg_crossing: how the side from `before` to (x, y) crosses the positive x axis, each crossing counted twice."""
+    """lseg_crossing: counts the crossings of the side from `before` to (x, y) with the positive x axis, each twice and
+    with its direction as sign."""
     if zero(y):
         if zero(x):
             return _ON_EDGE
@@ -119,7 +121,8 @@ def _paths_meet(one: Path, other: Path) -> bool:
 
 
 def _least(distances: Iterable[float]) -> float | None:
-    """The least distance; the first one stays where others are no numbers."""
+    """Returns the least distance; None without distances. If the first is NaN the result is NaN; other NaNs are
+    ignored."""
     found: float | None = None
     for item in distances:
         if found is None or item < found:
@@ -191,7 +194,8 @@ implement("path_contain_pt", lambda path, point: _on_path(point, path))
 
 
 def _same_polygon(one: Polygon, other: Polygon) -> bool:
-    """plist_same: the same points in the same order, from any of them on, in either direction."""
+    """plist_same: both polygons have the same points in the same order, beginning at any point, in either
+    direction."""
     count = len(one.points)
     if len(other.points) != count:
         return False
@@ -205,7 +209,7 @@ def _same_polygon(one: Polygon, other: Polygon) -> bool:
 
 
 def _segment_inside(one: Point, other: Point, polygon: Polygon, start: int) -> bool:
-    """lseg_inside_poly, over the sides from number `start` on."""
+    """lseg_inside_poly, for the sides from number `start` on."""
     points = polygon.points
     segment = Segment(one, other)
     crossed = False
@@ -233,7 +237,7 @@ def _segment_inside(one: Point, other: Point, polygon: Polygon, start: int) -> b
 
 
 def _touching_inside(on: Point, off: Point, side: Segment, polygon: Polygon, start: int) -> bool:
-    """touched_lseg_inside_poly: `on` is on the side, `off` is not."""
+    """touched_lseg_inside_poly, for a segment from `on`, which is on the side, to `off`, which is not."""
     segment = Segment(on, off)
     if same_point(on, side.start):
         ends: tuple[Point, ...] = (side.end,)
@@ -283,7 +287,7 @@ def _distance_to_polygon(point: Point, polygon: Polygon) -> float:
 
 
 def _around_polygon(polygon: Polygon) -> Circle:
-    """poly_to_circle: around the mean of the points, with their mean distance from it."""
+    """poly_to_circle: the center is the mean of the points, the radius their mean distance from it."""
     count = float(len(polygon.points))
     x = y = radius = 0.0
     for point in polygon.points:
@@ -343,7 +347,7 @@ def _not_negative(value: float) -> float:
 
 
 def _beyond(circle: Circle, point: Point) -> float:
-    """How far the point is outside of the circle."""
+    """Returns the distance of the point from the circle; 0 inside."""
     return _not_negative(subtract(distance(circle.center, point), circle.radius))
 
 
@@ -386,7 +390,7 @@ def _polygon_of_circle(count: int, circle: Circle) -> Polygon:
 
 
 def _left_and_right() -> None:
-    """Where circles are to each other along an axis."""
+    """Registers the operators for the relative position of circles along an axis."""
     for (before, not_after, after, not_before), axis in (
         (("left", "overleft", "right", "overright"), 0),
         (("below", "overbelow", "above", "overabove"), 1),

@@ -1,8 +1,8 @@
-"""pg_relation_size, pg_table_size, pg_indexes_size, pg_total_relation_size, pg_database_size, pg_tablespace_size;
-and how many rows a table has, and was given (pg_stat_user_tables).
+"""pg_relation_size, pg_table_size, pg_indexes_size, pg_total_relation_size, pg_database_size, pg_tablespace_size; and
+the counts of rows of pg_stat_user_tables.
 
-What the sizes are: engine/node/sizes.py. Over the many rows of the columnar path they are looked up in virtual
-tables (catalog/system/lookups.py), where the size of what a role may not see is NULL.
+engine/node/sizes.py determines the sizes. On the columnar path, the functions read virtual tables
+(catalog/system/lookups.py), where a size that the role may not see is NULL.
 """
 
 from __future__ import annotations
@@ -66,8 +66,8 @@ def _total_size(call: CallContext, oid: int) -> int | None:
 
 
 def may_see(catalog: Catalog, user: Role | None, item: Database | Tablespace) -> bool:
-    """Whether a role may ask for the size: CONNECT for a database, CREATE for a tablespace but the default one; the
-    rights of pg_read_all_stats will do for each."""
+    """Whether a role may see the size of an object. This requires CONNECT on a database, or CREATE on a tablespace
+    other than the default one, or the privileges of pg_read_all_stats."""
     if user is None or (isinstance(item, Tablespace) and item.name == "pg_default"):
         return True
     if acts_as(catalog, user, READ_ALL_STATS_OID):
@@ -76,7 +76,7 @@ def may_see(catalog: Catalog, user: Role | None, item: Database | Tablespace) ->
 
 
 def _is_there(call: CallContext, oid: int, kind: type[Database | Tablespace]) -> bool:
-    """Whether there is such an object. Raises 42501 if the user may not ask for its size."""
+    """Whether the object exists. Raises 42501 if the user may not see its size."""
     surroundings = _surroundings(call)
     item = surroundings.catalog.objects.get(oid)
     if not isinstance(item, kind):

@@ -1,8 +1,7 @@
 """The functions of pg_stat_statements, which read the node's statistics (engine/statistics).
 
-Columns for what Shoal has no counterpart of are 0: blocks (its pages are counted by LMDB, not by statement), the WAL of
-one statement, JIT. Planning is not measured either, as with PostgreSQL's pg_stat_statements.track_planning = off, its
-default.
+Columns without a counterpart in Shoal are 0: blocks (LMDB does not count pages by statement), the WAL of a statement,
+JIT. Planning is not measured, as with PostgreSQL's default pg_stat_statements.track_planning = off.
 """
 
 from __future__ import annotations

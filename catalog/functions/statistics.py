@@ -1,8 +1,8 @@
 """Statistical and ordered-set aggregates: variances, regressions, mode and percentiles.
 
 PostgreSQL 16 manual, 9.21; float.c and numeric.c. Variances of exact numbers are computed exactly from count, sum and
-sum of squares. Those of floats follow the Youngs-Cramer steps that PostgreSQL takes, because the last digits depend on
-them; DuckDB takes others.
+sum of squares. Variances of floats use the Youngs-Cramer method, as in PostgreSQL, because the last digits depend on
+the method; DuckDB uses another one.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from catalog.types.numeric import EXACT, NAN
 from catalog.types.oids import NUMERIC
 
 _ZERO = Decimal(0)
-_NAMES = (  # name, of a sample, its root
+_NAMES = (  # name, whether of a sample, whether the square root
     ("var_pop", False, False), ("var_samp", True, False), ("variance", True, False),
     ("stddev_pop", False, True), ("stddev_samp", True, True), ("stddev", True, True),
 )  # fmt: skip
@@ -41,7 +41,8 @@ _NAMES = (  # name, of a sample, its root
 
 
 def exact_variance(count: Decimal, total: Decimal, squares: Decimal, sample: bool, root: bool) -> Decimal | None:
-    """numeric_stddev_internal: of exact sums. None where it is not defined."""
+    """numeric_stddev_internal: computes a variance from exact sums, or with `root` a standard deviation. None if it is
+    not defined."""
     if count <= (1 if sample else 0):
         return None
     if not (total.is_finite() and squares.is_finite()):
@@ -85,7 +86,7 @@ def _plus(left: Decimal, right: Decimal) -> Decimal:
 
 
 def _declare_final(oid: int, name: str, sample: bool, root: bool) -> str:
-    """Declares a function from (count, sum, sum of squares), for the DuckDB side to call once a group."""
+    """Declares a function of (count, sum, sum of squares), which the DuckDB side calls once for each group."""
     source = f"{name}_of_sums"
     declare(
         Function(oid=oid, name=source, source=source, kind="f", strict=True, returns_set=False, volatility="i",
@@ -96,7 +97,7 @@ def _declare_final(oid: int, name: str, sample: bool, root: bool) -> str:
     return source
 
 
-_LONGEST_SQUARED = 15  # digits of a DECIMAL whose squares can be summed within 38 digits
+_LONGEST_SQUARED = 15  # digits of a DECIMAL whose sum of squares fits 38 digits
 
 
 def _exact_side(source: str) -> Side:
@@ -106,7 +107,8 @@ def _exact_side(source: str) -> Side:
             if form is None or form[0] > _LONGEST_SQUARED or 2 * form[1] > 38:
                 return None
             wide = f"DECIMAL(19, {form[1]})"
-        # Squares are made of the list of values, because DISTINCT is about these, and 1 and -1 have the same square.
+        # The squares are computed from the list of values, because DISTINCT applies to values: 1 and -1 have the same
+        # square.
         squares = f"list_sum(list_transform({call('list')}, lambda v: CAST(v AS {wide}) * CAST(v AS {wide})))"
         parts = (call("count"), call("sum"), squares)
         texts = ", ".join(f"CAST({part} AS VARCHAR)" for part in parts)
@@ -120,7 +122,7 @@ def _exact_variances() -> None:
         source = _declare_final(9000 + number, name, sample, root)
         side = _exact_side(source)
         for of in ("int2", "int4", "int8", "numeric"):
-            # The squares of int8 do not fit, so that stays with the Python side.
+            # The squares of int8 do not fit, so int8 has only the Python side.
             duckdb, udfs = (None, ()) if of == "int8" else (side, (source,))
             implement(f"{name}({of})", duckdb=duckdb, duckdb_udfs=udfs, python_aggregate=_exact_steps(sample, root))
 
@@ -150,7 +152,7 @@ _Sums = tuple[float, float, float, float, float, float]  # count, Sx, Sxx, Sy, S
 
 
 def _regression_step(state: _Sums | None, y: float, x: float) -> _Sums:
-    """float8_regr_accum: the dependent variable comes first."""
+    """float8_regr_accum. The first argument is the dependent variable."""
     if state is None:
         x_bad, y_bad = x - x != 0.0, y - y != 0.0
         nan = math.nan
@@ -221,7 +223,7 @@ def _mode(types: Sequence[TypeRef], result: TypeRef) -> AggregateSteps:
     key = lookup(types[-1].oid).sort_key() or (lambda value: value)
 
     def final(state: list[Any]) -> object:
-        """The first of the most frequent ones; the values come sorted."""
+        """Returns the first of the most frequent values. The values are sorted."""
         best, best_count, current, count = None, 0, None, 0
         for value in state:
             same = count and key(value) == key(current)
@@ -262,7 +264,7 @@ def _continuous(interpolate: Callable[[Any, Any, float], Any]) -> Callable[[list
 
 
 def _between_intervals(low: Interval, high: Interval, part: float) -> Interval:
-    """low + (high - low) * part, with fractions of months and days carried down as interval_mul does."""
+    """Returns low + (high - low) * part, with fractions of months and days carried down as in interval_mul."""
     months, days = (high.months - low.months) * part, (high.days - low.days) * part
     whole_months, whole_days = math.trunc(months), math.trunc(days)
     rest_days = round((months - whole_months) * 30 * 1_000_000) / 1_000_000
@@ -278,7 +280,8 @@ def _between_intervals(low: Interval, high: Interval, part: float) -> Interval:
 
 
 def _percentile(compute: Callable[[list[Any], float], object]) -> AggregateSteps:
-    """The state is (fraction or array of fractions, the sorted values). A NULL fraction gives NULL."""
+    """Returns the steps of a percentile. The state is (fraction or array of fractions, the sorted values). A NULL
+    fraction gives NULL."""
 
     def start(fraction: Any) -> Any:
         return fraction, []

@@ -1,8 +1,8 @@
 """System information: the session, names, privileges, definitions (PostgreSQL 16 manual, 9.26 and 9.27).
 
-The Python sides, which serve statements without tables and arguments that are constants. Over many rows the same
-functions are sub-queries on virtual tables (catalog/system/lookups.py); those that have no Python side here exist only
-there. `_show_name` and `_read` are the output and input of the reg types, which print and read names.
+These are the Python sides, for the row path and for constant arguments. On the columnar path the same functions are
+sub-queries on virtual tables (catalog/system/lookups.py); functions without a Python side here exist only there.
+`_show_name` and `_read` are the output and input functions of the reg types, which print and read names.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ _REG_TYPES = {
 
 
 class _Services(Protocol):
-    """What these functions ask of the session beside settings: `SessionSurroundings` in
+    """The parts of the session that these functions use, besides settings: `SessionSurroundings` in
     engine/system_views/surroundings.py."""
 
     catalog: Catalog
@@ -102,7 +102,7 @@ def _current_schemas(call: CallContext, implicit: bool) -> Array:
 
 
 def _is_named(services: _Services, named: tuple[str, ...], schema: str) -> bool:
-    """Whether a schema that is searched stands in search_path itself."""
+    """Whether search_path names a schema explicitly, so that it is not only searched implicitly."""
     if schema == services.temporary_schema:
         return "pg_temp" in named
     return schema != "pg_catalog" or schema in named
@@ -124,7 +124,8 @@ mark(
 
 
 def _address(side: str, part: str, call: CallContext) -> object:
-    """Where a connection over TCP comes from ('client') or arrives ('server'); NULL over a Unix-domain socket."""
+    """Returns the address or the port of a TCP connection's client or server (`side`); NULL for a Unix-domain
+    socket."""
     found = getattr(call.session, f"{side}_address", None)
     if found is None:
         return None
@@ -177,7 +178,7 @@ def _is_other_temporary(call: CallContext, oid: int) -> bool:
 
 @implements("pg_current_xact_id", needs_session=True, traits=(Trait.LEADER,))
 def _transaction_number(call: CallContext) -> int | None:
-    """Also txid_current: a number of the transaction's own, which grows from one to the next."""
+    """pg_current_xact_id and txid_current: the number of the transaction; later ones have larger numbers."""
     return _services(call).transaction_number(True)
 
 
@@ -237,7 +238,7 @@ declare(
 
 @implements("shoal_builtin_type")
 def _builtin_type(oid: int | None, typmod: int | None) -> str | None:
-    """format_type of built-in types; others have their names in the catalog (lookups.py)."""
+    """format_type of built-in types; the catalog has the names of other types (lookups.py)."""
     return None if oid is None else types.format_type(oid, typmod)
 
 
@@ -251,7 +252,7 @@ implement("pg_typeof", python_for_types=_type_of)
 
 @implements("nameconcatoid")
 def _numbered_name(name: str, oid: int) -> str:
-    """A name made unique by a number, within 63 bytes: specific_name in information_schema."""
+    """Returns a name with the OID as suffix, of at most 63 bytes: specific_name in information_schema."""
     suffix = f"_{oid}"
     return name.encode()[: 63 - len(suffix)].decode(errors="ignore") + suffix
 
@@ -261,7 +262,7 @@ def _numbered_name(name: str, oid: int) -> str:
 
 @implements("pg_size_pretty", "pg_size_pretty_numeric")
 def size_pretty(size: Any) -> str:
-    """'12 kB': in the unit that leaves at most five digits, rounded half away from zero (dbsize.c)."""
+    """pg_size_pretty: '12 kB', in the unit that leaves at most five digits, rounded half away from zero (dbsize.c)."""
     value = int(size)
     units = (("bytes", 10 * 1024), ("kB", 20 * 1024 - 1), ("MB", 20 * 1024 - 1), ("GB", 20 * 1024 - 1),
              ("TB", 20 * 1024 - 1), ("PB", 20 * 1024 - 1))  # fmt: skip
@@ -303,14 +304,15 @@ for _trait in (Trait.LEADER, Trait.ALL_TABLESPACES):
 
 
 def _show_name(type_oid: int, call: CallContext, oid: int) -> str:
-    """A reg type's value as its name; '-' for 0, the number if there is no such object."""
+    """Returns the name of a reg type's value; '-' for 0 ('0' for operators), the number if the object does not
+    exist."""
     if oid == 0:
         return "0" if type_oid in oids.OPERATOR_NAMES else "-"
     return _names(type_oid, _services(call), oid) or _added_name(type_oid, call, oid) or str(oid)
 
 
 def _added_name(type_oid: int, call: CallContext, oid: int) -> str | None:
-    """A function or operator of an extension or of a user."""
+    """Returns the name of a function or operator of an extension or of a user; None for others."""
     if oid < FIRST_ADDED_OID or type_oid not in (oids.REGPROC, oids.REGPROCEDURE, oids.REGOPER, oids.REGOPERATOR):
         return None
     wanted = "signature" if type_oid in oids.SIGNATURES else "shown"
@@ -336,7 +338,7 @@ def _names(type_oid: int, services: _Services, oid: int) -> str | None:
 
 @functools.cache
 def _builtin_names(type_oid: int) -> dict[int, str]:
-    """Names of functions and operators as regproc, regprocedure, regoper or regoperator shows them."""
+    """Returns the names of built-in functions or operators, as regproc, regprocedure, regoper or regoperator."""
     wanted = "signature" if type_oid in oids.SIGNATURES else "shown"
     source = function_names if type_oid in oids.FUNCTION_NAMES else operator_names
     columns = cast("dict[str, list[Any]]", source([], cast(Any, None)))
@@ -490,7 +492,8 @@ _PRIVILEGES = {
 
 
 def _check_privilege(kind: str, text: str) -> set[tuple[str, bool]]:
-    """The privileges that are asked for, as letters and whether to be granted on. Raises 22023 for an unknown one."""
+    """Returns the privileges of a text such as 'SELECT, INSERT WITH GRANT OPTION': (letter, with grant option). Raises
+    22023 for an unknown privilege."""
     found = set()
     for part in text.split(","):
         shown = part.strip().upper()
@@ -503,7 +506,7 @@ def _check_privilege(kind: str, text: str) -> set[tuple[str, bool]]:
 
 
 def _role(services: _Services, role: str | int) -> Role | None:
-    """The role of that name or OID. Raises 42704."""
+    """Returns the role of this name or OID. Raises 42704 for an unknown name; None for an unknown OID."""
     found = services.catalog.get(services.catalog.roles.get(role, 0) if isinstance(role, str) else role)
     if not isinstance(found, Role):
         if isinstance(role, str):
@@ -586,7 +589,7 @@ def _on_tablespace(call: CallContext, user: Role | None, tablespace: str | int, 
 
 
 def _on_parameter(call: CallContext, user: Role | None, name: str, text: str) -> bool:
-    """Nobody but superusers holds anything on a setting on which nothing was granted."""
+    """has_parameter_privilege. Only superusers have privileges on a setting without grants."""
     catalog, words = _services(call).catalog, _check_privilege("parameter", text)
     item = catalog.parameters.get(name.lower())
     if user is None or item is None:
@@ -595,7 +598,7 @@ def _on_parameter(call: CallContext, user: Role | None, name: str, text: str) ->
 
 
 def _public(kind: str, call: CallContext, user: Role | None, item: str | int, text: str) -> bool:
-    """Built-in functions, types and languages are everybody's."""
+    """Returns True, because PUBLIC has all privileges on built-in functions, types and languages."""
     _check_privilege(kind, text)
     return True
 
@@ -668,7 +671,8 @@ for _item in ("name_name", "name_attnum", "id_name", "id_attnum"):
 
 
 def _has_role(call: CallContext, user: Role | None, role: str | int, text: str) -> bool | None:
-    """USAGE is what the role has, MEMBER what it may become by SET ROLE; with an option, whether it may give it on."""
+    """pg_has_role: USAGE tests for inherited privileges, MEMBER for SET ROLE, and an option for the right to grant the
+    role."""
     services = _services(call)
     found = _role(services, role)
     allowed = False

@@ -1,7 +1,7 @@
 """Catalog functions on the row path: each reads rows of a virtual table, as lookups.py does in SQL.
 
-The Python sides of functions whose answers are in the internal tables of catalog/system/names.py and in pg_catalog
-itself. `find` is a look-up by one column; the session makes the rows (engine/system_views/rows.py).
+These are the Python sides of functions that read the internal tables of catalog/system/names.py, and pg_catalog. `find`
+reads rows by one column; the session makes the rows (engine/system_views/rows.py).
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ def find(call: CallContext, table: VirtualTable, key: str, value: object) -> Ite
 
 
 def found_name(call: CallContext, table: VirtualTable, wanted: str, oid: int) -> str | None:
-    """The name in a column of one of the internal tables of names."""
+    """Returns the name of an OID in a column of an internal table of names; None if there is none."""
     place = _number(table, wanted) - 1
     return next((cast(str, row[place]) for row in find(call, table, "oid", oid)), None)
 
@@ -55,7 +55,7 @@ def _table(name: str) -> VirtualTable:
 
 
 def _by_key(sources: str, table: VirtualTable, wanted: str, key: str = "oid") -> None:
-    """Functions whose result is the value found for their first argument."""
+    """Registers functions that return the column `wanted` of the row whose `key` is the first argument."""
     place = _number(table, wanted) - 1
 
     def answer(call: CallContext, value: object, *_: object) -> object:
@@ -139,7 +139,7 @@ def _argument_default(call: CallContext, function: int, number: int) -> str | No
 
 
 def _key_position(call: CallContext, index: int, attribute: int) -> int | None:
-    """information_schema._pg_index_position: the place of a column in an index, from 1."""
+    """information_schema._pg_index_position: the position of a column in an index, from 1."""
     place = _number(_INDEXES, "indkey") - 1
     for row in find(call, _INDEXES, "indexrelid", index):
         if attribute in row[place].elements:
@@ -225,7 +225,7 @@ def _of_kind(source: str, answer: Callable[[str, int], object]) -> None:
 
 @implements("pg_relation_is_updatable", needs_session=True)
 def _relation_is_updatable(call: CallContext, oid: int, _: bool, number: int = 0) -> int:
-    """INSERT, UPDATE and DELETE are 28; all of them can be done to a table."""
+    """pg_relation_is_updatable: a bit mask; 28, which is INSERT, UPDATE and DELETE, for a table."""
     kind = next((row[_KIND] for row in find(call, _CLASSES, "oid", oid)), "")
     if kind != "v":
         return 28 if kind in ("r", "p") else 0
@@ -234,7 +234,7 @@ def _relation_is_updatable(call: CallContext, oid: int, _: bool, number: int = 0
 
 @implements("pg_column_is_updatable", needs_session=True)
 def _column_is_updatable(call: CallContext, oid: int, number: int, triggers: bool) -> bool:
-    """UPDATE and DELETE are asked for."""
+    """pg_column_is_updatable: whether UPDATE and DELETE (20) are possible."""
     return number > 0 and _relation_is_updatable(call, oid, triggers, number) & 20 == 20
 
 
@@ -243,7 +243,7 @@ _of_kind("pg_relation_is_publishable", lambda kind, oid: kind == "r" and oid >= 
 
 @implements("pg_sequence_last_value", needs_session=True, traits=(Trait.LEADER,))
 def _sequence_last_value(call: CallContext, oid: int) -> int | None:
-    """Raises 42501."""
+    """pg_sequence_last_value. Raises 42501."""
     for _, value, denied in find(call, internal.SEQUENCE_VALUES, "oid", oid):
         if denied is not None:
             raise SqlError("42501", f"permission denied for sequence {denied}")
@@ -251,7 +251,7 @@ def _sequence_last_value(call: CallContext, oid: int) -> int | None:
     return None
 
 
-# ---- statistics: what is not measured is zero, as in lookups.py -----------------------------------------------------
+# ---- statistics: unmeasured values are zero, as in lookups.py -------------------------------------------------------
 
 _COUNTERS = (
     "numscans tuples_returned tuples_fetched tuples_hot_updated "

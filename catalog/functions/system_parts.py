@@ -1,6 +1,6 @@
-"""Functions that the parts of catalog.system implement (pg_describe_object, pg_identify_object, ...): importing this
-module registers them."""
+"""Registers, when imported, the functions that modules of catalog.system implement (pg_describe_object,
+pg_identify_object, ...)."""
 
 from __future__ import annotations
 
-from catalog.system import parts  # noqa: F401 - each part registers what it has
+from catalog.system import parts  # noqa: F401 - each part registers its functions

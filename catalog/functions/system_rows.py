@@ -1,6 +1,6 @@
 """Set-returning system functions, and those of information_schema (written in SQL in PostgreSQL).
 
-Publications and the like do not exist here: the functions that list them give no rows.
+Shoal has no publications and similar objects: the functions that list them return no rows.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ def _parent_of(catalog: Catalog, oid: int) -> int | None:
 
 
 def _in_partition_tree(catalog: Catalog, oid: int) -> bool:
-    """Whether it is partitioned, or a partition."""
+    """Whether a table or an index is partitioned, or a partition."""
     item = catalog.get(oid)
     if isinstance(item, Index):
         return item.parent is not None or catalog.table(item.table).partitioning is not None
@@ -48,7 +48,8 @@ def _catalog_of(call: CallContext) -> Catalog:
 
 
 def _ancestors_of(catalog: Catalog, oid: int) -> list[int]:
-    """The relation itself, then what it is a partition of, up to the root; nothing for what is in no such tree."""
+    """pg_partition_ancestors: the relation, then its parents up to the root; empty for a relation that is neither
+    partitioned nor a partition."""
     if not _in_partition_tree(catalog, oid):
         return []
     found = [oid]
@@ -106,7 +107,8 @@ def _keywords() -> Iterable[tuple[object, ...]]:
 
 @implements("pg_timezone_names")
 def timezone_names() -> Iterable[tuple[str, str | None, Interval, bool]]:
-    """Every time zone as of now: name, abbreviation, offset from UTC, whether it is daylight saving time."""
+    """Yields every time zone at the current time: name, abbreviation, offset from UTC, whether daylight saving time is
+    in effect."""
     moment = datetime.now(UTC)
     for name in sorted(zoneinfo.available_timezones()):
         local = moment.astimezone(zoneinfo.ZoneInfo(name))
@@ -176,7 +178,7 @@ def _datetime_precision(oid: int, typmod: int) -> int | None:
 
 
 def _interval_type(oid: int, typmod: int) -> str | None:
-    """'DAY TO SECOND' of interval day to second(3)."""
+    """Returns 'DAY TO SECOND' for interval day to second(3)."""
     if oid != oids.INTERVAL:
         return None
     fields = types.format_type(oid, typmod).removeprefix("interval").partition("(")[0].strip()
@@ -184,7 +186,7 @@ def _interval_type(oid: int, typmod: int) -> str | None:
 
 
 def _through_domain(own: int, kind: str, base: int) -> int:
-    """The type or modifier of a column, or those of the type that its domain is over."""
+    """Returns the type or modifier of a column; for a domain, those of its base type."""
     return base if kind == "d" else own
 
 
@@ -209,8 +211,8 @@ COLUMNS_OF_ROWS = {
     "_pg_truetypid": ("atttypid", "typtype", "typbasetype"),
     "_pg_truetypmod": ("atttypmod", "typtype", "typtypmod"),
 }
-"""The columns that two functions take of their rows of pg_attribute and pg_type: analysis gives them these in place of
-the rows."""
+"""The columns that two functions use of rows of pg_attribute and pg_type: analysis replaces the rows by these
+columns."""
 for _oid, (_name, _own_value) in enumerate({"_pg_truetypid": oids.OID, "_pg_truetypmod": oids.INT4}.items(), 9982):
     _own(_oid, _name, (_own_value, oids.CHAR, _own_value), _own_value, _through_domain)
 _own(9918, "_pg_interval_type", (oids.OID, oids.INT4), oids.TEXT, _interval_type)

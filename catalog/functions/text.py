@@ -1,9 +1,8 @@
 """text: lengths, parts, padding, trimming, searching and replacing.
 
 PostgreSQL 16 manual, 9.4; varlena.c and oracle_compat.c. Positions count characters from 1. The order of text is that
-of its code points (collation C), which is also the order of its UTF-8 bytes, so Python and DuckDB both compare as
-PostgreSQL does. varchar shares everything with text; bpchar ignores its trailing blanks where it is compared, measured
-or turned into text.
+of its code points (collation C), which is also the order of its UTF-8 bytes, so Python and DuckDB compare as PostgreSQL
+does. varchar uses the functions of text; bpchar ignores its trailing blanks in comparisons, lengths and casts to text.
 """
 
 from __future__ import annotations
@@ -27,8 +26,8 @@ from catalog.types.base import Array, TypeRef
 
 Sliced = TypeVar("Sliced", str, bytes)
 
-_MAXIMUM_BYTES = 0x3FFFFFFF  # MaxAllocSize: what one value may take
-_PIECE = 60  # bytes that a short text takes in a list
+_MAXIMUM_BYTES = 0x3FFFFFFF  # MaxAllocSize: the largest size of a value
+_PIECE = 60  # bytes of a short text in a list
 
 
 def too_large() -> SqlError:
@@ -82,7 +81,7 @@ def _comparisons() -> None:
 
 
 def substring(text: Sliced, start: int, length: int | None = None) -> Sliced:
-    """The characters (of bytea: bytes) from `start` (it may be before the text), `length` of them. Raises 22011."""
+    """Returns `length` characters (for bytea, bytes) from `start`, which may be before the text. Raises 22011."""
     if length is None:
         return text[max(start - 1, 0) :]
     if length < 0:
@@ -96,7 +95,8 @@ def left_part(text: str, count: int) -> str:
 
 
 def right(text: str, count: int) -> str:
-    """The last characters, or all but the first -count. Of the smallest integer PostgreSQL has no negative: all."""
+    """right(): the last `count` characters, or all but the first -count. The whole text for the smallest integer, whose
+    negation overflows in PostgreSQL."""
     if count == -2147483648:
         return text
     if count > 0:
@@ -109,7 +109,7 @@ def position(text: str, part: str) -> int:
 
 
 def overlay(text: Sliced, replacement: Sliced, start: int, length: int | None = None) -> Sliced:
-    """The text with `length` characters from `start` replaced. Raises 22011, 22003."""
+    """Replaces `length` characters from `start`. Raises 22011, 22003."""
     if start <= 0:
         raise SqlError("22011", "negative substring length not allowed")
     removed = len(replacement) if length is None else length
@@ -119,7 +119,7 @@ def overlay(text: Sliced, replacement: Sliced, start: int, length: int | None = 
 
 
 def split_part(text: str, delimiter: str, number: int) -> str:
-    """The number-th field, counted from the end if negative. Raises 22023 for field 0."""
+    """Returns field `number`, counted from the end if it is negative. Raises 22023 for field 0."""
     if number == 0:
         raise SqlError("22023", "field position must not be zero")
     if not text:
@@ -132,7 +132,7 @@ def split_part(text: str, delimiter: str, number: int) -> str:
 
 
 def string_to_array(text: str | None, delimiter: str | None, null_string: str | None = None) -> Array | None:
-    """Not strict: a NULL delimiter splits into characters, fields equal to `null_string` become NULL."""
+    """string_to_array: a NULL delimiter splits into characters; fields equal to `null_string` become NULL."""
     if text is None:
         return None
     if not text:
@@ -198,13 +198,14 @@ def replace(text: str, old: str, new: str) -> str:
     if not old:
         return text
     if len(new) > len(old) and len(text) * len(new) > LARGE:
-        for end in (_SAMPLE, len(text)):  # to count in a long text takes long itself
+        for end in (_SAMPLE, len(text)):  # because counting in a long text takes long
             room_for(len(text) + text.count(old, 0, end) * (len(new) - len(old)))
     return text.replace(old, new)
 
 
 def translate(text: str, source: str, target: str) -> str:
-    """Each character found in `source` becomes its counterpart in `target`, or goes away if there is none."""
+    """Replaces each character in `source` by the character at the same position in `target`, or deletes it if `target`
+    is shorter."""
     table: dict[int, str | None] = {}
     for index, char in enumerate(source):
         table.setdefault(ord(char), target[index] if index < len(target) else None)
@@ -212,7 +213,8 @@ def translate(text: str, source: str, target: str) -> str:
 
 
 def initcap(text: str) -> str:
-    """The first letter of each word upper case, the rest lower; words are runs of letters and digits."""
+    """Converts the first letter of each word to upper case, the others to lower case. Words are runs of letters and
+    digits."""
     result, inside = [], False
     for char in text:
         result.append(lower_character(char) if inside else upper_character(char))
@@ -228,7 +230,7 @@ def code_point(text: str) -> int:
 
 
 def character(code: int) -> str:
-    """The character of a code point. Raises 54000 for 0, surrogates and what Unicode does not have, 22023."""
+    """chr(). Raises 54000 for 0, surrogates and numbers above Unicode's, 22023 for negative numbers."""
     if code == 0:
         raise SqlError("54000", "null character not permitted")
     if code < 0:
@@ -259,7 +261,7 @@ _SUBSTRING_SQL = once(
 )  # fmt: skip
 
 
-# DuckDB has a capital for one character that libc leaves alone; all others agree (compared over all of Unicode).
+# DuckDB has an upper case of one character that libc does not change; all other characters of Unicode agree.
 _UPPER_SQL = (
     "(CASE WHEN contains({0}, 'ß')"
     " THEN array_to_string(list_transform(string_split({0}, 'ß'), lambda p: upper(p)), 'ß') ELSE upper({0}) END)"
@@ -275,7 +277,7 @@ _SPLIT_SQL = (
 
 
 def _pad_side(name: str) -> Side:
-    """DuckDB refuses an empty fill; with one, PostgreSQL only cuts."""
+    """Returns the DuckDB side of lpad or rpad. DuckDB refuses an empty fill; PostgreSQL then only truncates."""
 
     def side(arguments: Sequence[Sql], types: Sequence[TypeRef]) -> Sql:
         if len(arguments) == 2:

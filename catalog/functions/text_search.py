@@ -1,4 +1,4 @@
-"""Functions and operators of full text search (PostgreSQL 16 manual, 9.13). What they do: `catalog.text_search`."""
+"""Functions and operators of full text search (PostgreSQL 16 manual, 9.13), by `catalog.text_search`."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def _default(call: CallContext) -> str:
     return call.format.text_search
 
 
-# ---- making ---------------------------------------------------------------------------------------------------------
+# ---- construction ---------------------------------------------------------------------------------------------------
 
 
 def to_vector(configuration: str, *texts: str) -> str:
@@ -46,7 +46,7 @@ _KINDS_HINT = 'Possible values are: "string", "numeric", "boolean", "key", and "
 
 
 def _of_json(configuration: str, text: str, kinds: str = '"string"') -> str:
-    """to_tsvector and json_to_tsvector: of the parts of a JSON text that `kinds`, itself JSON, names."""
+    """to_tsvector and json_to_tsvector: of the parts of a JSON text whose kinds `kinds`, which is JSON, lists."""
     return to_vector(configuration, *_parts(decode_json(text), _kinds_of(kinds)))
 
 
@@ -83,7 +83,7 @@ def _parts(node: object, kinds: frozenset[str]) -> Iterator[str]:
 
 
 def _with_configuration(source: str, make: Callable[..., str], suffix: str = "") -> None:
-    """A function with a configuration, and with the session's."""
+    """Registers a function with a configuration argument, and one with the session's configuration."""
     implement(f"{source}_byid{suffix}", lambda oid, *given: make(configuration_of(oid), *given))
     implement(source + suffix, lambda call, *given: make(_default(call), *given), needs_context=True)
 
@@ -228,7 +228,7 @@ implement("tsquery_phrase", _join_queries(PHRASE))
 implement("tsquery_phrase_distance", _join_queries(PHRASE))
 implement("tsquery_numnode", lambda value: sum(1 for _ in queries.nodes(query_of(value))))
 
-# ---- matching -------------------------------------------------------------------------------------------------------
+# ---- matches --------------------------------------------------------------------------------------------------------
 
 
 def _match(vector: Vector, query: str) -> bool:
@@ -267,7 +267,7 @@ def _weights(array: Array) -> list[float]:
 
 
 def _ranks(source: str, rank: Callable[[Sequence[float], Vector, Query | None, int], float]) -> None:
-    """A function that ranks: with weights or PostgreSQL's own, with a method or none."""
+    """Registers a rank function, with and without weights (PostgreSQL's defaults), with and without a method."""
 
     def plain(vector: str, query: str, method: int = 0) -> float:
         return rank(ranking.WEIGHTS, vector_of(vector), query_of(query), method)
@@ -290,7 +290,7 @@ def _headline(configuration: str, text: str, query: str, options: str = "") -> s
 
 
 def _json_headline(show: Callable[[object], str]) -> Callable[..., str]:
-    """Every string in a JSON text by its headline."""
+    """Returns ts_headline for JSON, which replaces every string by its headline."""
 
     def make(configuration: str, text: str, query: str, options: str = "") -> str:
         def change(node: object) -> object:
@@ -313,7 +313,7 @@ for _suffix in ("", "_opt"):
     _with_configuration("ts_headline_json", _json_headline(render_json), _suffix)
     _with_configuration("ts_headline_jsonb", _json_headline(render_jsonb), _suffix)
 
-# ---- looking at it --------------------------------------------------------------------------------------------------
+# ---- inspection -----------------------------------------------------------------------------------------------------
 
 
 @implements("ts_lexize")
@@ -326,7 +326,7 @@ def _lexize(dictionary: int, token: str) -> Array:
 
 
 def _of_parser(parser: str | int) -> None:
-    """There is one parser."""
+    """Checks a parser argument: the only parser is `default`. Raises 42704 for another name, XX000 for another OID."""
     if isinstance(parser, str) and parser.removeprefix("pg_catalog.") != "default":
         raise SqlError("42704", f'text search parser "{parser}" does not exist')
     if isinstance(parser, int) and parser != DEFAULT_PARSER:
@@ -346,6 +346,6 @@ def _token_types(parser: str | int) -> list[tuple[int, str, str]]:
 
 
 def configuration_named(name: str) -> str | None:
-    """The name of a configuration as a session keeps it, None for an unknown one."""
+    """Returns the name of a configuration without its schema; None for an unknown one."""
     bare = name.strip().removeprefix("pg_catalog.")
     return bare if bare in _OIDS_OF_CONFIGURATIONS else None

@@ -10,7 +10,7 @@ from catalog.functions.registry import implement
 
 
 def _with_random_node() -> bytes:
-    """Version 1 with a random multicast address in place of the machine's."""
+    """uuid_generate_v1mc(): version 1, with a random multicast address instead of the machine's."""
     return uuid.uuid1(node=secrets.randbits(48) | 1 << 40).bytes
 
 

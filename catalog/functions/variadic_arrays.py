@@ -1,8 +1,8 @@
 """concat(VARIADIC array) and others: functions of VARIADIC "any" over the elements of one array.
 
-Such a function takes its arguments as they are, so a call with VARIADIC cannot be the same call: it goes to a twin that
-takes the array apart for each row, and makes the function anew for each number of elements that occurs. A NULL array
-gives NULL; format() takes it for no arguments.
+Such a function takes separate arguments of any types. A call with VARIADIC calls another function instead, which
+expands the array for each row, and creates the original function for each number of elements. A NULL array gives NULL;
+for format() it means no arguments.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from catalog.functions.registry import declare, implement, implementation
 from catalog.types import element_of, oids
 from catalog.types.base import EMPTY_ARRAY, TypeRef
 
-# source -> (OID of the twin, types before the array, result, whether a NULL array is an empty one)
+# source -> (OID of the array function, types before the array, result, whether a NULL array is an empty one)
 _FUNCTIONS: dict[str, tuple[int, tuple[int, ...], int, bool]] = {
     "text_concat": (9110, (), oids.TEXT, False),
     "text_concat_ws": (9111, (oids.TEXT,), oids.TEXT, False),
@@ -52,7 +52,7 @@ def _spread(source: str, null_is_empty: bool) -> Callable[[Sequence[TypeRef], Ty
 
 
 def _callable(source: str, types: Sequence[TypeRef], result: TypeRef) -> Callable[..., object]:
-    """The function over these types, with a context in any case."""
+    """Returns the function for these types, with a context as first argument."""
     found = implementation(source)
     assert found is not None
     python = found.python if found.python_for_types is None else found.python_for_types(types, result)

@@ -1,4 +1,5 @@
-"""Small functions of no other family: counts of NULLs, sizes, Unicode forms, parts of identifiers, sleep."""
+"""Small functions that belong to no other family: counts of NULLs, sizes, Unicode forms, parts of identifiers,
+sleep."""
 
 from __future__ import annotations
 
@@ -64,7 +65,7 @@ def _form(name: str) -> str:
 
 
 def normalize(text: str, form: str = "NFC") -> str:
-    """Raises 22023."""
+    """normalize(). Raises 22023 for an unknown form."""
     return unicodedata.normalize(_form(form), _in_order(text))  # type: ignore[arg-type]
 
 
@@ -73,13 +74,13 @@ def is_normalized(text: str, form: str = "NFC") -> bool:
     return ordered == text and unicodedata.is_normalized(_form(form), text)  # type: ignore[arg-type]
 
 
-_LONG_RUN = 256  # marks that follow each other
+_LONG_RUN = 256  # consecutive marks
 _SORTED_AT_ONCE = 1 << 15
 
 
 def _in_order(text: str) -> str:
-    """The text with its long runs of marks decomposed and in canonical order, which any normal form of it is made from.
-    unicodedata puts them into order one by one, in one step of C that takes a time quadratic in their number."""
+    """Decomposes long runs of marks and sorts them into canonical order, which does not change normal forms.
+    unicodedata sorts them in one step of C that takes quadratic time."""
     if len(text) < _LONG_RUN or text.isascii():
         return text
     return _long_runs().sub(_run_in_order, text)
@@ -129,7 +130,7 @@ def unescape(text: str) -> str:
 
 
 def _take(code: int, high: int, result: list[str]) -> int:
-    """Adds a code point, or keeps the first half of a pair."""
+    """Adds a code point to the result, or returns the first half of a surrogate pair. Raises 42601."""
     if high:
         if not 0xDC00 <= code < 0xE000:
             raise SqlError("42601", "invalid Unicode surrogate pair")
@@ -198,13 +199,13 @@ def _skip(text: str, position: int) -> int:
 
 # ---- sleep ----
 
-_SLICE = 0.05  # seconds between two looks at whether the query is to stop
-_CHUNK = 2048  # rows that DuckDB hands to a function at once
+_SLICE = 0.05  # seconds between two checks for cancellation
+_CHUNK = 2048  # rows in one call of a function by DuckDB
 _SLEEP_SLICE = 9102
 
 
 def _sleep_slice(row: int, seconds: float) -> str:
-    """The first row of a chunk sleeps for all of it; DuckDB looks for an interrupt between chunks."""
+    """Sleeps for a slice in the first row of each chunk; DuckDB checks for interrupts between chunks."""
     number, rest = divmod(row, _CHUNK)
     if rest == 0:
         time.sleep(max(0.0, min(_SLICE, seconds - number * _SLICE)))
@@ -218,7 +219,7 @@ _SLEEP = (
 
 
 def _sleep(arguments: Sequence[Sql], types: Sequence[TypeRef]) -> Sql | None:
-    """Only with a constant: a query may not sleep a row."""
+    """Returns the SQL of pg_sleep for an argument without columns, else None."""
     return None if any(columns_of(arguments[0])) else fill(_SLEEP, *arguments)
 
 

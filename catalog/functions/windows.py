@@ -1,6 +1,6 @@
-"""Window functions, as DuckDB calls: they run on the columnar path only (PostgreSQL 16 manual, 9.22).
+"""Window functions, as calls of DuckDB's: they run on the columnar path only (PostgreSQL 16 manual, 9.22).
 
-FILTER_MARK is where the caller puts OVER (...), as in aggregates.
+The caller replaces FILTER_MARK by OVER (...), as in aggregates.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""pg_get_object_address: an object by its kind and names, the way back from pg_identify_object_as_address
+"""pg_get_object_address, the inverse of pg_identify_object_as_address: finds an object by its kind and names
 (objectaddress.c: pg_get_object_address, get_object_address).
 
-Names are looked for as statements look for them, along the search path; then the object is the one whose identity
-(catalog/system/identities.py) these names make.
+Names are resolved by the search path, as in statements; then the object is found by the identity that these names form
+(catalog/system/identities.py).
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ _BY_ONE_NAME = {
     "parameter ACL": (6243, "42704"), "foreign-data wrapper": (2328, "42704"), "server": (1417, "42704"),
     "event trigger": (3466, "42704"), "publication": (6104, "42704"), "subscription": (6100, "42704"),
 }  # fmt: skip
-_BY_NAME = {  # kinds of objects within schemas: catalog, and what is said of one that is not there
+_BY_NAME = {  # kinds of objects within schemas: catalog, and the error message for a missing object
     "collation": (3456, 'collation "{0}" for encoding "UTF8" does not exist'),
     "conversion": (2607, 'conversion "{0}" does not exist'),
     "text search parser": (3601, 'text search parser "{0}" does not exist'),
@@ -80,7 +80,7 @@ class _Session(Protocol):
     @property
     def environment(self) -> _Environment: ...
     def type_named(self, text: str) -> TypeRef:
-        """The type that a text names. Raises 42704, 42601."""
+        """Returns the type that a text names. Raises 42704, 42601."""
 
 
 def _fail(code: str, message: str) -> NoReturn:
@@ -97,10 +97,10 @@ class _Finder:
         self.environment = self.session.environment
         self.catalog = self.environment.catalog
 
-    # ---- what has been found so far ----
+    # ---- objects found so far ----
 
     def find_identified(self, kind: int, words: Sequence[str], identity: str) -> Address | None:
-        """The object of a catalog that has this identity, being one of these words."""
+        """Returns the object of a catalog with this identity and one of these types (`words`), or None."""
         built_in = built_in_identities(kind)
         for word in words:
             if (oid := built_in.get((word, identity))) is not None:
@@ -111,7 +111,7 @@ class _Finder:
         return None
 
     def schemas(self, names: Names) -> Iterator[tuple[str, str]]:
-        """(schema, name) for each schema where the name may be. Raises 3F000, 42601, 0A000."""
+        """Yields (schema, name) for each schema that may have the name. Raises 3F000, 42601, 0A000."""
         if len(names) > 3:
             _fail("42601", f"improper qualified name (too many dotted names): {'.'.join(names)}")
         if len(names) == 3 and names[0] != self.session.database_name:
@@ -125,7 +125,7 @@ class _Finder:
             yield self.catalog.schema_name(oid), names[-1]
 
     def within(self, kind: int, words: Sequence[str], names: Names, rest: str = "") -> Address | None:
-        """The first object along the search path whose identity is its name and `rest`."""
+        """Returns the first object in the search path whose identity is its name and `rest`; None if there is none."""
         for schema, name in self.schemas(names):
             shown = name if kind == derived_oids.PG_OPERATOR else quote_identifier(name)
             found = self.find_identified(kind, words, f"{quote_identifier(schema)}.{shown}{rest}")
@@ -134,17 +134,17 @@ class _Finder:
         return None
 
     def type_identity(self, text: str) -> tuple[int, str]:
-        """OID and identity of a type. Raises 42704."""
+        """Returns OID and identity of a type. Raises 42704."""
         try:
             oid = self.session.type_named(text).declared
-        except SqlError as error:  # rows of tables are no types of values, and types all the same
+        except SqlError as error:  # row types of tables have no codecs here, but an identity
             found = self.find_identified(derived_oids.PG_TYPE, ("type",), text) if error.sqlstate == "0A000" else None
             if found is None:
                 raise
             oid = found[1]
         return oid, type_identity(self.catalog, oid)
 
-    # ---- relations and what is on them ----
+    # ---- relations and their parts ----
 
     def relation(self, names: Names) -> Relation | VirtualTable:
         if len(names) > 3:
@@ -295,7 +295,8 @@ class _Finder:
 
 
 def _as_written(text: str, oid: int) -> str:
-    """A type's name as the parser leaves it: words that SQL has for a type stand for a name in pg_catalog."""
+    """Returns a type's name as PostgreSQL's parser does, which converts SQL's words for a type to a name in
+    pg_catalog."""
     row = type_row(oid)
     return text if row is None or row.name == text or oid >= FIRST_ADDED_OID else f"pg_catalog.{row.name}"
 
@@ -316,7 +317,7 @@ def _texts(values: Array) -> Names:
 
 
 def _check_lengths(kind: str, names: Names, arguments: Names) -> None:
-    """22023 where there are too few or too many names or arguments."""
+    """Raises 22023 for too few or too many names or arguments."""
     if kind in ("domain constraint", "cast", "publication relation", "default acl", "transform", "user mapping"):
         if len(arguments) != 1:
             _fail("22023", "argument list length must be exactly 1")
@@ -390,7 +391,7 @@ def _get_address(call: CallContext, kind: str | None, names: Array | None, argum
         _fail("22023", "name list length must be at least 1")
     wanted = _texts(arguments)
     finder = _Finder(call, kind)
-    if kind in _TAKE_TYPES:  # types that are not there are told of before anything else
+    if kind in _TAKE_TYPES:  # missing types are reported before other errors
         for text in wanted:
             finder.type_identity(text)
     _check_lengths(kind, given, wanted)

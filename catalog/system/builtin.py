@@ -1,4 +1,4 @@
-"""pg_proc, pg_operator, pg_cast, pg_type and the other catalogs that every server of this release has alike."""
+"""pg_proc, pg_operator, pg_cast, pg_type and other catalogs whose rows are the same in every server of this release."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _SIMPLE_TEMPLATE, _SNOWBALL_TEMPLATE = 3727, 13150
 
 
 def as_dumped(table: VirtualTable, rows: Iterable[Mapping[str, str | None]]) -> Columns:
-    """Rows of catalog/data in internal form; columns that they lack are left to `complete`."""
+    """Converts rows of catalog/data to columns in internal form; `complete` adds missing columns."""
     by_name = {column.name: column for column in table.columns}
     decoders = {name: lookup(column.type.oid).text_decoder() for name, column in by_name.items()}
     return of_rows(
@@ -113,14 +113,14 @@ def _oids(text: str | None) -> tuple[int, ...]:
 @content("pg_proc", "fixed")
 def _functions(_: list[Item], __: Surroundings) -> Columns:
     return {
-        **function_columns(list(read_fields("pg_proc"))),  # some of its columns share a name
+        **function_columns(list(read_fields("pg_proc"))),  # some columns of the file have the same name
         "pronamespace": PG_CATALOG_OID,
         "proowner": BOOTSTRAP_ROLE_OID,
     }
 
 
 def function_columns(lines: Sequence[Sequence[str | None]]) -> Columns:
-    """Declarations of functions as columns of pg_proc."""
+    """Returns declarations of functions as columns of pg_proc."""
     return {
         "oid": [int(line[0] or 0) for line in lines],
         "proname": [line[1] for line in lines],
@@ -173,7 +173,7 @@ def _types(_: list[Item], __: Surroundings) -> Columns:
 
 
 def type_columns(rows: Sequence[types.TypeRow]) -> Columns:
-    """What the rows of pg_type say themselves."""
+    """Returns the columns of pg_type that `TypeRow` determines."""
     return {
         "oid": [row.oid for row in rows],
         "typname": [row.name for row in rows],
@@ -202,7 +202,7 @@ def type_columns(rows: Sequence[types.TypeRow]) -> Columns:
 
 
 def _subscripting(row: types.TypeRow) -> int:
-    """typsubscript: what x[i] goes through."""
+    """typsubscript: the OID of the subscripting handler."""
     if row.oid == oids.JSONB:
         return registry.functions_named("jsonb_subscript_handler")[0].oid
     if not row.element:
@@ -211,7 +211,7 @@ def _subscripting(row: types.TypeRow) -> int:
 
 
 def _statistics(row: types.TypeRow) -> int:
-    """typanalyze: what would gather statistics of the type's columns."""
+    """typanalyze: the OID of the type's ANALYZE function."""
     name = {"r": "range_typanalyze", "m": "multirange_typanalyze"}.get(row.kind, "")
     if row.oid == oids.TSVECTOR:
         name = "ts_typanalyze"

@@ -1,7 +1,7 @@
-"""The views of the cluster: their names and columns. docs/cluster.md says what the columns mean.
+"""The views of the cluster: their names and columns. docs/cluster.md describes the columns.
 
-They lie in pg_catalog, so that they need no schema's name, and show what the node that is asked knows; a node alone
-knows itself.
+They are in pg_catalog, so that their names need no schema. They show the knowledge of the node that runs the query; a
+single node knows only itself.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""pg_collation: the built-in collations, and those that users have made."""
+"""pg_collation: the built-in collations, and user-defined ones."""
 
 from __future__ import annotations
 

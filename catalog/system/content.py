@@ -1,20 +1,20 @@
 """Composes the content of system relations.
 
-A relation's content is a list of parts. A part is a function from a list of items to columns, and says what it depends
-on (`scope`), which is how long its result may be kept:
+A relation's content is a list of parts. A part is a function from a list of items to columns. Its `scope` declares its
+dependencies, and so how long its result may be cached:
 
-    fixed      what every server of this release has: built-in types, functions, operators
+    fixed      built-in types, functions, operators, which are the same in every server of this release
     catalog    the schema objects
-    session    the schema objects, and what this session's search path and user make of them (names without schema,
-               definitions, privileges)
+    session    the schema objects, and this session's search path and user (names without schema, definitions,
+               privileges)
     live       the running node: sessions, locks, settings; computed for each query
 
-Items are tuples that begin with a schema object. They are cut into slices by the object's OID, and a slice's columns
-are made again only when one of its items has changed (compared by value, so an item names everything that its row
-depends on): after a DDL statement one slice of pg_attribute is rebuilt, not fifty thousand rows.
+Items are tuples that begin with a schema object. They are divided into slices by the object's OID. A slice's columns
+are computed again only if one of its items has changed (by value, so an item contains everything on which its row
+depends): after a DDL statement one slice of pg_attribute is computed, not fifty thousand rows.
 
-Columns are given by name: a list with one value an item, or a constant for all of them. What is not given is NULL, or
-the type's zero where the column is NOT NULL. Values are in internal form (catalog/types/base.py).
+A part returns columns by name: a list with one value for each item, or a constant for all items. Missing columns are
+NULL, or the type's zero if the column is NOT NULL. Values are in internal form (catalog/types/base.py).
 """
 
 from __future__ import annotations
@@ -37,9 +37,9 @@ Item = tuple[Any, ...]
 
 @dataclass(frozen=True, slots=True)
 class Items:
-    """The items of a part that are made of one object each, of these classes; `make` gives None for one without rows.
+    """The items of a part, one for each object of the classes `kinds`; `make` returns None for an object without rows.
 
-    Called with a catalog it gives all of them; `of` gives the one of an object, `count` says how many there may be.
+    A call with a catalog returns all items; `of` returns that of an object, `count` the largest possible number.
     """
 
     kinds: tuple[type, ...]
@@ -56,7 +56,7 @@ class Items:
         return sum(len(catalog.by_kind.get(kind, ())) for kind in self.kinds)
 
     def of(self, catalog: Catalog, oid: int) -> Item | None:
-        """The item of the object with this OID, None if it is not among these."""
+        """Returns the item of the object with this OID; None if there is none."""
         found = catalog.objects.get(oid)
         if type(found) not in self.kinds:
             return None
@@ -68,7 +68,8 @@ class Items:
 
 @dataclass(frozen=True, slots=True)
 class StatementRow:
-    """What pg_stat_statements has of one statement. Times in milliseconds. `readable`: by the user of the session."""
+    """The row of one statement in pg_stat_statements. Times are in milliseconds. `readable`: the session's user may
+    read it."""
 
     user: int
     database: int
@@ -85,7 +86,7 @@ class StatementRow:
 
 
 class Live(Protocol):
-    """What the running node tells (engine/system_views/live.py). Times are timestamptz in internal form."""
+    """The state of the running node (engine/system_views/live.py). Times are timestamptz in internal form."""
 
     def settings(self) -> list[dict[str, object]]: ...
     def file_settings(self) -> list[dict[str, object]]: ...
@@ -110,13 +111,13 @@ class Live(Protocol):
     def cluster(self, view: str) -> list[dict[str, object]]: ...
     def statements(self) -> list[StatementRow]: ...
     def statements_info(self) -> tuple[int, int]:
-        """How often statements were dropped for others, and since when there are statistics."""
+        """Returns how often statements were dropped to make room, and the start of the statistics."""
 
     def reset_statements(self, user: int, database: int, queryid: int) -> None: ...
 
 
 class Surroundings(Protocol):
-    """What content depends on. `path` are the OIDs of the schemas that are searched, in order, pg_catalog included."""
+    """The context of content. `path` has the OIDs of the schemas in the search path, including pg_catalog."""
 
     catalog: Catalog
     path: tuple[int, ...]
@@ -125,34 +126,34 @@ class Surroundings(Protocol):
     live: Live
 
     def expression(self, text: str, table: Table | None, pretty: bool) -> str:
-        """A stored expression as pg_get_expr shows it to this session."""
+        """Returns a stored expression as pg_get_expr does in this session."""
 
     def is_call(self, text: str, table: Table) -> bool:
-        """Whether the expression prints as a function call, so that an index definition puts no parentheses around."""
+        """Whether the expression is printed as a function call, which needs no parentheses in an index definition."""
 
     def expression_name(self, text: str) -> str:
-        """The name that a column over the expression gets in an index: 'lower', 'expr'."""
+        """Returns the name of an index column for the expression: 'lower', 'expr'."""
 
     def view(self, view: View | Table, pretty: bool) -> str:
-        """A view's query as pg_get_viewdef shows it to this session, with the semicolon."""
+        """Returns a view's query as pg_get_viewdef does in this session, with the semicolon."""
 
     def updatable(self, view: View) -> tuple[int, dict[int, int]]:
-        """What can be done to a view, in all and by column (engine/sql/analyze/updatable.py)."""
+        """Returns the possible changes of a view, as a bit mask and by column (engine/sql/analyze/updatable.py)."""
 
     def references(self, item: View | Table | Routine) -> Sequence[tuple[int, int, int]]:
-        """(catalog, object, column) of what a view's query, or a body in SQL's own form, refers to."""
+        """Returns (catalog, object, column) of the objects to which a view's query or a routine's SQL body refers."""
 
     def body(self, routine: Routine) -> Sequence[str]:
-        """The statements of a body in SQL's own form, as definitions show them to this session."""
+        """Returns the statements of a routine's SQL body, as definitions show them in this session."""
 
     def expression_references(self, text: str, table: Table) -> Sequence[tuple[int, int, int]]:
-        """The same of an expression over a table."""
+        """Returns the same as `references` for an expression over a table."""
 
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """`items` None: one fixed or live part without items (the function then gets an empty list). `find`: of a fixed
-    part with very many rows, those with a value in a column, which is given by name."""
+    """A part of a relation. `items` None: a fixed or live part without items; its function gets an empty list. `find`:
+    for a fixed part with very many rows, returns the rows with a value in a column: (name of the column, value)."""
 
     relation: VirtualTable
     scope: str  # fixed | catalog | session | live
@@ -165,7 +166,7 @@ parts: dict[int, list[Part]] = defaultdict(list)
 
 
 def system_table(name: str) -> VirtualTable:
-    """The table of pg_catalog with that name."""
+    """Returns the table of pg_catalog with this name."""
     found = system_relations()[11, name]
     assert isinstance(found, VirtualTable), name
     return found
@@ -177,7 +178,7 @@ def content(
     items: Callable[[Catalog], list[Item]] | None = None,
     find: Callable[[str, object], list[tuple[Any, ...]]] | None = None,
 ) -> Callable[[Callable[[list[Item], Surroundings], Columns]], Callable[[list[Item], Surroundings], Columns]]:
-    """Decorator: the function gives a part of the relation's columns."""
+    """Decorator: registers the function as a part of the relation."""
     table = system_table(relation) if isinstance(relation, str) else relation
 
     def register(
@@ -190,7 +191,7 @@ def content(
 
 
 def of_rows(rows: Sequence[Mapping[str, object]]) -> Columns:
-    """Columns from rows as dictionaries; a key that a row lacks is NULL there."""
+    """Converts rows, which are dictionaries, to columns; missing keys are NULL."""
     names: dict[str, None] = {}
     for row in rows:
         names.update(dict.fromkeys(row))
@@ -201,7 +202,8 @@ _ZEROS: dict[str, object] = {"N": 0, "B": False, "S": "", "Z": "", "A": EMPTY_AR
 
 
 def complete(relation: VirtualTable, columns: Columns, count: int) -> list[object]:
-    """A list or a constant for every column of the relation, in its order. Raises KeyError for an unknown name."""
+    """Returns a list or a constant for every column of the relation, in its order. Raises KeyError for an unknown
+    name."""
     given = dict(columns)
     found = []
     for column in relation.columns:
@@ -219,7 +221,7 @@ def complete(relation: VirtualTable, columns: Columns, count: int) -> list[objec
 
 
 def row_count(columns: Columns) -> int:
-    """How many rows columns without items have: as many as their lists; one if all are constants."""
+    """Returns the number of rows of columns without items: the length of their lists; one if all are constants."""
     return next((len(value) for value in columns.values() if isinstance(value, list)), 1 if columns else 0)
 
 
@@ -227,12 +229,12 @@ def row_count(columns: Columns) -> int:
 
 
 def objects_of(*kinds: type) -> Items:
-    """Items of one object each: the relations of these kinds in the catalog's own database."""
+    """Returns items of one object: the relations of these classes in the catalog's own database."""
     return Items(kinds, lambda _, item: (item,))
 
 
 def shared_objects(kind: type) -> Items:
-    """Items of one object each: roles, databases, tablespaces, and the schemas of the catalog's own database."""
+    """Returns items of one object: roles, databases, tablespaces, and the schemas of the catalog's own database."""
     return Items((kind,), lambda _, item: (item,))
 
 

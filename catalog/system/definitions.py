@@ -1,7 +1,7 @@
-"""The texts of definitions: pg_get_constraintdef, pg_get_indexdef, and names as the reg types show them.
+"""The texts of definitions: pg_get_constraintdef, pg_get_indexdef, and the names of the reg types.
 
-`pretty` is what psql asks for: fewer parentheses, names without schema where the search path finds them.
-(PostgreSQL's ruleutils.c and regproc.c say what the texts look like.)
+`pretty`, which psql uses: fewer parentheses, and names without schema if the search path finds them. The texts follow
+PostgreSQL's ruleutils.c and regproc.c.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _ACTIONS = {"a": "", "r": "RESTRICT", "c": "CASCADE", "n": "SET NULL", "d": "SET
 
 
 def is_visible(catalog: Catalog, path: tuple[int, ...], relation: Relation) -> bool:
-    """Whether the relation is what its bare name means under the search path (pg_table_is_visible)."""
+    """Whether the search path finds the relation by its unqualified name (pg_table_is_visible)."""
     system = system_relations()
     for schema in path:
         if schema == relation.schema:
@@ -37,14 +37,14 @@ def is_visible(catalog: Catalog, path: tuple[int, ...], relation: Relation) -> b
 
 
 def relation_name(catalog: Catalog, path: tuple[int, ...], relation: Relation) -> str:
-    """A relation as regclass shows it: with its schema unless it is visible."""
+    """Returns a relation's name as regclass shows it: with its schema unless it is visible."""
     if is_visible(catalog, path, relation):
         return quote_identifier(relation.name)
     return qualified_name(catalog, relation)
 
 
 def find_relation(catalog: Catalog, oid: int) -> Relation | None:
-    """The relation with this OID, built in or not."""
+    """Returns the relation with this OID, user-defined or built-in; None if there is none."""
     found = catalog.objects.get(oid)
     if isinstance(found, Table | View | Index | Sequence):
         return found
@@ -55,14 +55,14 @@ _BY_OID: dict[int, Relation] = {}
 
 
 def system_relations_by_oid() -> Mapping[int, Relation]:
-    """Every relation of pg_catalog and information_schema, by OID."""
+    """Returns all relations of pg_catalog and information_schema, by OID."""
     if not _BY_OID:
         _BY_OID.update({relation.oid: relation for relation in system_relations().values()})
     return _BY_OID
 
 
 def type_name(catalog: Catalog, path: tuple[int, ...], oid: int, typmod: int | None = None) -> str:
-    """format_type(oid, typmod), row types included."""
+    """format_type(oid, typmod), also for row types."""
     relation_oid = derived_oids.relation_of_type(catalog, oid)
     if relation_oid is None:
         return types.format_type(oid, typmod)
@@ -89,13 +89,13 @@ def constraint_definition(surroundings: Surroundings, table: Table, constraint: 
 
 
 def domain_check(check: Constraint, pretty: bool) -> str:
-    """pg_get_constraintdef(oid, pretty) of a domain's condition."""
+    """pg_get_constraintdef(oid, pretty) for a domain's CHECK constraint."""
     text = f"CHECK ({_bare(check)})" if pretty else f"CHECK (({_bare(check)}))"
     return text if check.validated else text + " NOT VALID"
 
 
 def _bare(check: Constraint) -> str:
-    """A condition without the parentheses around the whole of it."""
+    """Returns a condition without its outer parentheses."""
     text = check.check or ""
     depth = 0
     for place, char in enumerate(text):
@@ -191,7 +191,7 @@ def _index_column(surroundings: Surroundings, table: Table, part: IndexColumn, p
 
 
 def _option(value: str) -> str:
-    """flatten_reloptions: as it is where it could be a name."""
+    """flatten_reloptions: quotes a value that is not an identifier."""
     return value if quote_identifier(value) == value else quote_literal(value)
 
 

@@ -1,8 +1,8 @@
 """OIDs of objects without a stored OID: row types and their arrays, defaults, rules.
 
-A table's OID is below 2^29, so each kind of dependent object has a range of its own above, and all stay below 2^31, for
-clients that keep OIDs in signed integers. A default's number is made of table and column; it serves to join pg_attrdef
-with pg_depend.
+A table's OID is below 2^29. Each kind of dependent object has its own range above that and below 2^31, for clients that
+store OIDs in signed integers. A default's number is computed from table and column; it serves to join pg_attrdef with
+pg_depend.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ PG_CLASS, PG_TYPE, PG_PROC, PG_OPERATOR, PG_NAMESPACE = 1259, 1247, 1255, 2617, 
 PG_CONSTRAINT, PG_ATTRDEF, PG_REWRITE, PG_DATABASE, PG_TABLESPACE, PG_AUTHID = 2606, 2604, 2618, 1262, 1213, 1260
 PG_CAST, PG_OPCLASS, PG_OPFAMILY, PG_EXTENSION, PG_COLLATION = 2605, 2616, 2753, 3079, 3456
 HEAP = 2
-COLUMNS_EACH = 1 << 11  # more than a table can have
+COLUMNS_EACH = 1 << 11  # more than the columns of any table
 
 
 def row_type(relation: int) -> int:
-    """The OID of a table's or view's row type."""
+    """Returns the OID of a table's or view's row type."""
     return ROW_TYPES + relation
 
 
@@ -32,17 +32,17 @@ def row_array_type(relation: int) -> int:
 
 
 def rule(view: int) -> int:
-    """The OID of a view's _RETURN rule."""
+    """Returns the OID of a view's _RETURN rule."""
     return RULES + view
 
 
 def default_number(table: int, column: int) -> int:
-    """The OID of a column's default."""
+    """Returns the OID of a column's default."""
     return DEFAULTS + (table * COLUMNS_EACH + column) % (3 * RANGE - 1)
 
 
 def relation_of_type(catalog: Catalog, oid: int) -> int | None:
-    """The table or view whose row type, or array of it, has this OID; None if there is none."""
+    """Returns the table or view whose row type, or its array type, has this OID; None if there is none."""
     if not ROW_TYPES <= oid < RULES:
         return None
     relation = oid - (ARRAY_TYPES if oid >= ARRAY_TYPES else ROW_TYPES)

@@ -1,4 +1,4 @@
-"""The rows of pg_extension, and those of pg_type, pg_proc, pg_operator, ... that belong to extensions."""
+"""The rows of pg_extension, and the rows of extensions in pg_type, pg_proc, pg_operator, ..."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ def _of(item: Extension, oid: str | None) -> bool:
 
 
 def own_rows(item: Extension, name: str) -> list[dict[str, str | None]]:
-    """The lines of a catalog that an extension brings; none where no extension has any."""
+    """Returns an extension's rows in a catalog; [] if no extension has rows there."""
     if not (DATA / "extensions" / f"{name}.tsv").exists():
         return []
     key = "aggfnoid" if name == "pg_aggregate" else "oid"
@@ -86,7 +86,7 @@ def own_rows(item: Extension, name: str) -> list[dict[str, str | None]]:
 
 
 def own_functions(item: Extension) -> list[list[str | None]]:
-    """The same of pg_proc, as fields."""
+    """Returns an extension's rows in pg_proc, as fields."""
     return [line for line in _fields("pg_proc") if _of(item, line[0])]
 
 
@@ -119,7 +119,7 @@ def _functions(items: list[Item], _: Surroundings) -> Columns:
 
 
 def _place(name: str, schema: str = "", owner: str = "") -> None:
-    """The rows of a catalog as they were read, with the columns for schema and owner."""
+    """Registers the rows of extensions in a catalog, with its columns for schema and owner."""
     table = system_table(name)
 
     @content(table, "catalog", extensions)
@@ -143,7 +143,7 @@ _place("pg_opfamily", "opfnamespace", "opfowner")
 
 @content("pg_depend", "catalog", extensions)
 def _dependencies(items: list[Item], _: Surroundings) -> Columns:
-    """Everything belongs to its extension, and that to its schema."""
+    """Rows of pg_depend: each object depends on its extension, and the extension on its schema."""
     members = [
         (item, kind, int(row["oid"] or 0)) for name, kind in _MEMBERS.items() for item, row in _own_rows(items, name)
     ]
@@ -175,7 +175,7 @@ def _comments(items: list[Item], _: Surroundings) -> Columns:
 
 
 def _prefix(surroundings: Surroundings, item: Extension) -> str:
-    """What stands before the names of what it has brought: nothing where the search path leads there."""
+    """Returns the schema prefix of names of an extension's objects; '' if the schema is in the search path."""
     if item.schema in surroundings.path:
         return ""
     return quote_identifier(surroundings.catalog.schema_name(item.schema)) + "."

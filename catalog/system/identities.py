@@ -1,8 +1,8 @@
-"""pg_identify_object, pg_identify_object_as_address: an object's kind, and its name as all sessions read it
+"""pg_identify_object, pg_identify_object_as_address: an object's type, and its name independent of the session
 (objectaddress.c: getObjectTypeDescription, getObjectIdentityParts).
 
-Every object has a row in an internal table, which both paths look up. A row is made with the object, from everything
-that it names, so it is made again when one of these gets another name.
+Every object has a row in an internal table, which both paths read. A row depends on all objects that it names, so it is
+computed again when one of them is renamed.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ from catalog.types.base import Array
 from catalog.types.rows import TypeRow
 from catalog.types.user import FIRST_ADDED_OID
 
-Parts = tuple[str, str | None, str | None, str]  # what pg_identify_object gives: type, schema, name, identity
+Parts = tuple[str, str | None, str | None, str]  # the result of pg_identify_object: type, schema, name, identity
 Row = tuple[int, int, int, Parts, tuple[str, ...], tuple[str, ...]]  # address, parts, names, arguments
 
 LARGE_OBJECTS = 2613
@@ -69,14 +69,14 @@ MISSING = {
     6100: "subscription", 3466: "event trigger", 3381: "statistics object", 1417: "server", 1418: "user mapping",
     2328: "foreign-data wrapper", 3576: "transform",
 }  # fmt: skip
-"""By catalog: what pg_identify_object calls an object that is not there."""
+"""By catalog: the type that pg_identify_object returns for a missing object."""
 _SPOKEN = frozenset(
     {
         "bit", "bool", "bpchar", "float4", "float8", "int2", "int4", "int8", "numeric", "interval", "time", "timetz",
         "timestamp", "timestamptz", "varbit", "varchar",
     }
 )  # fmt: skip
-"""Types that SQL has words of its own for."""
+"""Types with special names in SQL's grammar."""
 
 
 def _plain(*names: str) -> str:
@@ -89,7 +89,7 @@ def _schema(catalog: Catalog, oid: int) -> str:
 
 
 def type_identity(catalog: Catalog, oid: int) -> str:
-    """format_type, with the schema of whatever SQL has no word for; '-' for no type."""
+    """format_type, with a schema except for types with special names in SQL; '-' for OID 0."""
     if oid < FIRST_ADDED_OID:
         return _built_in_type(oid)
     relation = derived_oids.relation_of_type(catalog, oid)
@@ -120,7 +120,7 @@ def _show_type(row: TypeRow) -> str:
     return types.format_type(row.oid) if row.name in _SPOKEN else _plain("pg_catalog", row.name)
 
 
-# ---- rows of what users make ----------------------------------------------------------------------------------------
+# ---- rows of user-defined objects -----------------------------------------------------------------------------------
 
 
 def _in_schema(kind: int, oid: int, word: str, schema: str, name: str) -> Row:
@@ -157,7 +157,7 @@ def _columns(oid: int, word: str, schema: str, name: str, columns: Iterable[tupl
 
 
 def _on(kind: int, oid: int, word: str, schema: str, relation: str, name: str) -> Row:
-    """A constraint or a rule of a relation."""
+    """Returns the row of a constraint or a rule of a relation."""
     shown = f"{quote_identifier(name)} on {_plain(schema, relation)}"
     within = None if word == "rule" else schema
     return kind, oid, 0, (word, within, None, shown), (schema, relation, name), ()
@@ -167,7 +167,7 @@ def _of_relation(catalog: Catalog, item: Table | View | Sequence | Index) -> Ite
     schema, name, word = _schema(catalog, item.schema), item.name, _kind(item)
     yield _in_schema(derived_oids.PG_CLASS, item.oid, word, schema, name)
     if isinstance(item, Index):
-        return  # its columns have the names that a session gives to expressions
+        return  # the names of an index's columns depend on the session
     columns = SEQUENCE_COLUMNS if isinstance(item, Sequence) else item.columns
     yield from _columns(item.oid, word, schema, name, ((column.number, column.name) for column in columns))
     if isinstance(item, Sequence):
@@ -274,7 +274,7 @@ def _make(items: list[Item], _: Surroundings) -> Columns:
 
 @content(internal.IDENTITIES, "session", indexes)
 def _of_indexes(items: list[Item], surroundings: Surroundings) -> Columns:
-    """The columns of indexes: expressions have the names that the session gives them."""
+    """Rows of columns of indexes. Names of expressions depend on the session."""
     rows: list[Row] = []
     for index, table in items:
         schema = _schema(surroundings.catalog, index.schema)
@@ -283,7 +283,7 @@ def _of_indexes(items: list[Item], surroundings: Surroundings) -> Columns:
     return _as_columns(rows)
 
 
-# ---- rows of what every server has ----------------------------------------------------------------------------------
+# ---- rows of built-in objects ---------------------------------------------------------------------------------------
 
 
 def _oids(text: str | None) -> tuple[int, ...]:
@@ -300,7 +300,7 @@ def _methods() -> dict[str, str]:
 
 @cache
 def _families() -> dict[str, tuple[str, str]]:
-    """The names of operator families and of their access methods, by OID."""
+    """Returns the names of operator families and of their access methods, by OID."""
     methods, found = _methods(), {}
     for file in ("pg_opfamily", "extensions/pg_opfamily"):
         for row in read_rows(file):
@@ -324,7 +324,7 @@ def _cast(catalog: Catalog, row: _Line, schema: str) -> Row:
 
 
 def _of_method(kind: int, word: str, prefix: str) -> Callable[[Catalog, _Line, str], Row]:
-    """Operator classes and families."""
+    """Returns the maker of rows of operator classes or families."""
 
     def make(catalog: Catalog, row: _Line, schema: str) -> Row:
         name, method = row[f"{prefix}name"] or "", _methods()[row[f"{prefix}method"] or ""]
@@ -335,7 +335,7 @@ def _of_method(kind: int, word: str, prefix: str) -> Callable[[Catalog, _Line, s
 
 
 def _in_family(kind: int, word: str, prefix: str, number: str) -> Callable[[Catalog, _Line, str], Row]:
-    """Operators and functions of families."""
+    """Returns the maker of rows of operators or functions of families."""
 
     def make(catalog: Catalog, row: _Line, schema: str) -> Row:
         name, method = _families()[row[f"{prefix}family"] or ""]
@@ -363,7 +363,7 @@ def _from_file(catalog: Catalog, name: str, rows: Iterable[_Line], schema: str) 
 
 
 _NOBODYS, _HERE = Catalog(), "pg_catalog"
-_Source = Mapping[int, Any]  # by OID: what the rows of a built-in object are made of
+_Source = Mapping[int, Any]  # by OID: the source of a built-in object's rows
 
 
 def _relations() -> _Source:
@@ -439,7 +439,7 @@ _BUILT_IN: dict[int, tuple[Callable[[], _Source], Callable[[Any], Iterator[Row]]
         _name_lookup("pg_collation", "collname"), derived_oids.PG_COLLATION, "collation"
     ),
 }
-"""By catalog: what its built-in objects are, and the rows of one of them."""
+"""By catalog: the function for its built-in objects, and the function for the rows of one object."""
 
 
 @cache
@@ -448,8 +448,8 @@ def _sources(kind: int) -> _Source:
 
 
 def _built_in_object(kind: int, oid: int) -> list[Row]:
-    """The rows of one built-in object: all of them together take a tenth of a second. Functions are the most, and are
-    known to whoever calls them."""
+    """Returns the rows of one built-in object, because all rows together take a tenth of a second. Most objects are
+    functions, which have a direct look-up."""
     if kind == derived_oids.PG_PROC:
         return _built_in_function(oid)
     source = _sources(kind).get(oid) if kind in _BUILT_IN else None
@@ -467,13 +467,13 @@ def _built_in_function(oid: int) -> list[Row]:
 
 
 def _look_up(column: str, value: object) -> list[tuple[Any, ...]]:
-    """Nothing: whoever looks up an object knows its catalog, and asks for its built-in objects first."""
+    """Returns no rows: callers know the catalog of an object, and search its built-in objects first."""
     return []
 
 
 @cache
 def built_in_identities(kind: int) -> dict[tuple[str, str], int]:
-    """The OIDs of a catalog's built-in objects by type and identity, those of columns left out."""
+    """Returns the OIDs of a catalog's built-in objects by type and identity, without columns."""
     if kind not in _BUILT_IN:
         return {}
     rows = (row for source in _sources(kind).values() for row in _BUILT_IN[kind][1](source))
@@ -495,7 +495,8 @@ def _flat(row: Row) -> tuple[Any, ...]:
 
 
 def _find(call: CallContext, kind: int, oid: int, number: int) -> tuple[Any, ...]:
-    """The row of an address; for what is not there one with its kind alone."""
+    """Returns the row of an address; for a missing object, a row with only its type. Raises XX000 for an invalid
+    address."""
     if kind not in MISSING:
         raise SqlError("XX000", f"unrecognized object class: {kind}")
     if number and kind != derived_oids.PG_CLASS:
@@ -533,7 +534,7 @@ _PLACES = {column.name: f"l.c{column.number}" for column in internal.IDENTITIES.
 
 
 def _sql(fields: tuple[str, ...]) -> Callable[[list[str]], str]:
-    """The same as SQL: a list of one row."""
+    """Returns the same as DuckDB SQL: a list of one row."""
     table = f"{{v{internal.IDENTITIES.oid}}}"
     large = f"{{v{system_table('pg_largeobject_metadata').oid}}}"
     nothing = {name: "NULL::VARCHAR[]" if name in ("names", "arguments") else "NULL::VARCHAR" for name in fields}

@@ -22,7 +22,7 @@ def _cluster(view: str, live: Live) -> list[dict[str, object]]:
 
 
 def _kerberos(live: Live) -> list[dict[str, object]]:
-    """It is not there, so no session has it."""
+    """pg_stat_gssapi: GSSAPI is not supported, so no session uses it."""
     return [{"pid": row["pid"], "gss_authenticated": False, "encrypted": False} for row in live.encryption()]
 
 

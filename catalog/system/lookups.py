@@ -1,10 +1,9 @@
 """Catalog functions as DuckDB SQL: sub-queries over virtual tables, for queries with many rows.
 
-`catalog_calls` maps the prosrc of a function (or, for output and input of a type, its codec: 'regclassout') to what
-makes the SQL of a call. Calls with constant arguments do not come here: the engine computes them
-(catalog/functions/system.py).
+`catalog_calls` maps the prosrc of a function (or, for output and input of a type, its codec: 'regclassout') to the
+function that makes the SQL of a call. The engine computes calls with constant arguments (catalog/functions/system.py).
 
-An argument stands in the SQL once only, as it may be long.
+The SQL contains each argument once, because it may be long.
 """
 
 from __future__ import annotations
@@ -49,7 +48,8 @@ from catalog.types.user import FIRST_ADDED_OID
 
 @dataclass(frozen=True, slots=True)
 class CatalogCall:
-    """`sql` gives the call's SQL from its arguments'; placeholders {v<oid>} are of `tables`; `udfs` are sources."""
+    """`sql` makes the SQL of a call from the SQL of its arguments; `tables` are the tables of its placeholders
+    {v<oid>}; `udfs` are the sources of the UDFs that it calls."""
 
     sql: Callable[[list[str]], str]
     tables: tuple[VirtualTable, ...] = ()
@@ -75,9 +75,9 @@ def _place(table: VirtualTable) -> str:
 def look_up(
     table: VirtualTable, wanted: str, argument: str, key: str = "oid", more: str = "", unique: bool = True
 ) -> str:
-    """SQL of the value in column `wanted` of the row whose `key` is the argument; NULL if there is none.
+    """Returns SQL for the value in column `wanted` of the row whose `key` is the argument; NULL if there is none.
 
-    `unique`: there is at most one such row. DuckDB then needs no aggregation over the join that it makes of this.
+    `unique`: there is at most one such row. Then DuckDB, which makes a join of this, needs no aggregation over it.
     """
     value = f"l.{_column(table, wanted)}"
     return (
@@ -87,7 +87,7 @@ def look_up(
 
 
 def _by_key(sources: str, table: VirtualTable, wanted: str, key: str = "oid") -> None:
-    """Functions whose result is the value found for their first argument."""
+    """Registers functions that return the column `wanted` of the row whose `key` is the first argument."""
     register(sources, lambda arguments: look_up(table, wanted, arguments[0], key), table)
 
 
@@ -95,7 +95,7 @@ def _by_key(sources: str, table: VirtualTable, wanted: str, key: str = "oid") ->
 
 
 def _show_lookup(found: str, argument: str, none: str) -> str:
-    """A name, `none` for 0 and the number where there is no such object."""
+    """Returns SQL for a name; `none` for 0, and the number for a missing object."""
     return f"coalesce({found}, CASE {argument} WHEN 0 THEN '{none}' ELSE CAST({argument} AS VARCHAR) END)"
 
 
@@ -120,7 +120,8 @@ _CANONICAL = udf_name("shoal_canonical_name")
 
 
 def format_type(oid: str, typmod: str) -> str:
-    """SQL of format_type: row types and those of users are looked up, built-in ones come from the function."""
+    """Returns SQL of format_type: a table has the names of row types and user-defined types, the UDF those of built-in
+    types."""
     named = look_up(TYPE_NAMES, "shown", oid)
     return (
         f"CASE WHEN {oid} < {FIRST_ADDED_OID} THEN {_FORMAT}({oid}, CAST({typmod} AS INTEGER)) "
@@ -135,7 +136,8 @@ register("regtypeout", lambda arguments: format_type(arguments[0], "NULL"), TYPE
 def _input(
     table: VirtualTable, key: str, missing: str, sqlstate: str, strict: bool = True
 ) -> Callable[[list[str]], str]:
-    """A name to the OID: looked up in canonical spelling; the digits of an OID stand for themselves."""
+    """Returns the input function of a reg type: it finds the OID of a name in its canonical form, or reads the digits
+    of an OID."""
 
     def sql(arguments: list[str]) -> str:
         text = arguments[0]
@@ -206,7 +208,7 @@ _by_key("pg_is_other_temp_schema", SCHEMA_NAMES, "other_temporary")
 
 
 def _pretty(table: VirtualTable) -> Callable[[list[str]], str]:
-    """By OID, the pretty text if the second argument says so."""
+    """Returns the function that reads a text by OID; the second argument selects the pretty text."""
 
     def sql(arguments: list[str]) -> str:
         plain, pretty = _column(table, "plain"), _column(table, "pretty")
@@ -311,7 +313,8 @@ _LETTERS = ", ".join(
 
 
 def _granted_test(where: str, words: str) -> str:
-    """SQL of whether any of the privileges in a list of words is held on what `where` finds in HELD."""
+    """Returns SQL for whether the user has any of the privileges in a list of words, on the object that `where` selects
+    in HELD."""
     asked = f"list_transform(string_split(upper({words}), ','), lambda w: map {{{_LETTERS}}}[trim(w)])"
     return (
         f"(SELECT any_value(len(list_filter({asked}, lambda p: p IS NOT NULL AND contains(l.c4, p))) > 0) "
@@ -377,7 +380,7 @@ register(
 
 
 def _role_held(key: str) -> Callable[[list[str]], str]:
-    """What the user has of a role: its rights, SET ROLE to it, or the right to give it on."""
+    """pg_has_role for the current user: USAGE, MEMBER, or otherwise the right to grant the role."""
 
     def sql(arguments: list[str]) -> str:
         usage, member, admin = (look_up(ROLE_NAMES, one, arguments[0], key) for one in ("held", "member", "admin"))
@@ -406,7 +409,7 @@ PRIVILEGE_WORDS = {
     "a": "INSERT", "r": "SELECT", "w": "UPDATE", "d": "DELETE", "D": "TRUNCATE", "x": "REFERENCES", "t": "TRIGGER",
     "X": "EXECUTE", "U": "USAGE", "C": "CREATE", "T": "TEMPORARY", "c": "CONNECT", "s": "SET", "A": "ALTER SYSTEM",
 }  # fmt: skip
-# What an object's owner, and everybody (PUBLIC), may do when nothing was granted or revoked (manual, 5.8).
+# The default privileges of an object's owner and of PUBLIC (PostgreSQL 16 manual, 5.8).
 DEFAULT_PRIVILEGES = {
     "r": ("arwdDxt", ""), "s": ("rwU", ""), "d": ("CTc", "Tc"), "f": ("X", "X"), "l": ("U", "U"), "L": ("rw", ""),
     "n": ("UC", ""), "t": ("C", ""), "F": ("U", ""), "S": ("U", ""), "T": ("U", "U"), "p": ("sA", ""),
@@ -456,7 +459,8 @@ def _relation_size(arguments: list[str]) -> str:
 
 
 def _named_size(source: str, table: VirtualTable, message: str, sqlstate: str) -> None:
-    """The size of what has a name. What is not there, or not for the role to see, is an error."""
+    """Registers a size function by name. The SQL raises an error for a missing object, and for a size that the role may
+    not see."""
     error = sql_error_call(sqlstate, message)
 
     def sql(arguments: list[str]) -> str:
@@ -475,7 +479,7 @@ _named_size("pg_database_size_name", DATABASE_SIZES, "database does not exist, o
 _by_key("pg_tablespace_size_oid", TABLESPACE_SIZES, "size")
 _named_size("pg_tablespace_size_name", TABLESPACE_SIZES, "tablespace does not exist, or permission denied", "42704")
 
-# ---- statistics: what is not measured is zero -----------------------------------------------------------------------
+# ---- statistics: unmeasured values are zero -------------------------------------------------------------------------
 
 
 def _count(source: str, column: str) -> None:
@@ -511,7 +515,7 @@ register("pg_sequence_last_value", _sequence_last_value, SEQUENCE_VALUES)
 
 
 def _of_kind(sources: str, condition: str) -> None:
-    """Functions that look at a relation's kind (k) and OID (l.c1)."""
+    """Registers functions that depend on a relation's kind (@ in `condition`) and OID (l.c1)."""
     kind = "l." + _column(_CLASSES, "relkind")
     made = condition.replace("@", kind)
     register(
@@ -520,7 +524,8 @@ def _of_kind(sources: str, condition: str) -> None:
 
 
 def _updatable(oid: str, number: str) -> str:
-    """Of a table everything (INSERT, UPDATE and DELETE are 28), of a view what its own row says."""
+    """Returns SQL for the possible changes of a relation: 28 (INSERT, UPDATE and DELETE) for a table, the value in
+    UPDATABLE for a view."""
     kind = "l." + _column(_CLASSES, "relkind")
     events = f"SELECT any_value(u.c3) FROM {_place(UPDATABLE)} AS u WHERE u.c1 = l.c1 AND u.c2 = {number}"
     return (
@@ -536,7 +541,7 @@ register(
     _CLASSES,
 )
 register(
-    "pg_column_is_updatable",  # UPDATE and DELETE are asked for
+    "pg_column_is_updatable",  # requires UPDATE and DELETE
     lambda a: (
         f"CASE WHEN {a[0]} IS NOT NULL AND {a[2]} IS NOT NULL AND {a[1]} IS NOT NULL "
         f"THEN {a[1]} > 0 AND ({_updatable(a[0], a[1])} & 20) = 20 END"

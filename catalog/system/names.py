@@ -1,7 +1,7 @@
-"""The content of the internal tables: names, definitions and privileges as this session sees them.
+"""The content of the internal tables: names, definitions and privileges for this session.
 
-Catalog functions (lookups.py) find their answers here. Everything depends on the search path or the user, so the scope
-is 'session'; relations come in slices like the rows of pg_class.
+Catalog functions (lookups.py) read these tables. Their content depends on the search path or the user, so the scope is
+'session'; relations are in slices, like the rows of pg_class.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ from catalog.types import oids
 
 
 def _is_owned(surroundings: Surroundings, owner: int) -> bool:
-    """Whether the user may do everything with what this role owns."""
+    """Whether the user has all rights on the objects of this owner."""
     return acts_as(surroundings.catalog, surroundings.user, owner)
 
 
@@ -73,13 +73,13 @@ def _system_names(items: list[Item], surroundings: Surroundings) -> Columns:
 
 
 def _held_test(letters: frozenset[str], options: frozenset[str]) -> str:
-    """',a,r,r*,': what is held, and with a star what may be granted on."""
+    """Returns the user's privileges as ',a,r,r*,'; a star is the grant option."""
     return "".join(f",{word}" for word in (*sorted(letters), *(f"{letter}*" for letter in sorted(options)))) + ","
 
 
 @content(internal.HELD, "session", objects_of(Table, View, Sequence))
 def _held_on_relations(items: list[Item], surroundings: Surroundings) -> Columns:
-    """Number 0 is the relation, -1 any column of it, the others are columns."""
+    """Rows of HELD for relations. Number 0 is the relation, -1 any column of it, others are columns."""
     catalog, user = surroundings.catalog, surroundings.user
     rows: list[tuple[int, int, str | None, str]] = []
     for (item,) in items if user is not None else ():
@@ -97,7 +97,7 @@ def _held_on_relations(items: list[Item], surroundings: Surroundings) -> Columns
 
 @content(internal.HELD, "session", lambda _: [(item,) for item in system_relations().values()])
 def _held_on_system(items: list[Item], surroundings: Surroundings) -> Columns:
-    """Everybody may read the system catalogs."""
+    """Rows of HELD for the system catalogs, which all users may read."""
     everything = surroundings.user is not None and surroundings.user.superuser
     letters = frozenset(privileges.DEFAULTS["table"][0] if everything else "r")
     held = _held_test(letters, letters if everything else frozenset())
@@ -130,7 +130,7 @@ def _held_on_parameters(items: list[Item], surroundings: Surroundings) -> Column
 
 @content(internal.HELD, "session", lambda _: [(None,)])
 def _held_on_other_parameters(_: list[Item], surroundings: Surroundings) -> Columns:
-    """One row without a name, for those on which nothing was granted."""
+    """A row without a name, for parameters without grants."""
     letters = frozenset(
         privileges.DEFAULTS["parameter"][0] if surroundings.user and surroundings.user.superuser else ""
     )
@@ -214,7 +214,7 @@ def _constraints(items: list[Item], surroundings: Surroundings) -> Columns:
 
 @content(internal.INDEX_TEXTS, "session", indexes)
 def _indexes(items: list[Item], surroundings: Surroundings) -> Columns:
-    """Number 0 is the whole definition, the others are columns."""
+    """Definitions of indexes. Number 0 is the whole definition, others are columns."""
     found: list[tuple[int, int, str | None, str | None]] = []
     for index, table in items:
         plain = index_definition(surroundings, index, table, False)
@@ -247,13 +247,13 @@ def _system_views(_: list[Item], __: Surroundings) -> Columns:
 
 
 def _over_views(catalog: Catalog, view: View) -> Item:
-    """(view, the views under it): what can be done to a view depends on them."""
+    """Returns (view, the views on which it depends), because its possible changes depend on them."""
     return view, tuple(item for oid in view.depends_on if isinstance(item := catalog.get(oid), View))
 
 
 @content(internal.UPDATABLE, "catalog", Items((View,), _over_views))
 def _updatable(items: list[Item], surroundings: Surroundings) -> Columns:
-    """Number 0 is the view, the others are its columns."""
+    """Possible changes of views. Number 0 is the view, others are its columns."""
     found: list[tuple[int, int, int]] = []
     for view, _ in items:
         events, columns = surroundings.updatable(view)
@@ -303,12 +303,12 @@ def _builtin_type_input(_: list[Item], __: Surroundings) -> Columns:
 
 @content(internal.FUNCTION_NAMES, "fixed")
 def function_names(_: list[Item], __: Surroundings | None) -> Columns:
-    """Built-in functions as regproc and regprocedure show them, and the parts of their declarations."""
+    """Returns the names of built-in functions as regproc and regprocedure, and the parts of their declarations."""
     return function_name_columns(list(read_fields("pg_proc")), "pg_catalog.")
 
 
 def function_name_columns(lines: abc.Sequence[list[str | None]], prefix: str) -> Columns:
-    """`prefix`: what tells a name that several functions have from those of other schemas."""
+    """Returns the same for these lines of pg_proc. `prefix`: the schema prefix of names that several functions have."""
     counts: dict[str | None, int] = {}
     for line in lines:
         counts[line[1]] = counts.get(line[1], 0) + 1
@@ -383,12 +383,12 @@ def _result(line: list[str | None]) -> str | None:
 
 @content(internal.OPERATOR_NAMES, "fixed")
 def operator_names(_: list[Item], __: Surroundings | None) -> Columns:
-    """Built-in operators as regoper and regoperator show them."""
+    """Returns the names of built-in operators as regoper and regoperator."""
     return operator_name_columns(registry.operator_oids(), "pg_catalog.")
 
 
 def operator_name_columns(operators: abc.Iterable[int], prefix: str) -> Columns:
-    """Of the operators with these OIDs."""
+    """Returns the same for the operators with these OIDs; `prefix` as for functions."""
     found = [registry.operator(oid) for oid in operators]
     counts: dict[str, int] = {}
     for operator in found:
@@ -439,7 +439,7 @@ def _sequence_values(_: list[Item], surroundings: Surroundings) -> Columns:
     catalog, user = surroundings.catalog, surroundings.user
 
     def denial(oid: int) -> str | None:
-        """The name of a sequence that the user may not look at."""
+        """Returns the name of a sequence that the user may not read; None for others."""
         item = catalog.get(oid)
         if (
             not isinstance(item, Sequence)

@@ -1,7 +1,7 @@
 """pg_describe_object: descriptions of objects for messages and dependencies (getObjectDescription).
 
-Twice, as all catalog functions: as SQL over the virtual tables, and as a Python function that looks into their rows.
-What this server has no catalog of is NULL, as an object that is not there is.
+Like all catalog functions, it exists as SQL over the virtual tables, and as a Python function that reads their rows.
+The result is NULL for missing objects, and for catalogs that Shoal does not have.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ _NAMED: dict[int, tuple[str, VirtualTable, str]] = {
     2601: ("access method", system_table("pg_am"), "amname"),
     2612: ("language", system_table("pg_language"), "lanname"),
 }
-"""By catalog: the word, and where the name is found by the OID."""
+"""By catalog: the word, and the table with the name by OID."""
 
 
 def _place(table: VirtualTable, name: str) -> int:
@@ -154,7 +154,7 @@ def _describe(call: CallContext, kind: int, oid: int, part: int) -> str | None:
 
 
 def _describe_part(call: CallContext, kind: int, oid: int) -> str | None:
-    """What belongs to a relation or a type."""
+    """Returns the description of a constraint, a default or a rule; None for others and for missing objects."""
     tables = {
         derived_oids.PG_CONSTRAINT: _CONSTRAINT, derived_oids.PG_ATTRDEF: _DEFAULT, derived_oids.PG_REWRITE: _RULE,
     }  # fmt: skip

@@ -1,6 +1,6 @@
-"""pg_class, pg_attribute, pg_type, pg_index, pg_constraint and what else describes the objects of a database.
+"""pg_class, pg_attribute, pg_type, pg_index, pg_constraint and other catalogs of the objects of a database.
 
-The rows of user objects, in slices (content.py), and those of the system relations themselves.
+This module computes the rows of user objects, in slices (content.py), and those of the system relations.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ def _tablespace(oid: int) -> int:
 
 
 def _with_relatives(catalog: Catalog, table: Table) -> Item:
-    """(table, whether a foreign key refers to it, whether tables inherit from it, its bound as text)."""
+    """Returns (table, whether a foreign key refers to it, whether tables inherit from it, its bound as text)."""
     bound = None
     if table.bound is not None:
         parent = catalog.table(table.parents[0])
@@ -66,7 +66,7 @@ _related = Items((Table,), _with_relatives)
 
 
 def _relations(found: Seq[Table | View | VirtualTable | Index | SequenceObject]) -> Columns:
-    """What every row of pg_class says."""
+    """Returns the columns of pg_class that all relations have."""
     return {
         "oid": [item.oid for item in found],
         "relname": [item.name for item in found],
@@ -77,7 +77,7 @@ def _relations(found: Seq[Table | View | VirtualTable | Index | SequenceObject])
 
 
 def _owned_columns(found: Seq[Table | View | SequenceObject]) -> Columns:
-    """The same of relations with an owner and privileges of their own."""
+    """Returns the same and the owner and the privileges of relations that have them."""
     return {
         **_relations(found),
         "relowner": [item.owner for item in found],
@@ -157,7 +157,7 @@ def _views(items: list[Item], surroundings: Surroundings) -> Columns:
 
 
 def _persistence(schema: int, surroundings: Surroundings) -> str:
-    """'t' for what lies in a session's temporary schema."""
+    """Returns 't' for a relation in a session's temporary schema, else 'p'."""
     return "t" if surroundings.catalog.schema_name(schema).startswith("pg_temp_") else "p"
 
 
@@ -206,18 +206,18 @@ def _system_classes(_: list[Item], __: Surroundings) -> Columns:
 
 
 def collation_of(column: Column | IndexColumn) -> int:
-    """A column's collation: its own, or its type's."""
+    """Returns a column's collation: its own, or its type's."""
     return column.collation or collation_of_type(column.type)
 
 
 def collation_of_type(type_: TypeRef) -> int:
-    """What values of the type are compared by."""
+    """Returns the collation of a type; 0 if it has none."""
     row = types.type_row(type_.declared)
     return row.collation if row else 0
 
 
 def attributes(columns: Seq[tuple[int, int, Column]]) -> Columns:
-    """Rows of pg_attribute for (relation OID, attnum, column)."""
+    """Returns columns of pg_attribute for (relation OID, attnum, column)."""
     rows = [types.type_row(column.type.declared) for _, _, column in columns]
     return {
         "attrelid": [relation for relation, _, _ in columns],
@@ -269,7 +269,8 @@ def _system_columns(_: list[Item], __: Surroundings) -> Columns:
 
 
 def index_columns(surroundings: Surroundings, index: Index, table: Table) -> list[Column]:
-    """An index's columns as pg_attribute names them: expressions by their function, or 'expr', numbered when taken."""
+    """Returns an index's columns with their names in pg_attribute: expressions have the name of their function, or
+    'expr', with a number if the name is taken."""
     found: list[Column] = []
     taken: set[str] = set()
     for part in (*index.columns, *(IndexColumn(number) for number in index.include)):
@@ -304,7 +305,7 @@ def _defaults(items: list[Item], surroundings: Surroundings) -> Columns:
 
 
 def expression_tree(surroundings: Surroundings, text: str, table: Table) -> str:
-    """What a pg_node_tree column holds: the expression's two texts, which pg_get_expr takes apart."""
+    """Returns the value of a pg_node_tree column: the plain and the pretty text, one of which pg_get_expr returns."""
     return f"{surroundings.expression(text, table, False)}\x1f{surroundings.expression(text, table, True)}"
 
 
@@ -426,7 +427,7 @@ def _expressions(surroundings: Surroundings, index: Index, table: Table) -> str 
 
 
 def _with_referenced(catalog: Catalog, table: Table) -> Item | None:
-    """(table, the tables that its foreign keys refer to)."""
+    """Returns (table, the tables to which its foreign keys refer); None for a table without constraints."""
     if not table.constraints:
         return None
     return table, tuple(catalog.table(c.references) for c in table.constraints if c.references is not None)
@@ -436,7 +437,7 @@ constraint_items = Items((Table,), _with_referenced)
 
 
 def all_constraints(items: list[Item]) -> list[tuple[Table, Constraint]]:
-    """Every constraint of the items' tables that pg_constraint shows."""
+    """Returns all constraints of the items' tables that pg_constraint shows."""
     return [(item[0], c) for item in items for c in item[0].constraints if c.kind in "pucfx"]
 
 
@@ -522,7 +523,7 @@ _NAME_PARTS = re.compile(r'"((?:[^"]|"")+)"|([^".]+)')
 
 
 def _drawn_from(catalog: Catalog, item: Table | View | SequenceObject) -> Item:
-    """(object, for a table: (column, sequence) for each nextval() of a sequence in its defaults)."""
+    """Returns (object, (column, sequence) for each nextval() in a table's defaults)."""
     found = []
     for column in item.columns if isinstance(item, Table) else ():
         for name in _DRAWS.findall(column.default or ""):
@@ -539,7 +540,7 @@ def _drawn_from(catalog: Catalog, item: Table | View | SequenceObject) -> Item:
 def _dependencies_of(
     item: Table | View | SequenceObject, draws: Seq[tuple[int, int]], surroundings: Surroundings
 ) -> list[_Dependency]:
-    """(class, object, column, referenced class, object, column, type), as pg_depend has them."""
+    """Returns rows of pg_depend: (class, object, column, referenced class, object, column, type)."""
     relation, schema = derived_oids.PG_CLASS, derived_oids.PG_NAMESPACE
     if isinstance(item, SequenceObject):
         found: list[_Dependency] = [(relation, item.oid, 0, schema, item.schema, 0, "n")]
@@ -577,7 +578,7 @@ def _dependencies_of(
 
 @content("pg_depend", "catalog", indexes)
 def _index_dependencies(items: list[Item], _: Surroundings) -> Columns:
-    """Of indexes on their own, by key column; those behind constraints depend on the constraint."""
+    """Rows of pg_depend for indexes: an index depends on its key columns, or on its constraint if it has one."""
     relation = derived_oids.PG_CLASS
     found: list[_Dependency] = []
     for index, table in items:
@@ -622,10 +623,10 @@ def _descriptions(items: list[Item], _: Surroundings) -> Columns:
 
 
 def qualified_name(catalog: Catalog, relation: Table | View | Index | SequenceObject | VirtualTable) -> str:
-    """'schema.name', each quoted where it needs it."""
+    """Returns 'schema.name', quoted if necessary."""
     return f"{quote_identifier(schema_name(catalog, relation.schema))}.{quote_identifier(relation.name)}"
 
 
 def schema_name(catalog: Catalog, oid: int) -> str:
-    """A schema's name; system schemas have theirs in every database."""
+    """Returns a schema's name; system schemas are in every database."""
     return {11: "pg_catalog", 13000: "information_schema"}.get(oid) or catalog.schema_name(oid)

@@ -1,7 +1,8 @@
-"""PostgreSQL's configuration parameters, as its pg_settings has them (catalog/data/pg_settings.tsv).
+"""PostgreSQL's configuration parameters, from its pg_settings (catalog/data/pg_settings.tsv).
 
-Those that Shoal has too are described by it; the others are shown with PostgreSQL's default, and cannot be changed, but
-for those of PostgreSQL's planner: they choose between plans, never between answers, and are kept without an effect.
+Shoal describes the parameters that it has itself. The others are shown with PostgreSQL's defaults and cannot be
+changed, except for those of PostgreSQL's planner: they affect only plans, never results, so SET accepts them without
+effect.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from functools import cache
 from catalog.system.relations import read_fields
 
 _OF_THE_PLANNER = "Query Tuning / "
-# A client that finds this one relies on it: pg_dump has views refused with it while it reads tables.
+# Clients that find this parameter rely on it: pg_dump uses it to refuse views while it reads tables.
 _LEFT_OUT = frozenset({"restrict_nonsystem_relation_kind"})
 _MEMORY = {"B": 1, "kB": 1 << 10, "8kB": 8 << 10, "MB": 1 << 20, "GB": 1 << 30, "TB": 1 << 40}
 _TIME = {"ms": 1, "s": 1000, "min": 60_000, "h": 3_600_000, "d": 86_400_000}
@@ -21,7 +22,7 @@ _TIME = {"ms": 1, "s": 1000, "min": 60_000, "h": 3_600_000, "d": 86_400_000}
 
 @dataclass(frozen=True, slots=True)
 class Parameter:
-    """One row. `default`: the value it has where nothing is configured, in `unit`."""
+    """One row of pg_settings. `default` is in `unit`."""
 
     name: str
     unit: str | None
@@ -36,7 +37,7 @@ class Parameter:
 
     @property
     def shown_value(self) -> str:
-        """The default as SHOW prints it: in the largest unit that it is a multiple of."""
+        """The default in SHOW's form: in the largest unit of which it is a multiple."""
         if self.default is None:
             return ""
         if self.unit is None or not self.default.lstrip("-").isdigit() or int(self.default) <= 0:
@@ -48,13 +49,13 @@ class Parameter:
 
     @property
     def without_effect(self) -> bool:
-        """Whether SET of it is taken and does nothing."""
+        """Whether SET accepts the parameter without effect."""
         return self.category.startswith(_OF_THE_PLANNER)
 
 
 @cache
 def postgres_parameters() -> Mapping[str, Parameter]:
-    """By name in lower case."""
+    """Returns PostgreSQL's parameters by name in lower case."""
     found = {}
     for name, unit, category, description, more, kind, least, most, choices, default in read_fields("pg_settings"):
         assert name is not None and category is not None and description is not None and kind is not None

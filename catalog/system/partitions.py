@@ -1,4 +1,4 @@
-"""pg_inherits, pg_partitioned_table, and what the functions about partitions look up."""
+"""pg_inherits, pg_partitioned_table, and the internal table for the functions about partitions."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from catalog.types.array import vector_of
 
 
 def _inheriting(catalog: Catalog, item: Table | Index) -> Item | None:
-    """(table or index, the OIDs of what it inherits from)."""
+    """Returns (table or index, the OIDs of its parents); None without parents."""
     parents = item.parents if isinstance(item, Table) else () if item.parent is None else (item.parent,)
     return (item, parents) if parents else None
 
@@ -30,7 +30,7 @@ def _inherits(items: list[Item], _: Surroundings) -> Columns:
 
 
 def _partition_item(catalog: Catalog, table: Table) -> Item | None:
-    """(partitioned table, the OID of its default partition or 0)."""
+    """Returns (partitioned table, the OID of its default partition or 0); None for other tables."""
     if table.partitioning is None:
         return None
     children = (catalog.table(oid) for oid in catalog.children.get(table.oid, ()))
@@ -69,7 +69,7 @@ def _expressions(surroundings: Surroundings, table: Table) -> str | None:
 
 
 def _with_texts(catalog: Catalog, table: Table) -> Item | None:
-    """(table, its key, its constraint)."""
+    """Returns (table, partition key, partition constraint); None for a table without partitions that is not one."""
     if table.partitioning is None and table.bound is None:
         return None
     key = None if table.partitioning is None else partitions.key_text(table, table.partitioning)

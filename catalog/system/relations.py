@@ -1,12 +1,11 @@
 """The relations of pg_catalog and information_schema: their names, OIDs and columns, and the text of the views.
 
-catalog/data/pg_relations.tsv and pg_views.tsv hold them as PostgreSQL declares them. A view whose text reads other
-relations is a `View` and is expanded like a user's; one that PostgreSQL fills from a function of the running server
-(`COMPUTED`: pg_settings, pg_stat_activity, ...) is a `VirtualTable`, as every table is.
+catalog/data/pg_relations.tsv and pg_views.tsv have PostgreSQL's declarations. A view over other relations is a `View`,
+which is expanded like a user's view. A view over a function of the running server (`COMPUTED`: pg_settings,
+pg_stat_activity, ...) is a `VirtualTable`, like every table.
 
-The views of information_schema use domains, and functions written in SQL that take whole rows. Their text is brought to
-what Shoal has: a domain becomes the type under it (which is what PostgreSQL tells clients, too), and the two functions
-over rows become the CASE that they are.
+The views of information_schema use domains, and SQL functions of whole rows. `view_text` replaces a domain by its base
+type (which PostgreSQL also reports to clients), and the two functions of rows by their CASE expressions.
 """
 
 from __future__ import annotations
@@ -23,7 +22,7 @@ from catalog.types.base import TypeRef
 
 DATA = Path(__file__).resolve().parent.parent / "data"
 
-# Views over functions of the running server: computed as tables are.
+# Views over functions of the running server, which are virtual tables here.
 COMPUTED = frozenset({
     "pg_settings", "pg_stat_activity", "pg_locks", "pg_cursors", "pg_prepared_statements", "pg_prepared_xacts",
     "pg_timezone_names", "pg_timezone_abbrevs", "pg_available_extensions", "pg_available_extension_versions",
@@ -54,7 +53,7 @@ _ESCAPES = {"b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t", "v": "\v"}
 
 
 def read_rows(name: str) -> Iterator[dict[str, str | None]]:
-    """The rows of catalog/data/<name>.tsv (COPY text form with a header line), by column name; None for NULL."""
+    """Yields the rows of catalog/data/<name>.tsv (COPY text form with a header line), by column name; None for NULL."""
     with (DATA / f"{name}.tsv").open(encoding="utf-8") as file:
         names = file.readline().rstrip("\n").split("\t")
     for fields in read_fields(name):
@@ -62,7 +61,7 @@ def read_rows(name: str) -> Iterator[dict[str, str | None]]:
 
 
 def read_fields(name: str) -> Iterator[list[str | None]]:
-    """The rows of catalog/data/<name>.tsv as lists of fields."""
+    """Yields the rows of catalog/data/<name>.tsv as lists of fields."""
     lines = (DATA / f"{name}.tsv").read_text(encoding="utf-8").split("\n")
     for line in lines[1:]:
         if line:
@@ -86,7 +85,7 @@ def _columns(text: str) -> tuple[Column, ...]:
 
 
 def view_text(text: str) -> str:
-    """A view's text in the types and functions that there are."""
+    """Converts a view's text to Shoal's types and functions."""
     text = text.strip().removesuffix(";")
     text = _DOMAIN.sub(lambda found: "::" + _DOMAINS[found[1]], text)
     text = _OF_ROWS.sub(_true_type, text)
@@ -94,14 +93,15 @@ def view_text(text: str) -> str:
 
 
 def _true_type(found: re.Match[str]) -> str:
-    """The type or modifier of a column, through its domain if it has one."""
+    """Returns a CASE for the type or modifier of a column; for a domain, that of the base type."""
     own, base = ("typid", "basetype") if found[1] == "id" else ("typmod", "typmod")
     return f"(CASE WHEN {found[3]}.typtype = 'd' THEN {found[3]}.typ{base} ELSE {found[2]}.att{own} END)"
 
 
 @cache
 def system_relations() -> Mapping[tuple[int, str], VirtualTable | View]:
-    """Every relation of pg_catalog and information_schema, and the views of the cluster, by (schema OID, name)."""
+    """Returns all relations of pg_catalog and information_schema, and the views of the cluster, by (schema OID,
+    name)."""
     texts = {row["oid"]: row["pg_get_viewdef"] for row in read_rows("pg_views")}
     found: dict[tuple[int, str], VirtualTable | View] = {}
     for row in read_rows("pg_relations"):
@@ -123,12 +123,12 @@ def _view_texts() -> Mapping[int, str]:
 
 
 def system_view_text(oid: int) -> str | None:
-    """The definition of a view of PostgreSQL's, as PostgreSQL prints it; None if it is not one."""
+    """Returns the definition of a system view as PostgreSQL prints it; None for other OIDs."""
     return _view_texts().get(oid)
 
 
 def _table(number: int, title: str, /, **columns: int) -> VirtualTable:
-    """An internal relation, which no query can name: what catalog functions look things up in."""
+    """Returns an internal relation for catalog functions, which queries cannot name."""
     made = [Column(position, name, TypeRef(oid)) for position, (name, oid) in enumerate(columns.items(), 1)]
     return VirtualTable(number, PG_CATALOG_OID, title, tuple(made))
 

@@ -1,4 +1,4 @@
-"""The rows of pg_proc of functions that users define, and their definitions as text."""
+"""The rows of pg_proc of user-defined functions, and the texts of their definitions."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _PARALLEL = {"s": "PARALLEL SAFE", "r": "PARALLEL RESTRICTED", "u": ""}
 
 
 def _with_schema(catalog: Catalog, item: Routine) -> Item:
-    """(routine, its schema's name, its relation): all that its rows depend on."""
+    """Returns (routine, its schema's name, its relation), on which its rows depend."""
     return item, catalog.schema_name(item.schema), catalog.get(item.relation) if item.relation else None
 
 
@@ -120,7 +120,8 @@ def _dependencies(items: list[Item], surroundings: Surroundings) -> Columns:
 
 
 def _search_by_name(surroundings: Surroundings, name: str) -> dict[tuple[int, ...], int]:
-    """The functions of that name that none before them on the search path hides, by the types of their arguments."""
+    """Returns the functions of this name by argument types, without functions that an earlier schema of the search path
+    hides."""
     found: dict[tuple[int, ...], int] = {}
     catalog = surroundings.catalog
     for place in surroundings.path:
@@ -208,8 +209,8 @@ _READS = re.compile(r"^ +FROM ", re.MULTILINE)
 
 
 def sql_body(item: Routine, statements: Sequence[str]) -> str:
-    """pg_get_function_sqlbody: RETURN of one expression, or BEGIN ATOMIC ... END; arguments by their names, which are
-    the function's where the query has other names beside them."""
+    """pg_get_function_sqlbody: RETURN expression, or BEGIN ATOMIC ... END. Names of arguments have the function's name
+    as prefix if the query also has other names."""
     labels = [quote_identifier(argument.name) for argument in item.inputs]
 
     def show_text(text: str) -> str:
@@ -230,7 +231,7 @@ def sql_body(item: Routine, statements: Sequence[str]) -> str:
 
 
 def definition(catalog: Catalog, item: Routine, body: str | None) -> str:
-    """pg_get_functiondef. `body`: one in SQL's own form."""
+    """pg_get_functiondef. `body`: the text of a SQL body, or None."""
     word = "FUNCTION" if item.kind == "f" else "PROCEDURE"
     name = f"{quote_identifier(catalog.schema_name(item.schema))}.{quote_identifier(item.name)}"
     lines = [f"CREATE OR REPLACE {word} {name}({arguments_text(item, True)})"]

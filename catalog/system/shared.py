@@ -1,4 +1,5 @@
-"""pg_namespace, and what all databases share: databases, roles, tablespaces, their settings and comments."""
+"""pg_namespace, and the objects that all databases share: databases, roles, tablespaces, their settings and
+comments."""
 
 from __future__ import annotations
 
@@ -21,7 +22,7 @@ _PUBLIC_ACL = Array.of(("pg_database_owner=UC/pg_database_owner", "=U/pg_databas
 
 
 def is_untouched_public(schema: Schema) -> bool:
-    """Whether it is public as a database starts with it: its owner is the database's."""
+    """Whether the schema is the initial `public`, whose owner is pg_database_owner."""
     return schema.owner != owner_of(schema)
 
 
@@ -128,7 +129,7 @@ def _roles(items: list[Item], _: Surroundings) -> Columns:
         "rolreplication": [role.replication for role in found],
         "rolbypassrls": [role.bypass_rls for role in found],
         "rolconnlimit": [role.connection_limit for role in found],
-        # The verifiers stay where they are: nobody needs to read them through SQL.
+        # SQL does not show the password verifiers, which no client needs.
         "rolpassword": [None if role.password is None else "********" for role in found],
         "rolvaliduntil": [role.valid_until for role in found],
     }

@@ -1,4 +1,4 @@
-"""pg_type, pg_enum and pg_constraint of the types that users define, and their names for catalog functions."""
+"""pg_type, pg_enum and pg_constraint of user-defined types, and their names for catalog functions."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ user_types = objects_of(Enum, Domain, Composite)
 
 
 def _entries(items: list[Item]) -> list[tuple[UserType, UserEntry]]:
-    """Two of each type: its own, and that of the array type over it."""
+    """Returns two entries for each type: its own, and that of its array type."""
     return [(item, entry) for (item,) in items for entry in entries_of([(item, "")]).values()]
 
 
@@ -61,7 +61,7 @@ def _default(item: UserType) -> str | None:
 
 
 def _default_tree(item: UserType) -> str | None:
-    """What pg_get_expr takes apart: the plain text and the one for people."""
+    """Returns the value of a pg_node_tree column: the plain and the pretty text, one of which pg_get_expr returns."""
     text = _default(item)
     return None if text is None else f"{text}\x1f{text}"
 
@@ -151,7 +151,7 @@ def _comments(items: list[Item], _: Surroundings) -> Columns:
 
 
 def _visible(surroundings: Surroundings, item: UserType) -> bool:
-    """Whether the search path leads to this type: no schema before its own has one of the name."""
+    """Whether the search path finds this type: no earlier schema has a type of its name."""
     catalog = surroundings.catalog
     for schema in surroundings.path:
         if schema == item.schema:

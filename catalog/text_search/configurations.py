@@ -1,8 +1,8 @@
 """Configurations and dictionaries: convert the tokens of a text to lexemes, as PostgreSQL's do.
 
-`simple` takes words in lower case; that of a language leaves out its stop words (catalog/data/stop_words, as PostgreSQL
-has them) and takes the stem of the others, by Snowball's algorithms. Words that hold digits, addresses and numbers are
-taken as they are by all of them; tags, entities, protocols and white space by none.
+The dictionary `simple` converts words to lower case. The dictionary of a language removes its stop words (PostgreSQL's
+lists, in catalog/data/stop_words) and converts other words to their stem by Snowball's algorithms. All configurations
+use `simple` for words with digits, addresses and numbers, and ignore tags, entities, protocols and white space.
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ from catalog.text_search.parser import NUMBERS, tokens
 from catalog.text_search.words import MOST_BYTES
 
 _SIMPLE_CONFIGURATION, _SIMPLE_DICTIONARY = 3748, 3765
-_FIRST_DICTIONARY = 13151  # then by turns: a language's dictionary, its configuration
+_FIRST_DICTIONARY = 13151  # alternates: a language's dictionary, its configuration
 LANGUAGES = (
     "arabic", "armenian", "basque", "catalan", "danish", "dutch", "english", "finnish", "french", "german", "greek",
     "hindi", "hungarian", "indonesian", "irish", "italian", "lithuanian", "nepali", "norwegian", "portuguese",
     "romanian", "russian", "serbian", "spanish", "swedish", "tamil", "turkish", "yiddish",
 )  # fmt: skip
-_ASCII_IN_ENGLISH = frozenset(("hindi", "russian"))  # whose words have letters of their own
+_ASCII_IN_ENGLISH = frozenset(("hindi", "russian"))  # ASCII words in these languages are English
 CONFIGURATIONS: dict[int, str] = {_SIMPLE_CONFIGURATION: "simple"} | {
     _FIRST_DICTIONARY + 1 + 2 * place: language for place, language in enumerate(LANGUAGES)
 }
@@ -49,7 +49,7 @@ def _stemmer(language: str) -> Callable[[str], str]:
 
 
 def lexize(dictionary: str, token: str) -> str | None:
-    """The lexeme of a token, None for a stop word."""
+    """Returns the lexeme of a token; None for a stop word."""
     word = lower(token)
     if dictionary == "simple":
         return word
@@ -59,7 +59,7 @@ def lexize(dictionary: str, token: str) -> str | None:
 
 @cache
 def dictionary_for(configuration: str, kind: int) -> str | None:
-    """The dictionary that takes tokens of a type."""
+    """Returns the dictionary for tokens of a type; None if the configuration ignores them."""
     if kind in _WITHOUT:
         return None
     if configuration == "simple" or kind not in _ASCII_WORDS | _WORDS:
@@ -70,8 +70,8 @@ def dictionary_for(configuration: str, kind: int) -> str | None:
 
 
 def lexemes(configuration: str, *texts: str) -> Iterator[tuple[str, int]]:
-    """The lexemes of texts with their positions (parsetext). Stop words have positions, too; between two texts one is
-    left free, so that no phrase reaches over both."""
+    """Yields the lexemes of texts with their positions (parsetext). Stop words have positions too. Between two texts
+    one position stays free, so that no phrase matches across both."""
     position = 0
     for text in texts:
         found = False
@@ -84,7 +84,7 @@ def lexemes(configuration: str, *texts: str) -> Iterator[tuple[str, int]]:
 
 
 def _words(configuration: str, text: str) -> Iterator[str | None]:
-    """A lexeme for each word, None for a stop word."""
+    """Yields a lexeme for each word, None for a stop word."""
     for kind, token in tokens(text):
         dictionary = dictionary_for(configuration, kind)
         if dictionary is not None and len(token.encode()) <= MOST_BYTES:
@@ -101,7 +101,7 @@ def dictionary_options(dictionary: str) -> str | None:
 
 
 def configuration_of(oid: int) -> str:
-    """The name of a configuration. Raises XX000 for an OID of none."""
+    """Returns the name of a configuration. Raises XX000 for another OID."""
     found = CONFIGURATIONS.get(oid)
     if found is None:
         raise SqlError("XX000", f"cache lookup failed for text search configuration {oid}")

@@ -1,8 +1,8 @@
-"""ts_headline: a part of a text with matches of a query, which are marked (PostgreSQL 15's wparser_def.c).
+"""ts_headline: a part of a text with marked matches of a query (PostgreSQL 15's wparser_def.c).
 
-The tokens of the text are walked with the words of the query that they are. A *cover* is a shortest run of tokens in
-which the query is met. Without fragments the headline is the cover that shows most of the query, made longer or shorter
-until it has a good length and ends well; with fragments there are several covers, each stretched to both sides.
+Each token of the text is compared with the words of the query. A *cover* is a shortest sequence of tokens that matches
+the query. Without fragments, the headline is the cover with most words of the query, extended or shortened to a good
+length and a good end. With fragments, it consists of several covers, each extended on both sides.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _BAD_ENDS = _NO_WORDS | {
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """What may be said; see the manual, 12.3.4."""
+    """The options of ts_headline (PostgreSQL 16 manual, 12.3.4)."""
 
     max_words: int = 35
     min_words: int = 15
@@ -59,7 +59,7 @@ _INTEGER = re.compile(r"\s*[+-]?\d+\s*")
 
 @remembering(64)
 def options_of(text: str) -> Options:
-    """The options of a text such as 'MaxWords=20, StartSel=<i>'. Raises 22023, 22P02, 42601."""
+    """Parses options such as 'MaxWords=20, StartSel=<i>'. Raises 22023, 22P02, 42601."""
     given: dict[str, object] = {}
     for name, value in _pairs(text):
         known = name.lower()
@@ -110,11 +110,12 @@ def _integer(text: str) -> int:
 
 @dataclass(slots=True, eq=False)
 class _Word:
-    """A token. One that is several words of the query is there once more, `repeated`, for each of them."""
+    """A token. If it matches several words of the query, there is another `_Word` with `repeated` for each further
+    one."""
 
     text: str
     kind: int
-    operand: str = ""  # its number, if it is a word of the query
+    operand: str = ""  # the number of the query's word that it matches, or ''
     position: int = 0
     repeated: bool = False
     shown: bool = False
@@ -126,12 +127,12 @@ class _Word:
 
     @property
     def is_wanted(self) -> bool:
-        """Whether it is a word of the query, and not its repetition."""
+        """Whether the token matches a word of the query, and is not a repetition."""
         return bool(self.operand) and not self.repeated
 
 
 class _Text:
-    """The words of a text and a query, and the headline that is chosen of them."""
+    """The words of a text and a query, and the selected headline."""
 
     def __init__(self, configuration: str, text: str, query: Query | None, options: Options) -> None:
         self.options = options
@@ -163,7 +164,7 @@ class _Text:
     # --- covers --------------------------------------------------------------------------------------------------
 
     def covers(self) -> Iterator[tuple[int, int]]:
-        """The first and the last word of each run that meets the query, one for each word where one begins."""
+        """Yields the first and the last word of each cover, at most one for each first word."""
         places = [place for place, word in enumerate(self.words) if word.operand]
         for number, first in enumerate(places):
             vector: Vector = {}
@@ -182,7 +183,7 @@ class _Text:
         return poor and not word.is_wanted
 
     def count(self, first: int, last: int) -> tuple[int, int]:
-        """Words, and words of the query."""
+        """Returns the number of words, and of words of the query."""
         part = self.words[first : last + 1]
         return sum(word.counts for word in part), sum(word.is_wanted for word in part)
 
@@ -192,7 +193,7 @@ class _Text:
             word.shown = not word.repeated
 
     def show_beginning(self) -> None:
-        """As many words as a headline has at least."""
+        """Selects the first `min_words` words, for a text without matches."""
         last = words = 0
         for place, word in enumerate(self.words):
             if words >= self.options.min_words:
@@ -217,7 +218,7 @@ class _Text:
             self.show(first, last)
 
     def _fit(self, first: int, last: int) -> tuple[int, int]:
-        """A cover made shorter, or longer, to a good length and end."""
+        """Shortens or extends a cover to a good length and a good end."""
         least, most = self.options.min_words, self.options.max_words
         begin = end = first
         count = 0
@@ -273,8 +274,8 @@ class _Text:
             self.show_beginning()
 
     def _pieces(self, first: int, last: int) -> Iterator[tuple[int, int, int, int]]:
-        """A cover in pieces of at most `max_words` that begin and end with words of the query: first, last, words and
-        words of the query of each."""
+        """Splits a cover into pieces of at most `max_words` that begin and end with words of the query. Yields the
+        first word, the last word, the number of words, and of words of the query."""
         begin = first
         while begin <= last:
             begin = next((place for place in range(begin, last + 1) if self.words[place].is_wanted), last)
@@ -338,8 +339,8 @@ class _Text:
 
 
 def _number(query: Query | None, operands: list[Operand]) -> Query | None:
-    """The query with numbers for its operands, which are added in PostgreSQL's order, right sides first: a word is one
-    certain operand of the query, of two equal ones too. Their weights, which the words of a text lack, do not count."""
+    """Returns the query with numbers instead of its operands, and adds the operands in PostgreSQL's order, right sides
+    first. So equal operands are different words. Weights of operands are removed, because a text's words have none."""
     if query is None or isinstance(query, Hole):
         return query
     if isinstance(query, Operand):
@@ -351,7 +352,7 @@ def _number(query: Query | None, operands: list[Operand]) -> Query | None:
 
 
 def headline(configuration: str, text: str, query: Query | None, options: Options = _PLAIN) -> str:
-    """The headline of a text."""
+    """Returns the headline of a text."""
     found = _Text(configuration, text, query, options)
     if not found.words:
         return ""

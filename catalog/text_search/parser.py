@@ -1,13 +1,14 @@
 """The default parser: splits a text into tokens, as PostgreSQL's wparser_def.c does.
 
-It is an automaton that looks at one character after the other and tries alternatives in their order. An alternative may
-be tried *within* (`>state`): when it fails (`pop`), everything is as it was, and the tests behind it follow; one that
-is certain of itself forgets where it came from (`clear` the last place, `all` of them). `=type` is the end of a token,
-before the character that was looked at.
+The parser is an automaton that reads one character after the other, and tries alternatives in order. `>state` tries an
+alternative in a nested state: if it fails (`pop`), the parser returns to the earlier position and continues with the
+next test; if it succeeds, it drops the last saved position (`clear`) or all of them (`all`). `=type` ends a token
+before the current character.
 
-Each entry of the table is a state: its tests in order, each with what is done. A test is a class of characters or a
-character itself; `end` is the end of the text, `*` is anything. `.` stays in the state, `again` looks at the character
-once more, `back` returns to the beginning of the token that ends here (it has parts), `rewind` drops what was read.
+Each entry of the table is a state: its tests in order, each with its actions. A test is a class of characters or a
+single character; `end` is the end of the text, `*` is any character. `.` stays in the state, `again` tests the
+character again, `back` returns to the beginning of the token that ends here (it has parts), `rewind` drops the
+characters read.
 """
 
 from __future__ import annotations
@@ -133,7 +134,7 @@ digits_part: end pop | digit . | alpha clear number_part | special clear number_
 
 @dataclass(frozen=True, slots=True)
 class _Step:
-    """A test and what is done: see the module's text."""
+    """A test and its actions: see the module's docstring."""
 
     place: int
     test: str
@@ -172,7 +173,7 @@ _CLASSES: dict[str, str] = {"alpha": "alpha", "alnum": "alnum", "digit": "digit"
 
 
 def _holds(test: str, char: str) -> bool:
-    """Whether a character ('' at the end) is what a test asks for."""
+    """Whether a character ('' at the end) meets a test."""
     if test == "*" or test in _DYNAMIC:
         return True
     if test == "end" or not char:
@@ -192,12 +193,12 @@ def _holds(test: str, char: str) -> bool:
 
 @cache
 def _steps(state: str, char: str) -> tuple[_Step, ...]:
-    """The steps of a state that a character may take."""
+    """Returns the steps of a state whose test a character meets."""
     return tuple(step for step in _STATES[state] if _holds(step.test, char))
 
 
 class _Place:
-    """Where the parser is, and where it returns to."""
+    """The parser's position and state, and the place to which it returns (`before`)."""
 
     __slots__ = ("before", "length", "position", "state", "tried")
 
@@ -206,10 +207,10 @@ class _Place:
         self.position = position
         self.length = length  # of the token so far
         self.before = before
-        self.tried = -1  # the step that was tried within
+        self.tried = -1  # the last step that was tried in a nested state
 
 
-# A word of ASCII letters, or white space and commas, where what follows does not make it something else.
+# A word of ASCII letters, or white space and commas, if the next character cannot change the type of the token.
 _PLAIN = re.compile(r"([A-Za-z]+)(?=[ \t\n,;!?()\"'\[\]{}*|=]|\Z)|([ \t\n,]+)(?=[A-Za-z])")
 
 
@@ -221,12 +222,12 @@ class _Parser:
         self._want_host = False
 
     def start_in(self, state: str) -> None:
-        """Begins within another state."""
+        """Enters a nested state."""
         place = self._place
         self._place = _Place(state, place.position, place.length, place)
 
     def next(self) -> tuple[int, str] | None:
-        """The next token and its type; None at the end."""
+        """Returns the next token and its type; None at the end."""
         text, place = self._text, self._place
         start, size = place.position, len(text)
         if start >= size:
@@ -278,7 +279,7 @@ class _Parser:
         return True
 
     def _do(self, step: _Step, char: str, start: int) -> int:
-        """What a step says; the length of the token, if it ends here."""
+        """Executes a step's actions. Returns the length of the token if it ends here, else 0."""
         place, words = self._place, step.words
         if "special_tag" in words:
             self._enter_tag(self._text[start : start + place.length].lower())
@@ -319,7 +320,7 @@ class _Parser:
 
 
 def tokens(text: str) -> Iterator[tuple[int, str]]:
-    """The tokens of a text in their order, with their types (numbers from 1, as in TOKEN_TYPES)."""
+    """Yields the tokens of a text in order, with their types (numbers from 1, as in TOKEN_TYPES)."""
     parser = _Parser(text)
     while (found := parser.next()) is not None:
         yield found

@@ -1,8 +1,8 @@
 """tsquery: operands and the operators ! & | <-> between them.
 
-A query is read by one of three hands: as it is written (the type's input), each operand taken through a configuration
-(to_tsquery), or a whole text taken so, its words joined by one operator (plainto_, phraseto_tsquery). What people write
-in a search box has a grammar of its own (web.py). A stop word leaves a hole, and the distances of phrases grow by it.
+There are three ways to read a query: literally (the type's input), with each operand converted by a configuration
+(to_tsquery), or as a whole text whose words are joined by one operator (plainto_, phraseto_tsquery). Text of a search
+box has a separate grammar (web.py). A stop word becomes a hole, which increases the distances of phrases.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ MOST_DISTANCE = 16384
 
 @dataclass(frozen=True, slots=True)
 class Operand:
-    """`weights`: bits, 1 for D to 8 for A; 0 for any."""
+    """A word. `weights`: bits, 1 for D to 8 for A; 0 for any."""
 
     lexeme: str
     weights: int = 0
@@ -31,7 +31,7 @@ class Operand:
 
 @dataclass(frozen=True, slots=True)
 class Operation:
-    """`left` is None of NOT. `distance` is that of a phrase."""
+    """An operator with its operands. `left` is None for NOT. `distance` is that of a phrase."""
 
     operator: str
     left: Query | None
@@ -45,11 +45,11 @@ class Hole:
 
 
 Query = Operand | Operation | Hole
-Push = Callable[[str, int, bool], Query]  # an operand as it is written, its weights, whether it is a prefix
+Push = Callable[[str, int, bool], Query]  # (operand, weights, whether it is a prefix) -> query
 
 
 class Builder:
-    """Operands and operators in the order in which they are written, by precedence (makepol)."""
+    """Builds a query from operands and operators in the order of the text, by precedence (makepol)."""
 
     def __init__(self) -> None:
         self._operands: list[Query] = []
@@ -59,7 +59,7 @@ class Builder:
         self._operands.append(query)
 
     def operator(self, operator: str, distance: int = 0) -> None:
-        """NOT belongs to what follows, and the others to what stands on their left."""
+        """Adds an operator. NOT is a prefix operator; the others are left-associative."""
         self._reduce(_PRIORITIES[operator] + (1 if operator == NOT else 0))
         self._operators.append((operator, distance))
 
@@ -86,7 +86,7 @@ class Builder:
 
 
 class _Reader:
-    """The grammar of tsquery."""
+    """The parser of tsquery's grammar."""
 
     def __init__(self, text: str, push: Push) -> None:
         self._text = text
@@ -162,7 +162,7 @@ class _Reader:
         return True
 
     def _distance(self) -> int:
-        """Behind <-> or <n>."""
+        """Reads the rest of <-> or <n>, and returns the distance."""
         end = self._text.find(">", self._at)
         inside = self._text[self._at + 1 : end] if self._text[self._at] == "<" and end > 0 else ""
         if inside == "-":
@@ -187,21 +187,21 @@ def bad_distance() -> SqlError:
 
 
 def parse_query(text: str) -> str:
-    """The input function: text as it is written to text as it is printed. Raises 42601, 22023, 54000."""
+    """tsqueryin: converts input text to the printed text. Raises 42601, 22023, 54000."""
     return print_query(_Reader(text, Operand).read())
 
 
 @remembering(512)
 def query_of(text: str) -> Query | None:
-    """The query of a printed text, None for the empty one."""
+    """Returns the query of a printed text; None for the empty one."""
     return _Reader(text, Operand).read()
 
 
-# ---- through a configuration ----------------------------------------------------------------------------------------
+# ---- with a configuration -------------------------------------------------------------------------------------------
 
 
 def words_of(configuration: str, text: str, operator: str, weights: int = 0, prefix: bool = False) -> Query:
-    """The words of a text, joined by an operator (pushval_morph); a hole where there are none."""
+    """Returns the words of a text, joined by an operator (pushval_morph); a hole if there are none."""
     found: Query | None = None
     last = 0
     for lexeme, position in lexemes(configuration, text):
@@ -232,12 +232,12 @@ def plain_query(configuration: str, text: str, operator: str) -> str:
 
 
 def without_holes(query: Query | None) -> Query | None:
-    """clean_stopword: the query without stop words, whose places stay in the distances of phrases."""
+    """clean_stopword: removes stop words, and adds their places to the distances of phrases."""
     return None if query is None else _fill(query)[0]
 
 
 def _fill(query: Query) -> tuple[Query | None, int, int]:
-    """The query, and what its distances to the left and to the right grow by."""
+    """Returns the query without holes, and by how much the distances to its left and right increase."""
     if isinstance(query, Hole):
         return None, 0, 0
     if isinstance(query, Operand):
@@ -287,7 +287,7 @@ def _text(query: Query, above: int, right_of_phrase: bool) -> str:
 
 
 def nodes(query: Query | None) -> Iterator[Query]:
-    """Every node, an operator before its right and then its left side, as PostgreSQL keeps them."""
+    """Yields every node: an operator, its right side, then its left side, as PostgreSQL stores them."""
     if query is not None:
         yield query
         if isinstance(query, Operation):
@@ -296,7 +296,7 @@ def nodes(query: Query | None) -> Iterator[Query]:
 
 
 def operands(query: Query | None) -> list[Operand]:
-    """The operands by their lexemes, each lexeme once."""
+    """Returns the operands in the order of their lexemes, each lexeme once."""
     found: dict[str, Operand] = {}
     for node in nodes(query):
         if isinstance(node, Operand):

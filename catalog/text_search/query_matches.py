@@ -1,7 +1,6 @@
 """Matches a tsvector with a tsquery (TS_execute), phrases by positions (TS_phrase_execute).
 
-A lexeme without positions (of a stripped vector) is there, and nobody knows where: what asks for its place is None, and
-a phrase over it is not met.
+A lexeme without positions (of a stripped vector) has unknown places (None), and no phrase matches it.
 """
 
 from __future__ import annotations
@@ -14,7 +13,7 @@ from catalog.text_search.vectors import Vector
 
 @dataclass(slots=True)
 class _Places:
-    """Where a part of a phrase ends, and how much wider than one word it is; `negated`: everywhere but there."""
+    """The ends of a phrase part's matches, and its width beyond one word; `negated`: all other places."""
 
     found: list[int] = field(default_factory=list)
     width: int = 0
@@ -44,7 +43,7 @@ def _holds(vector: Vector, query: Query) -> bool:
 
 
 def entries(vector: Vector, operand: Operand) -> list[str]:
-    """The lexemes that an operand means."""
+    """Returns the lexemes of the vector that an operand matches."""
     if not operand.prefix:
         return [operand.lexeme] if operand.lexeme in vector else []
     return [lexeme for lexeme in vector if lexeme.startswith(operand.lexeme)]
@@ -61,7 +60,7 @@ def _has(vector: Vector, operand: Operand) -> bool:
 
 
 def _places(vector: Vector, query: Query) -> _Places | None:
-    """None: nobody knows."""
+    """Returns the places that match a query; None if they are unknown."""
     if isinstance(query, Operand):
         return _places_of(vector, query)
     assert isinstance(query, Operation)
@@ -97,13 +96,13 @@ def _places_of(vector: Vector, operand: Operand) -> _Places | None:
 
 
 def _align(left: _Places, right: _Places) -> tuple[tuple[int, int], int]:
-    """How far both sides are moved so that the narrower one ends where the wider one does, and the width."""
+    """Returns the shifts of both sides after which both have the same end, and the common width."""
     width = max(left.width, right.width)
     return (width - left.width, width - right.width), width
 
 
 def _both(left: _Places, right: _Places, shifts: tuple[int, int], width: int) -> _Places:
-    """Places where both sides are."""
+    """Returns the places that both sides match."""
     ours, theirs = ({place + shift for place in side.found} for side, shift in zip((left, right), shifts, strict=True))
     if left.negated and right.negated:
         return _Places(_sort(ours | theirs), width, True)
@@ -115,7 +114,7 @@ def _both(left: _Places, right: _Places, shifts: tuple[int, int], width: int) ->
 
 
 def _either(left: _Places, right: _Places) -> _Places:
-    """Places where one of the sides is."""
+    """Returns the places that any side matches."""
     for side in (left, right):
         if not side.there:
             side.width = 0

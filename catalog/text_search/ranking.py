@@ -1,7 +1,7 @@
 """Ranks of a tsvector for a tsquery, computed as in tsrank.c.
 
-ts_rank counts words, in single precision as there. ts_rank_cd looks at *covers*, shortest runs of positions in which
-the query is met: the shorter, the better.
+ts_rank counts words, in single precision, as in PostgreSQL. ts_rank_cd uses *covers*, the shortest sequences of
+positions that match the query: shorter covers have higher ranks.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _one = np.float32(1.0)
 
 
 def rank(weights: Sequence[float], vector: Vector, query: Query | None, method: int) -> float:
-    """ts_rank. `method`: bits that say what the rank is divided by."""
+    """ts_rank. `method`: bits that select the divisors of the rank."""
     if not vector or query is None:
         return 0.0
     own = [np.float32(weight) for weight in weights]
@@ -50,7 +50,7 @@ def _length(vector: Vector) -> int:
 
 
 def rank_of_covers(weights: Sequence[float], vector: Vector, query: Query | None, method: int) -> float:
-    """ts_rank_cd. `method` as in `rank`, and 4: by the mean distance between covers."""
+    """ts_rank_cd. `method` as in `rank`; 4 also divides by the mean distance between covers."""
     places = _places(vector, query)
     if query is None or not places:
         return 0.0
@@ -90,7 +90,7 @@ _Place = tuple[str, Position]
 
 
 def _places(vector: Vector, query: Query | None) -> list[_Place]:
-    """Every word of the vector that the query asks for, wherever it stands, in the order of positions."""
+    """Returns every occurrence of the query's words in the vector, in the order of positions."""
     found = {
         (lexeme, position)
         for operand in _every_operand(query)
@@ -106,7 +106,8 @@ def _every_operand(query: Query | None) -> list[Operand]:
 
 
 def _cover(places: list[_Place], query: Query, begin: int) -> tuple[int, int] | None:
-    """The next cover that begins at or behind a place: its first and last one."""
+    """Returns the next cover that begins at place `begin` or later, as its first and last place; None if there is
+    none."""
     found: Vector = {}
     for end in range(begin, len(places)):
         _add(found, places[end])

@@ -1,4 +1,4 @@
-"""tsvector: lexemes in order, each with its positions and their weights (A to D, D the least).
+"""tsvector: lexemes in order, each with its positions and their weights (A to D; D is the lowest).
 
 'cat':3A 'fat':2,11 'rat':12C
 """
@@ -16,7 +16,7 @@ _MOST_BYTES = (1 << 20) - 1  # of all lexemes and positions
 
 
 def make_vector(found: Mapping[str, Iterable[Position]] | Iterable[tuple[str, Iterable[Position]]]) -> Vector:
-    """A vector of lexemes in any order, some of them perhaps several times. Raises 54000."""
+    """Returns a vector of lexemes in any order, which may be repeated. Raises 54000."""
     gathered: dict[str, dict[int, int]] = {}
     for lexeme, positions in found.items() if isinstance(found, Mapping) else found:
         known = gathered.setdefault(lexeme, {})
@@ -30,7 +30,7 @@ def make_vector(found: Mapping[str, Iterable[Position]] | Iterable[tuple[str, It
 
 
 def sizes(vector: Vector) -> int:
-    """The bytes that lexemes and positions take in PostgreSQL's own form."""
+    """Returns the bytes of lexemes and positions in PostgreSQL's own form."""
     size = 0
     for lexeme, positions in vector.items():
         size += len(lexeme.encode())
@@ -40,7 +40,7 @@ def sizes(vector: Vector) -> int:
 
 
 def parse_vector(text: str) -> str:
-    """The input function: text as it is written to text as it is printed. Raises 42601, 54000."""
+    """tsvectorin: converts input text to the printed text. Raises 42601, 54000."""
     reader = WordReader(text)
     found = []
     while (word := reader.next()) is not None:
@@ -50,7 +50,7 @@ def parse_vector(text: str) -> str:
 
 @remembering(512)
 def vector_of(text: str) -> Vector:
-    """The vector of a printed text. It is shared: not to be changed."""
+    """Returns the vector of a printed text. The result is cached: callers must not change it."""
     reader = WordReader(text)
     vector: Vector = {}
     while (word := reader.next()) is not None:
@@ -69,7 +69,7 @@ def print_vector(vector: Vector) -> str:
 
 
 def join_vectors(left: Vector, right: Vector) -> Vector:
-    """tsvector_concat: the positions of the second one follow those of the first."""
+    """tsvector_concat: the positions of `right` follow those of `left`."""
     last = max((number for positions in left.values() for number, _ in positions), default=0)
     found: list[tuple[str, Iterable[Position]]] = list(left.items())
     for lexeme, positions in right.items():
@@ -85,7 +85,7 @@ def number_of_last(positions: list[Position]) -> int:
 
 
 def sort_key(text: str) -> tuple[object, ...]:
-    """silly_cmp_tsvector: by size, by the number of lexemes, then by the lexemes."""
+    """silly_cmp_tsvector: compares by size, by the number of lexemes, then by the lexemes."""
     vector = vector_of(text)
     entries = tuple(
         (-bool(positions), lexeme.encode(), -len(positions), tuple((-number, -weight) for number, weight in positions))
@@ -95,7 +95,7 @@ def sort_key(text: str) -> tuple[object, ...]:
 
 
 def key_bytes(text: str) -> bytes:
-    """The order of `sort_key` as bytes."""
+    """Returns bytes with the order of `sort_key`."""
     vector = vector_of(text)
     parts = [(sizes(vector) + 4 * len(vector)).to_bytes(4, "big"), len(vector).to_bytes(4, "big")]
     for lexeme, positions in vector.items():

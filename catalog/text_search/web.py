@@ -1,8 +1,8 @@
 """websearch_to_tsquery: the syntax of a search box, which has no errors.
 
-"a phrase"    its words one behind the other
-or            one of both sides
--word         without it
+"a phrase"    its words in sequence
+or            at least one of both sides
+-word         not this word
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ class _Reader:
         return self._builder.result()
 
     def _operand(self, first: bool) -> bool:
-        """Up to the end of an operand; False where the text ends."""
+        """Reads up to the end of an operand. False at the end of the text."""
         while True:
             char = self._text[self._at : self._at + 1]
             if char == "-":
@@ -78,7 +78,7 @@ class _Reader:
         self._builder.operand(words_of(self._configuration, text, PHRASE))
 
     def _operator(self) -> bool:
-        """What stands behind an operand; False at the end."""
+        """Reads the operator after an operand. False at the end of the text."""
         while True:
             char = self._text[self._at : self._at + 1]
             if not char:
@@ -90,7 +90,7 @@ class _Reader:
                 return True
 
     def _takes_or(self) -> bool:
-        """parse_or_operator: the word, if something follows that is no part of it."""
+        """parse_or_operator: reads the word `or`, if another operand can follow it."""
         rest = self._text[self._at + 2 :]
         if self._text[self._at : self._at + 2].lower() != "or" or not rest.strip():
             return False

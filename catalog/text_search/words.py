@@ -7,15 +7,15 @@ from catalog.errors import SqlError
 MOST_BYTES = 2046  # of a lexeme
 LAST_POSITION = 16383
 MOST_POSITIONS = 255
-WEIGHTS = "DCBA"  # by their number
+WEIGHTS = "DCBA"  # by number
 _OPERATORS = frozenset("!&|()<")
 
-Position = tuple[int, int]  # where a lexeme stands, and its weight
+Position = tuple[int, int]  # the position of a lexeme, and its weight
 
 
 class WordReader:
-    """Reads one word after the other (gettoken_tsvector). `of_query`: operators end a word, and positions are none of
-    its business. `of_web`: quotes have no meaning within it, and they end it."""
+    """Reads one word after the other (gettoken_tsvector). `of_query`: operators end a word, and positions are not read.
+    `of_web`: quotes are not special within a word, and end it."""
 
     def __init__(self, text: str, at: int = 0, of_query: bool = False, of_web: bool = False) -> None:
         self.text = text
@@ -28,7 +28,7 @@ class WordReader:
         return SqlError("42601", f'syntax error in {what}: "{self.text}"')
 
     def next(self) -> tuple[str, list[Position]] | None:
-        """The next word with its positions, unescaped; None at the end. Raises 42601."""
+        """Returns the next word, unescaped, with its positions; None at the end. Raises 42601."""
         text = self.text
         while self.at < len(text) and text[self.at].isspace():
             self.at += 1
@@ -114,5 +114,5 @@ class WordReader:
 
 
 def quote_word(word: str) -> str:
-    """A lexeme as both types print it."""
+    """Returns a lexeme as both types print it."""
     return "'" + word.replace("\\", "\\\\").replace("'", "''") + "'"

@@ -1,7 +1,7 @@
 """Arrays of every type, int2vector and oidvector: PostgreSQL's text with quoting, nesting and bounds, and its binary.
 
-Text is read in two steps, as array_in does it: first the structure (so that its errors win), then the elements. The
-stored form is the binary form.
+As array_in, the reader first reads the structure, so that structural errors are reported first, and then the elements.
+The stored form is the binary form.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ MAX_DIMENSIONS = 6
 MAX_ELEMENTS = 134217727  # PostgreSQL's MaxArraySize
 _QUOTED = re.compile(r'[\s"\\{},]', re.ASCII)
 _PLAIN = re.compile(r'[ \t\n\v\f\r]*\{([^"\\{}]*)\}[ \t\n\v\f\r]*\Z')
-_TOKENS = {  # by what stands between elements: all types have a comma but box
+_TOKENS = {  # by delimiter: a comma for all types except for box
     delimiter: re.compile(
         rf'\s*(?:([{{}}{delimiter}])|("(?:[^"\\]|\\.)*")|((?:[^"\\{{}}{delimiter}]|\\.)+))', re.ASCII | re.DOTALL
     )
@@ -42,7 +42,7 @@ def _malformed_error(text: str, detail: str) -> SqlError:
 
 
 class _Reader:
-    """Reads one array literal into its dimensions and the texts of its elements (None for NULL)."""
+    """Reads one array literal: its dimensions and the texts of its elements (None for NULL)."""
 
     def __init__(self, text: str, delimiter: str) -> None:
         self.text = text
@@ -53,7 +53,7 @@ class _Reader:
         self.deepest = 0
 
     def _tokens(self, position: int) -> Iterator[tuple[str, str]]:
-        """Pairs of kind ('{', '}', ',', 'quoted', 'plain') and text; ends behind the closing brace."""
+        """Yields pairs of kind ('{', '}', ',', 'quoted', 'plain') and text, up to the closing brace."""
         text, depth, token = self.text, 0, _TOKENS[self.delimiter]
         while True:
             match = token.match(text, position)
@@ -74,7 +74,7 @@ class _Reader:
             raise _malformed_error(text, "Junk after closing right brace.")
 
     def read(self, position: int) -> tuple[int, ...]:
-        """Fills `elements` and gives the dimensions; () for an empty array."""
+        """Reads the elements into `elements`, and returns the dimensions; () for an empty array."""
         depth, before = 0, ""
         for kind, token in self._tokens(position):
             if kind == "{":
@@ -104,7 +104,7 @@ class _Reader:
             return ()
         return tuple(cast(int, length) for length in self.lengths[1 : self.deepest + 1])
 
-    closed = False  # did the level that we are in just end an inner level?
+    closed = False  # an inner level of the current level has just ended
 
     def _close(self, depth: int) -> None:
         if self.lengths[depth] not in (None, self.counts[depth]):
@@ -133,13 +133,13 @@ def _ends_escaped(text: str) -> bool:
 
 
 def too_many_dimensions(count: int) -> SqlError:
-    """54000: PostgreSQL's arrays end at six dimensions."""
+    """Returns error 54000: PostgreSQL's arrays have at most six dimensions."""
     message = f"number of array dimensions ({count}) exceeds the maximum allowed ({MAX_DIMENSIONS})"
     return SqlError("54000", message)
 
 
 def _read_bounds(text: str) -> tuple[int, list[tuple[int, int]]]:
-    """The '[2:4][1:2]=' before the elements: where they start, and the pairs of bounds."""
+    """Reads the '[2:4][1:2]=' before the elements. Returns the position of the elements, and the pairs of bounds."""
     position, bounds = 0, cast(list[tuple[int, int]], [])
     while match := _BOUNDS.match(text, position):
         if len(bounds) == MAX_DIMENSIONS:
@@ -177,7 +177,7 @@ def _bound_fault(rest: str) -> str:
 
 
 def read_array(text: str, delimiter: str = ",") -> tuple[list[str | None], tuple[int, ...], tuple[int, ...]]:
-    """Element texts, dimensions and lower bounds of an array literal. Raises 22P02, 54000, 2202E."""
+    """Returns element texts, dimensions and lower bounds of an array literal. Raises 22P02, 54000, 2202E."""
     plain = _PLAIN.match(text) if delimiter == "," else None
     if plain is not None:
         body = plain[1].strip(WHITESPACE)
@@ -206,7 +206,7 @@ def _quote(text: str) -> str:
 
 
 def nest(parts: list[str], dimensions: tuple[int, ...], delimiter: str = ",") -> str:
-    """Braces around flat element texts: the innermost dimension first."""
+    """Joins flat element texts with braces, beginning with the innermost dimension."""
     for length in reversed(dimensions):
         parts = ["{" + delimiter.join(parts[start : start + length]) + "}" for start in range(0, len(parts), length)]
     return parts[0]
@@ -225,7 +225,7 @@ class ArrayType(SqlType):
         self.name = name
         self.sql_name = element.sql_name + "[]"
         self.element = element
-        self.stored_as = element.oid  # the type that stored values say their elements are of
+        self.stored_as = element.oid  # the element type in stored values
         self.storage = Storage(None, self.binary_encoder(), cast(Callable[[object], object], self.receive_function()))
 
     def input_function(self, settings: FormatSettings = DEFAULT_FORMAT, typmod: int = -1) -> Callable[[str], object]:
@@ -262,7 +262,7 @@ class ArrayType(SqlType):
     def text_encoder(self, settings: FormatSettings = DEFAULT_FORMAT) -> Callable[[Any], bytes]:
         encode_element = self.element.text_encoder(settings)
         delimiter = self.element.delimiter
-        quote = str if self.element.oid in _NEVER_QUOTED or delimiter != "," else _quote  # a box has nothing to quote
+        quote = str if self.element.oid in _NEVER_QUOTED or delimiter != "," else _quote  # a box needs no quotes
 
         def encode(value: Any) -> bytes:
             elements, dimensions, lower_bounds = value
@@ -339,11 +339,11 @@ class ArrayType(SqlType):
         )
 
     def sort_key(self) -> Callable[[Any], object]:
-        """Elements first (NULL is the greatest), then their number, then dimensions and lower bounds, as array_cmp."""
+        """Compares as array_cmp: elements (NULL is the greatest), their number, then dimensions and lower bounds."""
         return self._key(self.element.sort_key()) if has_order(self.element) else self.equality_key()
 
     def equality_key(self) -> Callable[[Any], object]:
-        """Arrays of other dimensions are not equal, whatever they hold (array_eq)."""
+        """Compares as array_eq: arrays with different dimensions are not equal."""
         if not has_equality(self.element):
             message = no_comparison(self.element, equality=True).message
             return lambda value: (value.dimensions, value.lower_bounds, Incomparable(message))
@@ -360,7 +360,7 @@ class ArrayType(SqlType):
         return key
 
     def key_encoder(self) -> Callable[[Any], bytes] | None:
-        """Each element as 0x01 and its key or 0x02 for NULL; 0x00; then dimensions and lower bounds."""
+        """Encodes each element as 0x01 and its key, or 0x02 for NULL; then 0x00, dimensions and lower bounds."""
         encode_element = self.element.key_encoder()
         if encode_element is None:
             return None
@@ -414,7 +414,7 @@ def _read_header(data: bytes, element: SqlType) -> tuple[tuple[int, ...], tuple[
 
 
 _WORDS = re.compile(rf"[^{WHITESPACE}]+")
-_WORDS_OR_SIGNS = re.compile(rf"[+-]?[^{WHITESPACE}+-]+|[+-]")  # oidvectorin looks for no white space before a sign
+_WORDS_OR_SIGNS = re.compile(rf"[+-]?[^{WHITESPACE}+-]+|[+-]")  # oidvectorin needs no white space before a sign
 
 
 class VectorType(ArrayType):
@@ -452,7 +452,7 @@ class VectorType(ArrayType):
         return SqlType.typmod_in(self, arguments)
 
     def sort_key(self) -> Callable[[Any], object]:
-        """oidvector compares the number of elements first; int2vector has the order of arrays."""
+        """Compares an oidvector by the number of elements first; int2vector has the order of arrays."""
         if self.oid != oids.OIDVECTOR:
             return super().sort_key()
         return lambda value: (len(value.elements), value.elements)
@@ -464,5 +464,5 @@ class VectorType(ArrayType):
 
 
 def vector_of(elements: tuple[object, ...]) -> Array:
-    """The value of an int2vector or oidvector; unlike other arrays, an empty one has its dimension."""
+    """Returns an int2vector or oidvector; unlike other arrays, an empty one has one dimension."""
     return Array(elements, (len(elements),), (0,))

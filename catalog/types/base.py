@@ -1,7 +1,7 @@
-"""What a type is: its name and OIDs, its text and binary forms, its place in a row, a key, Arrow and DuckDB.
+"""The base of types: name and OIDs, text and binary forms, and the forms in rows, keys, Arrow and DuckDB.
 
-One type, one file (`catalog/types/<type>.py`), each registering its `SqlType` in `catalog.types`. A value travels
-through the engine in one *internal form*, chosen so that rows and keys encode by `struct` and NumPy:
+Each type has a file (`catalog/types/<type>.py`), and `catalog.types` registers its `SqlType`. In the engine a value has
+one *internal form*, from which `struct` and NumPy encode rows and keys:
 
     bool                      bool
     int2 int4 int8 oid reg*   int
@@ -36,7 +36,7 @@ from catalog.types import long_values
 
 
 class Interval(NamedTuple):
-    """An interval as PostgreSQL keeps it: three parts that do not carry into each other."""
+    """An interval as in PostgreSQL: three independent parts."""
 
     months: int
     days: int
@@ -44,7 +44,7 @@ class Interval(NamedTuple):
 
 
 class Array(NamedTuple):
-    """An array of any dimension: elements flat in row-major order. The empty array has no dimensions."""
+    """An array of any dimensions, with its elements in row-major order. The empty array has no dimensions."""
 
     elements: tuple[object, ...]
     dimensions: tuple[int, ...]
@@ -52,7 +52,7 @@ class Array(NamedTuple):
 
     @classmethod
     def of(cls, elements: tuple[object, ...]) -> Array:
-        """A one-dimensional array that starts at index 1."""
+        """Returns a one-dimensional array with subscripts from 1."""
         return cls(elements, (len(elements),), (1,)) if elements else EMPTY_ARRAY
 
 
@@ -60,15 +60,15 @@ EMPTY_ARRAY = Array((), (), ())
 
 
 class StoredArray(Array):
-    """An array of many elements that a thread has read, with what is stored of it: who stores it need not make that,
-    which takes a second for a million elements. `stored_as`: the element type of that form, as the form names it."""
+    """A large array that a thread has read, with its stored form. So a write need not make the stored form, which takes
+    a second for a million elements. `stored_as` is the element type in the stored form."""
 
     stored: bytes = b""
     stored_as: int = 0
 
 
 class Parts(Sequence[Any]):
-    """What a long value consists of, where what is stored of it is known: it becomes a tuple where somebody looks."""
+    """The parts of a long value with a known stored form. They become a tuple at the first access."""
 
     __slots__ = ("_load", "_made", "stored", "stored_as")
 
@@ -76,7 +76,7 @@ class Parts(Sequence[Any]):
         self, stored: bytes, stored_as: int, load: Callable[[bytes], tuple[Any, ...]], made: Any = None
     ) -> None:
         self.stored = stored
-        self.stored_as = stored_as  # the type in whose form that is
+        self.stored_as = stored_as  # the type of the stored form
         self._load = load
         self._made: tuple[Any, ...] | None = made
 
@@ -127,13 +127,13 @@ def _items(value: Any) -> Any:
 
 
 def is_stored(value: object) -> bool:
-    """Whether what is stored of a value comes with it: it goes into its row as it is, not through columns."""
+    """Whether a value has its stored form. Such a value is written to its row directly, not through columns."""
     return bool(getattr(value, "stored", b""))
 
 
 class Integers(Sequence[object]):
-    """The elements of an array of many integers, in a NumPy column. They become objects where somebody looks at them:
-    100,000 take some milliseconds, and as long again when they go."""
+    """The elements of a large array of integers, in a NumPy column. They become Python objects at the first access,
+    which takes some milliseconds for 100,000, and as long again to free them."""
 
     __slots__ = ("_made", "column")
 
@@ -164,7 +164,7 @@ class Integers(Sequence[object]):
         return hash(self._items)
 
     def as_array(self) -> Array:
-        """A one-dimensional array that starts at index 1."""
+        """Returns a one-dimensional array with subscripts from 1."""
         return Array.of(cast("tuple[object, ...]", self))
 
 
@@ -172,8 +172,8 @@ class Integers(Sequence[object]):
 class TypeRef:
     """A type with its modifier: varchar(10) is TypeRef(1043, 14), as in pg_attribute (atttypid, atttypmod).
 
-    A value of a domain has the domain's base type in every respect, so that `oid` and `typmod` are the base type's, and
-    `domain` the OID of the domain (of the array type over it for an array of them); it does not count in comparisons.
+    A value of a domain has the domain's base type, so `oid` and `typmod` are the base type's. `domain` is the OID of
+    the domain, or for an array of a domain the OID of its array type. Comparisons ignore `domain`.
     """
 
     oid: int
@@ -182,13 +182,13 @@ class TypeRef:
 
     @property
     def declared(self) -> int:
-        """The OID under which catalogs show the type: the domain's, if it is one."""
+        """The OID of the type in catalogs: the domain's for a domain."""
         return self.domain or self.oid
 
 
 @dataclass(frozen=True, slots=True)
 class FormatSettings:
-    """The session settings that shape a value's text form (PostgreSQL 16 manual, 20.11.2)."""
+    """The session settings on which text forms of values depend (PostgreSQL 16 manual, 20.11.2)."""
 
     date_style: str = "ISO"  # ISO, SQL, Postgres, German
     date_order: str = "MDY"  # MDY, DMY, YMD
@@ -197,7 +197,7 @@ class FormatSettings:
     bytea_output: str = "hex"
     extra_float_digits: int = 1
     text_search: str = "english"  # default_text_search_config without its schema
-    transaction_time: int | None = None  # what 'now' means: microseconds since 2000-01-01 UTC; None: the clock
+    transaction_time: int | None = None  # the value of 'now': microseconds since 2000-01-01 UTC; None: the clock
 
 
 DEFAULT_FORMAT = FormatSettings()
@@ -205,11 +205,11 @@ DEFAULT_FORMAT = FormatSettings()
 
 @dataclass(frozen=True, slots=True)
 class Storage:
-    """How a value lies in a stored row (engine/storage/rows.py).
+    """The form of a value in a stored row (engine/storage/rows.py).
 
     A fixed value has a `struct` code (little-endian, no padding: '?', 'h', 'i', 'q', 'I', 'f', 'd' or '16s') and the
-    same NumPy dtype. A variable value is bytes in the row's heap. `to_storage`/`from_storage` are None where the
-    internal form already is what `struct` or the heap takes (int, float, bool, bytes).
+    same NumPy dtype. A variable value is bytes in the row's heap. `to_storage` and `from_storage` are None if `struct`
+    or the heap accept the internal form (int, float, bool, bytes).
     """
 
     struct_code: str | None
@@ -221,161 +221,166 @@ class Storage:
         return self.struct_code is not None
 
     def save(self, value: object) -> bytes:
-        """The bytes that are stored of a value."""
+        """Returns the stored form of a value."""
         stored: Any = value if self.to_storage is None else self.to_storage(value)
         return stored if self.struct_code is None else struct.pack("<" + self.struct_code, stored)
 
     def load(self, stored: bytes) -> object:
-        """The value of which they are stored."""
+        """Returns the value of a stored form."""
         found: Any = stored if self.struct_code is None else struct.unpack("<" + self.struct_code, stored)[0]
         return found if self.from_storage is None else self.from_storage(found)
 
 
 class Layout(Enum):
-    """What a stored value is to the Arrow column that carries its type (engine/storage/columns.py)."""
+    """The relation between a stored value and the value in an Arrow column (engine/storage/columns.py)."""
 
-    VALUES = auto()  # neither its number nor its bytes: values are converted one by one, to text where nothing is said
-    NUMBERS = auto()  # the same number, or one that counts from another day
-    WIDENED = auto()  # an unsigned number of four bytes: a signed one of eight
+    VALUES = auto()  # values are converted one by one, by default to text
+    NUMBERS = auto()  # the same number, or a number with another epoch
+    WIDENED = auto()  # stored unsigned in four bytes, in the column signed in eight bytes
     BOOLEANS = auto()
-    TEXT = auto()  # the same UTF-8
+    TEXT = auto()  # the same UTF-8 bytes
     DECIMALS = auto()  # the text of a DECIMAL
     BYTES = auto()  # the same bytes
-    FIXED_BYTES = auto()  # the same bytes, of which there are always as many
+    FIXED_BYTES = auto()  # the same bytes, with a fixed length
     INTERVALS = auto()
 
 
 class Order(Enum):
-    """How DuckDB compares what carries the type."""
+    """The way in which DuckDB compares values of a type."""
 
-    NATIVE = auto()  # as PostgreSQL compares the values
-    BY_KEY = auto()  # otherwise: the bytes of `key_encoder` are compared
+    NATIVE = auto()  # DuckDB compares as PostgreSQL does
+    BY_KEY = auto()  # DuckDB compares the bytes of `key_encoder`
     NONE = auto()  # the values have no order
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Columns:
-    """What columns of a type are, beside their DuckDB type. Whole columns are converted, sent, and encoded as keys by
-    what is said here; nothing need be said: then it goes value by value, by the codecs of the type."""
+    """The properties of a type's columns, besides their DuckDB type. By these properties whole columns are converted,
+    sent, and encoded as keys. By default the type's codecs convert each value."""
 
     layout: Layout = Layout.VALUES
-    arrow: str = ""  # of NUMBERS: Arrow's name of the type
-    epoch: int = 0  # of NUMBERS: Arrow counts from so much before 2000-01-01
-    key: tuple[str, int] | None = None  # a key that is the stored number: its struct code, and what is added to it
-    sent: str = ""  # NumPy's name of what the send function makes of a number
-    sent_as_held: bool = False  # the send function gives what the column holds: text, bytes
-    printed: bool = False  # VARCHAR holds what the output function gives
-    digits: bool = True  # the output function prints a number as its digits
+    arrow: str = ""  # NUMBERS: Arrow's name of the type
+    epoch: int = 0  # NUMBERS: the difference between Arrow's epoch and 2000-01-01
+    key: tuple[str, int] | None = None  # if the key is the stored number: its struct code, and an addend
+    sent: str = ""  # the send function's output for a number, as a NumPy type
+    sent_as_held: bool = False  # the send function returns the column's value: text, bytes
+    printed: bool = False  # VARCHAR has the text of the output function
+    digits: bool = True  # the output function prints a number as decimal digits
     order: Order = Order.NATIVE
     output_of_settings: bool = False  # the text of a value depends on settings
-    input_of_settings: bool = False  # what a text means depends on settings
+    input_of_settings: bool = False  # the value of a text depends on settings
 
 
 EPOCH_DAYS = 10957
-"""1970-01-01 .. 2000-01-01"""
+"""Days from 1970-01-01 to 2000-01-01."""
 EPOCH_MICROSECONDS = EPOCH_DAYS * 86_400_000_000
 
 
 class SqlType:
-    """One type. Subclasses implement the hooks; everything here raises SqlError with PostgreSQL's SQLSTATE.
+    """One type. Subclasses override the methods, which raise SqlError with PostgreSQL's SQLSTATE.
 
-    Encoders and decoders are *made once* at planning (`text_encoder(settings)`) and called once a value.
-    Codec inputs are never None: NULL is handled by the caller.
+    Encoders and decoders are *made once* at planning (`text_encoder(settings)`) and called for each value. Their
+    arguments are never None: the caller handles NULL.
     """
 
     oid: int
     array_oid: int  # 0 if none
     name: str  # pg_type.typname: 'int4'
-    sql_name: str  # what format_type prints: 'integer'
+    sql_name: str  # the text of format_type: 'integer'
     category: str  # pg_type.typcategory
     preferred: bool
     length: int  # pg_type.typlen: bytes, or -1
     storage: Storage
-    delimiter: str = ","  # pg_type.typdelim: what stands between elements in the text of arrays
+    delimiter: str = ","  # pg_type.typdelim: the delimiter of elements in the text of arrays
     columns: Columns = Columns()
-    long: int | None = long_values.LONG  # bytes from which on a process reads a value; None: none does
+    long: int | None = long_values.LONG  # bytes: a separate process reads longer values; None: never
 
     # --- text form ---------------------------------------------------------------------------------------------
     def text_decoder(self, settings: FormatSettings = DEFAULT_FORMAT, typmod: int = -1) -> Callable[[str], object]:
-        """The input function as statements call it, with texts of any length."""
+        """Returns the input function for statements, which reads texts of any length."""
         read = self.input_function(settings, typmod)
         return read if self.long is None else long_values.text_reader(self, read, settings, typmod, self.long)
 
     def input_function(self, settings: FormatSettings = DEFAULT_FORMAT, typmod: int = -1) -> Callable[[str], object]:
-        """Makes it: text -> internal form, with the modifier applied as an input function would.
+        """Returns the input function: text -> internal form, with the modifier applied.
 
         Raises 22P02 (bad text), 22003 (out of range), 22007/22008 (dates), 22001 (too long).
         """
         raise NotImplementedError
 
     def text_encoder(self, settings: FormatSettings = DEFAULT_FORMAT) -> Callable[[object], bytes]:
-        """Makes the output function: internal form -> UTF-8 text, as PostgreSQL prints it."""
+        """Returns the output function: internal form -> UTF-8 text, as PostgreSQL prints it."""
         raise NotImplementedError
 
     # --- binary form -------------------------------------------------------------------------------------------
     def binary_decoder(self, typmod: int = -1) -> Callable[[bytes], object]:
-        """The receive function as statements call it. That of a type of one length looks at the length first."""
+        """Returns the receive function for statements, which reads values of any length. The receive function of a type
+        with a fixed length checks the length first, so it needs no separate process."""
         read = self.receive_function(typmod)
         if self.long is None or self.length > 0:
             return read
         return long_values.binary_reader(self, read, typmod, self.long)
 
     def receive_function(self, typmod: int = -1) -> Callable[[bytes], object]:
-        """Makes it. Raises 22P03 (bad binary form), 08P01 (wrong length)."""
+        """Returns the receive function: binary form -> internal form. It raises 22P03 (bad binary form), 08P01 (wrong
+        length)."""
         raise NotImplementedError
 
     def binary_encoder(self) -> Callable[[object], bytes]:
-        """Makes the send function."""
+        """Returns the send function: internal form -> binary form."""
         raise NotImplementedError
 
     # --- long values -------------------------------------------------------------------------------------------
     def of_stored(self, stored: bytes) -> object:
-        """The value of which this is stored, with it, where the type can have it so (catalog/types/long_values.py)."""
+        """Returns the value of a stored form. For types with long values, the value keeps its stored form
+        (catalog/types/long_values.py)."""
         return self.storage.load(stored)
 
     def with_stored(self, value: object) -> object:
-        """The value with what is stored of it, where that takes long to make."""
+        """Returns the value with its stored form, if that takes long to make."""
         return value
 
     # --- modifiers ---------------------------------------------------------------------------------------------
     def typmod_in(self, arguments: tuple[str, ...]) -> int:
-        """('10',) for varchar(10) -> 14. Raises 22023 for a bad modifier, 42601 where the type takes none."""
+        """Returns the modifier for its arguments: ('10',) -> 14 for varchar(10). Raises 22023 for a bad modifier, 42601
+        if the type has none."""
         raise SqlError("42601", f'type modifier is not allowed for type "{self.name}"')
 
     def typmod_out(self, typmod: int) -> str:
-        """14 -> '(10)'; -1 -> ''."""
+        """Returns the text of a modifier: 14 -> '(10)'; -1 -> ''."""
         return ""
 
     def length_coercion(self, typmod: int, explicit: bool) -> Callable[[object], object] | None:
-        """What a value of this type goes through to fit the modifier; None when nothing is needed.
+        """Returns the function that coerces a value of this type to the modifier; None if no coercion is necessary.
 
-        Implicit (assignment) coercion of a too long varchar raises 22001, explicit truncates; numeric rounds and
-        raises 22003 past its precision; timestamp(p), time(p), interval(p) round.
+        Implicit (assignment) coercion of a too long varchar raises 22001, explicit coercion truncates; numeric rounds,
+        and raises 22003 for too many digits; timestamp(p), time(p), interval(p) round.
         """
         return None
 
     # --- order -------------------------------------------------------------------------------------------------
     def sort_key(self) -> Callable[[object], object] | None:
-        """Makes a function to a Python-comparable key in PostgreSQL's btree order; None if the value is one itself.
+        """Returns a function from a value to a key that Python compares in PostgreSQL's btree order; None if the values
+        are such keys.
 
-        Values with equal keys are equal in SQL (1.0 and 1.00; bpchar with and without trailing blanks).
-        NaN sorts above everything and equals itself.
+        Values with equal keys are equal in SQL (1.0 and 1.00; bpchar with and without trailing blanks). NaN is greater
+        than all other values and equal to itself.
         """
         return None
 
     def equality_key(self) -> Callable[[Any], object] | None:
-        """As `sort_key`, for whoever asks whether values are equal and no more."""
+        """Returns the same as `sort_key`, for tests of equality only."""
         return self.sort_key()
 
     def key_encoder(self) -> Callable[[object], bytes] | None:
-        """Makes the encoder of the order-preserving, self-delimiting bytes used in storage keys.
+        """Returns the encoder of the order-preserving, self-delimiting bytes in storage keys.
 
-        Equal values (by the type's btree equality) give equal bytes; bytes compare as the values do. None where the
+        Equal values (by the type's btree equality) have equal bytes; bytes have the order of the values. None if the
         type has no btree order (json): it cannot be in a key (42704 at DDL).
         """
         return None
 
     # --- columns -----------------------------------------------------------------------------------------------
     def duckdb_type(self, typmod: int = -1) -> str:
-        """The DuckDB type that carries it: see catalog/types, 'Values in columns'."""
+        """Returns the DuckDB type of the type's values: see catalog/types, 'Values in columns'."""
         raise NotImplementedError

@@ -2,16 +2,16 @@
 
     python -m catalog.types.beside check|jsonb|text|binary DEPTH MEMORY
 
-Steps of C keep the interpreter: the scanner of JSON reads a text in one, `split` makes ten million parts of an array's
-text in one, and as many objects go in one. A thread of the server that read megabytes would hold everybody. The process
-gets the value on its standard input; the kinds text and binary get a line of JSON before it that says of which type it
-is. On its standard output it says READ or TIMELY and the canonical text of jsonb or what is stored of the value, or
-b"-" and, as JSON, what its SqlError is made of. It ends with its statement (catalog/processes.py). The memory that
-reading takes, several times that of the value, is its own too: query_memory_limit is its limit.
+A step of C holds the interpreter lock: the JSON scanner reads a whole text in one step, `split` makes ten million parts
+of an array's text in one step, and as many objects are freed in one step. So a thread of the server that read megabytes
+would block all sessions. The process reads the value from its standard input; for the kinds text and binary, a line of
+JSON before the value describes the type. To its standard output the process writes READ or TIMELY and the canonical
+text of jsonb or the stored form of the value, or b"-" and the parts of its SqlError as JSON. It ends with its statement
+(catalog/processes.py). Reading needs several times the memory of the value; query_memory_limit limits the process.
 
-What comes back becomes objects where somebody looks at it (`Parts` in catalog/types/base.py): who stores the value need
-not. A value of some 10 kB or more that a thread reads itself brings along what is stored of it for the same reason: to
-make that takes a second for a megabyte, and whoever stores it may be the thread that serves everybody.
+The stored form becomes Python objects at the first access (`Parts` in catalog/types/base.py), which a write does not
+need. A thread that reads a value of about 10 kB or more also keeps its stored form: making it takes a second for a
+megabyte, and the thread that serves all sessions may have to write the value.
 """
 
 from __future__ import annotations
@@ -33,18 +33,18 @@ from catalog.types.json import canonical
 from catalog.types.json_text import check_json
 
 SHOWN = 1000  # characters of a long value that errors show
-READ, TIMELY = b"+", b"t"  # TIMELY: the value means the time at which its transaction began
+READ, TIMELY = b"+", b"t"  # TIMELY: the value depends on the start of its transaction
 _PACKAGES = str(Path(__file__).resolve().parent.parent.parent)
 _PARTS = ("message", "detail", "hint", "context")
 
 
 def use() -> None:
-    """From now on threads beside the one that serves everybody (catalog/patience.py) leave long values to processes."""
+    """Makes all threads except for the main one (catalog/patience.py) read long values in separate processes."""
     long_values.use(_Processes())
 
 
 class _Processes:
-    """See catalog/types/long_values.py."""
+    """Implements `Reader` of catalog/types/long_values.py."""
 
     def holds_others(self) -> bool:
         return patience.beside_watched()
@@ -72,20 +72,21 @@ def _read_value(sql_type: SqlType, kind: str, data: bytes, settings: FormatSetti
 
 
 def read_beside(text: str, kind: str) -> str:
-    """The canonical text for the kind jsonb, "" for check. Raises what the reading raises here."""
+    """Returns the canonical text for the kind jsonb, "" for check. Raises the errors of the type."""
     told = _run(kind, text.encode("utf-8", "surrogatepass"))
     return str(memoryview(told)[1:], "utf-8", "surrogatepass")
 
 
 def _run(kind: str, given: bytes) -> bytes:
-    """What the process says, READ or TIMELY first. Raises what the reading raises."""
+    """Returns the output of the process, which begins with READ or TIMELY. Raises the errors of the type, 53200 and
+    57014."""
     allowed = processes.memory_allowance()
     command = [sys.executable, "-P", "-m", __name__, kind, str(sys.getrecursionlimit()), str(allowed)]
     environment = {"PYTHONPATH": _PACKAGES, "LANG": "C.UTF-8"}
     told = processes.output(command, given, environment)
     if told[:1] in (READ, TIMELY):
         return told
-    if told[:1] != b"-":  # it has found no memory, or somebody has ended it
+    if told[:1] != b"-":  # memory has run out, or the process was ended
         raise SqlError(
             "53200",
             "out of memory",
@@ -101,8 +102,8 @@ def _run(kind: str, given: bytes) -> bytes:
 
 
 def main(kind: str, depth: str, memory: str) -> None:
-    """The process."""
-    gc.disable()  # it makes millions of objects, none of which refers to itself, and ends
+    """The main function of the process."""
+    gc.disable()  # the process makes millions of objects without cycles, and ends
     sys.setrecursionlimit(int(depth))
     processes.limit_memory(int(memory))
     try:
@@ -115,7 +116,7 @@ def main(kind: str, depth: str, memory: str) -> None:
 
 
 def _cut(part: str | None) -> str | None:
-    """A part of a message, the first of it where a value of megabytes is in it: each who handles it makes a copy."""
+    """Truncates a part of a message that contains a value of megabytes, because every step of its way copies it."""
     return part if part is None or len(part) <= SHOWN else part[:SHOWN] + "..."
 
 
@@ -141,4 +142,4 @@ def _answer(kind: str) -> bytes:
 if __name__ == "__main__":
     main(*sys.argv[1:])
     sys.stdout.flush()
-    os._exit(0)  # without taking millions of objects apart
+    os._exit(0)  # does not free millions of objects

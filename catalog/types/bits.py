@@ -1,4 +1,4 @@
-"""bit(n) and varbit(n). Internal form `str`: the bits as 0 and 1, which orders as bit strings do."""
+"""bit(n) and varbit(n). Internal form `str`: the bits as 0 and 1, which has the order of bit strings."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _NOT_BINARY, _NOT_HEXADECIMAL = re.compile("[^01]"), re.compile("[^0-9a-fA-F]")
 
 
 def read_bits(text: str) -> str:
-    """'101', 'b101' or 'x5'. Raises 22P02 for another digit."""
+    """Reads '101', 'b101' or 'x5'. Raises 22P02 for another digit."""
     body = text[1:] if text[:1] in ("b", "B", "x", "X") and text else text
     if text[:1] in ("x", "X"):
         wrong = _NOT_HEXADECIMAL.search(body)
@@ -32,7 +32,7 @@ def read_bits(text: str) -> str:
 
 
 def pack_bits(bits: str) -> bytes:
-    """Eight bits a byte, the first one highest; zeros at the end."""
+    """Packs eight bits into each byte, the first bit highest, with zeros at the end."""
     size = -(-len(bits) // 8)
     return int(bits.ljust(size * 8, "0"), 2).to_bytes(size, "big") if bits else b""
 

@@ -17,7 +17,7 @@ _HEX_SPACE = b" \n\t\r"
 
 
 def parse_bytea(text: str) -> bytes:
-    """Both input forms. Raises 22023 for bad hexadecimal, 22P02 for bad escapes."""
+    """Reads both input forms. Raises 22023 for bad hexadecimal, 22P02 for bad escapes."""
     if text.startswith("\\x"):
         try:
             return bytes.fromhex(text[2:]) if text.isascii() else _parse_hex(text)
@@ -37,7 +37,7 @@ def _unescape(match: re.Match[bytes]) -> bytes:
 
 
 def _parse_hex(text: str) -> bytes:
-    """As slow as needed to find the same fault that PostgreSQL names: white space only between pairs of digits."""
+    """Reads hexadecimal slowly, to raise PostgreSQL's error. White space is allowed only between pairs of digits."""
     data = text.encode()[2:]
     result = bytearray()
     position = 0
@@ -62,7 +62,7 @@ def _hex_digit(data: bytes, position: int) -> int:
 
 
 def escape_bytea(data: bytes) -> bytes:
-    """The output form of bytea_output = escape."""
+    """Returns the output of bytea_output = escape."""
     return _UNPRINTABLE.sub(lambda match: b"\\\\" if match[0] == b"\\" else b"\\%03o" % match[0][0], data)
 
 
@@ -80,8 +80,8 @@ class Bytea(SqlType):
     columns = Columns(layout=Layout.BYTES, sent_as_held=True, output_of_settings=True)
 
     def text_decoder(self, settings: FormatSettings = DEFAULT_FORMAT, typmod: int = -1) -> Callable[[str], object]:
-        """Plain hexadecimal digits, which is what drivers send, are read at once, sooner than a process would get
-        them."""
+        """Returns the input function. It reads plain hexadecimal digits, which drivers send, without a separate
+        process, because that is faster than sending them to a process."""
         read, from_hex = super().text_decoder(settings, typmod), bytes.fromhex
 
         def decode(text: str) -> object:
@@ -109,7 +109,7 @@ class Bytea(SqlType):
         return cast(Callable[[object], bytes], bytes)
 
     def key_encoder(self) -> Callable[[Any], bytes]:
-        """0x00 becomes 0x00 0xFF, and 0x00 0x00 ends the value."""
+        """Encodes 0x00 as 0x00 0xFF, and ends the value by 0x00 0x00."""
         return lambda value: value.replace(b"\0", b"\0\xff") + b"\0\0"
 
     def duckdb_type(self, typmod: int = -1) -> str:

@@ -1,4 +1,4 @@
-"""Types whose values DuckDB holds as text that is not always what a client sees: that depends on settings."""
+"""Types whose DuckDB form is text that may differ from the output, which depends on settings."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""citext: text that is compared without regard to case (the extension of that name; PostgreSQL 16 manual, F.9).
+"""citext: text with case-insensitive comparisons (the extension citext; PostgreSQL 16 manual, F.9).
 
-Values keep their case; what is compared, and what stands in keys, is `lower()` of them.
+Values keep their case; comparisons and keys use their `lower()`.
 """
 
 from __future__ import annotations

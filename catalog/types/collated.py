@@ -1,15 +1,15 @@
-"""Text under an ICU collation, as the executors see it: a type of its own, which no user ever sees.
+"""Text under an ICU collation, as an internal type for the executors, which users never see.
 
-Analysis knows text and its collations (engine/sql/analyze/collations.py). Where a collation decides (a comparison, an
-ORDER BY, a key of an index), a value is relabelled from text to the *collated type* of that collation: the same `str`,
-whose `sort_key` and `key_encoder` are ICU's. Everything that compares by the type's key, as for citext, then does
-what the collation says, on both paths, and knows nothing of collations.
+Analysis derives collations (engine/sql/analyze/collations.py). If an operation depends on a collation (a comparison, an
+ORDER BY, a key of an index), analysis relabels a value from text to the *collated type* of this collation: the same
+`str`, whose `sort_key` and `key_encoder` are ICU's. So code that compares by the type's key, as for citext, applies the
+collation on both paths without further support.
 
-    deterministic      key = ICU's sort key, then the text itself: texts that ICU takes for equal are still two
-    nondeterministic   key = ICU's sort key: what ICU takes for equal is equal
+    deterministic      key = ICU's sort key, then the text itself: texts that are equal in ICU may still differ
+    nondeterministic   key = ICU's sort key: texts that are equal in ICU are equal
 
-Their OIDs are given out by this process, one run of four (text, text[], char, char[]) for each locale and kind; they
-are stored nowhere. The worker learns them with the query that uses them (catalog/type_descriptions.py).
+This process assigns their OIDs, a run of four (text, text[], char, char[]) for each locale and kind; they are never
+stored. The worker gets them with the query that uses them (catalog/type_descriptions.py).
 """
 
 from __future__ import annotations
@@ -27,14 +27,14 @@ from catalog.types.texts import text_key
 
 
 class Rules(NamedTuple):
-    """What decides how texts compare: an ICU locale, and whether different texts can be equal."""
+    """The rules of comparison: an ICU locale, and whether different texts can be equal."""
 
     locale: str
     deterministic: bool = True
 
 
 class CollatedText(Text):
-    """Internal form `str`. `padded`: char(n), whose trailing blanks do not count."""
+    """Text under a collation. Internal form `str`. `padded`: char(n), whose trailing blanks are ignored."""
 
     def __init__(self, oid: int, rules: Rules, padded: bool) -> None:
         super().__init__(oid, oid + 1, "bpchar" if padded else "text", sql_name="character" if padded else "text")
@@ -63,7 +63,7 @@ _types: dict[int, CollatedText | ArrayType] = {}
 
 
 def with_collation(oid: int, rules: Rules) -> TypeRef:
-    """The collated type that stands for text, char(n) or an array of them (`oid`) under these rules."""
+    """Returns the collated type of text, char(n) or an array of them (`oid`) under these rules."""
     first = _runs.get(rules)
     if first is None:
         first = FIRST_OID + RUN * len(_runs)
@@ -72,7 +72,8 @@ def with_collation(oid: int, rules: Rules) -> TypeRef:
 
 
 def learn(first: int, rules: Rules) -> None:
-    """These rules have the run of OIDs that begins with `first`: in this process, or in the one that it works for."""
+    """Registers the run of OIDs that begins with `first` for these rules. The worker calls this with the engine's
+    OIDs."""
     _runs[rules] = first
     for padded in (False, True):
         scalar = CollatedText(first + 2 * padded, rules, padded)
@@ -82,7 +83,7 @@ def learn(first: int, rules: Rules) -> None:
 
 
 def rules_of(oid: int) -> Rules | None:
-    """The rules of a collated type, or of an array of one; None for any other type."""
+    """Returns the rules of a collated type or of an array of one; None for other types."""
     if oid < FIRST_OID:
         return None
     found = _types.get(oid)
@@ -91,5 +92,5 @@ def rules_of(oid: int) -> Rules | None:
 
 
 def shown_type(type_: TypeRef) -> TypeRef:
-    """The type as clients are told of it: the plain one in place of a collated one."""
+    """Returns the type that clients see: the plain type instead of a collated one."""
     return type_ if type_.oid < FIRST_OID else TypeRef(plain(type_.oid))

@@ -1,7 +1,8 @@
 """Composite types: rows whose fields have names and types. Internal form: a tuple of the fields' internal forms.
 
-Text is that of record_in and record_out, binary that of record_recv and record_send (PostgreSQL 16 manual, 8.16). A
-stored value is its fields' stored forms, each behind its length, so that it does not depend on labels of enums.
+The text form is that of record_in and record_out, the binary form that of record_recv and record_send (PostgreSQL 16
+manual, 8.16). The stored form consists of the fields' stored forms, each after its length, so that it does not depend
+on labels of enums.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from catalog.types.texts import WHITESPACE, read_part
 _LENGTH = struct.Struct("<i")
 _FIELD = struct.Struct(">Ii")
 _COUNT = struct.Struct(">i")
-_STABLE_OIDS = 10000  # the OIDs below are the same in every database, so only of these a wrong one tells of a mistake
+_STABLE_OIDS = 10000  # smaller OIDs are the same in every database, so only these are checked
 
 
 def _malformed_error(text: str, detail: str) -> SqlError:
@@ -28,7 +29,7 @@ def _malformed_error(text: str, detail: str) -> SqlError:
 
 
 def read_fields(text: str, count: int) -> list[str | None]:
-    """The texts of a row's fields, None for NULL: '(1,"a b",)'. Raises 22P02."""
+    """Returns the texts of a row's fields, such as '(1,"a b",)', None for NULL. Raises 22P02."""
     at = len(text) - len(text.lstrip(WHITESPACE))
     if not text.startswith("(", at):
         raise _malformed_error(text, "Missing left parenthesis.")
@@ -65,17 +66,17 @@ class CompositeType(SqlType):
 
     @property
     def types(self) -> tuple[SqlType, ...]:
-        """The fields' types as they are now: they may be users' types, too, and those change."""
+        """The current types of the fields; user-defined types can change."""
         return tuple(lookup(reference.oid) for _, reference in self.fields)
 
     @property
     def _declared_oids(self) -> tuple[int, ...]:
-        """The OIDs that the binary form says the fields have: a domain's for one of a domain."""
+        """The OIDs of the fields' types in the binary form: for a domain, that of the domain."""
         return tuple(reference.declared for _, reference in self.fields)
 
     @property
     def storages(self) -> tuple[Storage, ...]:
-        """How the fields are stored, which never changes."""
+        """The storage of the fields, which never changes."""
         if self._storages is None:
             self._storages = tuple(known.storage for known in self.types)
         return self._storages
@@ -174,7 +175,7 @@ class CompositeType(SqlType):
     # ---- order ----
 
     def sort_key(self) -> Callable[[Any], object]:
-        """Field by field, a NULL behind everything else and equal to another."""
+        """Compares field by field; NULL is the greatest value and equal to NULL."""
         return row_key(self.types, equality=not has_order(self) and has_equality(self))
 
     def equality_key(self) -> Callable[[Any], object]:

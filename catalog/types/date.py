@@ -33,13 +33,14 @@ from catalog.types.integer import INT4
 from catalog.types.texts import wrong_length
 from catalog.types.timezones import find_zone
 
-# The zone that JDBC's driver puts behind a date says nothing.
+# The zone that JDBC's driver adds to a date is ignored.
 _ISO = re.compile(r"(\d{4}-\d\d-\d\d)(?: [+-](?:0\d|1[0-4])(?::[0-5]\d)?)?\Z", re.ASCII)
 _SPECIAL = {"epoch": -UNIX_EPOCH_DAYS, "infinity": DATE_INFINITY, "-infinity": DATE_MINUS_INFINITY}
 
 
 def iso_form(text: str) -> tuple[int, int] | None:
-    """Of the common form, perhaps with a zone: how many characters say the day, and the day; None for any other."""
+    """Reads the common form, with or without a zone. Returns the number of characters of the date, and the date; None
+    for other forms."""
     match = _ISO.match(text)
     if match is None:
         return None
@@ -50,7 +51,7 @@ def iso_form(text: str) -> tuple[int, int] | None:
 
 
 def parse_date(text: str, settings: FormatSettings = DEFAULT_FORMAT) -> int:
-    """A date as date_in reads it. Raises 22007, 22008, 22009, 22023."""
+    """Reads a date as date_in does. Raises 22007, 22008, 22009, 22023."""
     try:
         moment = parse_datetime(text, settings, find_zone(settings.timezone))
     except (BadFormatError, FieldOverflowError, ZoneOverflowError) as error:
@@ -88,7 +89,7 @@ class Date(SqlType):
                 try:
                     return from_iso(found[1]).toordinal() - ORDINAL_EPOCH
                 except ValueError:
-                    pass  # the thorough reader has the right error for it
+                    pass  # the general reader raises the error
             return parse_date(text, settings)
 
         return decode

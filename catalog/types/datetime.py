@@ -1,11 +1,11 @@
 """Calendar arithmetic on the internal forms: days and microseconds since 2000-01-01, and intervals.
 
-The calendar is the proleptic Gregorian one. Years are astronomical within this package: 0 is 1 BC, -1 is 2 BC; text
-shows them as AD and BC. Dates reach from 4714-11-24 BC to 5874897 AD, timestamps to 294276 AD, far past Python's own
-datetime, which serves only as a fast path for the years 1 to 9999.
+The calendar is the proleptic Gregorian one. Years are astronomical in this package: 0 is 1 BC, -1 is 2 BC; text has AD
+and BC. Dates reach from 4714-11-24 BC to 5874897 AD, timestamps to 294276 AD. Python's datetime is only a fast path for
+the years 1 to 9999.
 
-Functions here raise 22008 where a result leaves its type's range ("timestamp out of range"). They pass the infinities
-through where PostgreSQL does. Zones: `catalog.types.timezones`; seconds of offset are positive east of Greenwich.
+Functions raise 22008 if a result is out of its type's range ("timestamp out of range"). They return infinities
+unchanged, as PostgreSQL does. Zones are in `catalog.types.timezones`; offsets are seconds east of Greenwich.
 """
 
 from __future__ import annotations
@@ -42,8 +42,8 @@ MIN_TIMESTAMP = -211_813_488_000_000_000  # 4714-11-24 BC
 END_TIMESTAMP = 9_223_371_331_200_000_000  # exclusive: 294277-01-01
 
 LATE_TIMESTAMP = 2**63 - 2 - UNIX_EPOCH_SECONDS * USECS_PER_SECOND
-"""294247-01-10 04:00:54.775806, the last moment of a column, which counts from 1970. No column holds it, nor what is
-later: it stands for all of that in comparisons."""
+"""294247-01-10 04:00:54.775806, the end of a column's timestamps, which count from 1970. No column has this or a later
+timestamp; in comparisons it stands for all of these."""
 
 DATE_MINUS_INFINITY, DATE_INFINITY = -(2**31), 2**31 - 1
 TIMESTAMP_MINUS_INFINITY, TIMESTAMP_INFINITY = -(2**63), 2**63 - 1
@@ -59,7 +59,7 @@ __all__ = [
 
 
 class Civil(NamedTuple):
-    """A point of local time, taken apart."""
+    """The fields of a local time."""
 
     year: int  # astronomical: 0 is 1 BC
     month: int
@@ -71,26 +71,26 @@ class Civil(NamedTuple):
 
 
 def is_leap(year: int) -> bool:
-    """Of an astronomical year."""
+    """Whether an astronomical year is a leap year."""
     return year % 4 == 0 and (year % 100 != 0 or year % 400 == 0)
 
 
 def days_in_month(year: int, month: int) -> int:
-    """28 to 31."""
+    """Returns the number of days in a month: 28 to 31."""
     return 29 if month == 2 and is_leap(year) else _MONTH_DAYS[month - 1]
 
 
 def days_from_civil(year: int, month: int, day: int) -> int:
-    """Days since 2000-01-01. Months and days past their range carry over, as in PostgreSQL's date2j."""
+    """Returns days since 2000-01-01. Months and days out of range carry over, as in PostgreSQL's date2j."""
     if 0 < year < 10_000 and 0 < month < 13 and 0 < day < 29:
         return datetime.date(year, month, day).toordinal() - ORDINAL_EPOCH
-    carry, month = divmod(month - 3, 12)  # years that begin in March end with the leap day
+    carry, month = divmod(month - 3, 12)  # years from March have the leap day at their end
     cycle, of_cycle = divmod(year + carry, 400)
     return cycle * 146_097 + of_cycle * 365 + of_cycle // 4 - of_cycle // 100 + (153 * month + 2) // 5 + day - 730_426
 
 
 def civil_from_days(days: int) -> tuple[int, int, int]:
-    """Year, month and day of a number of days since 2000-01-01."""
+    """Returns year, month and day of days since 2000-01-01."""
     if _MIN_FAST_DATE <= days < _END_FAST_DATE:
         date = datetime.date.fromordinal(days + ORDINAL_EPOCH)
         return date.year, date.month, date.day
@@ -103,23 +103,23 @@ def civil_from_days(days: int) -> tuple[int, int, int]:
 
 
 def day_of_week(days: int) -> int:
-    """0 is Sunday. `days` since 2000-01-01, a Saturday."""
+    """Returns the day of the week, 0 for Sunday, of days since 2000-01-01, a Saturday."""
     return (days + 6) % 7
 
 
 def day_of_year(days: int) -> int:
-    """1 to 366."""
+    """Returns the day of the year: 1 to 366."""
     year, _, _ = civil_from_days(days)
     return days - days_from_civil(year, 1, 1) + 1
 
 
 def join_timestamp(days: int, microseconds: int) -> int:
-    """The timestamp of days since 2000-01-01, and microseconds of that day. Raises 22008."""
+    """Returns the timestamp of days since 2000-01-01 and microseconds of the day. Raises 22008."""
     return check_timestamp(days * USECS_PER_DAY + microseconds)
 
 
 def split_time(microseconds: int) -> tuple[int, int, int, int]:
-    """Hours, minutes, seconds and microseconds."""
+    """Returns hours, minutes, seconds and microseconds."""
     seconds, fraction = divmod(microseconds, USECS_PER_SECOND)
     minutes, second = divmod(seconds, 60)
     hour, minute = divmod(minutes, 60)
@@ -127,54 +127,54 @@ def split_time(microseconds: int) -> tuple[int, int, int, int]:
 
 
 def civil_from_timestamp(value: int) -> Civil:
-    """A (local) timestamp taken apart."""
+    """Returns the fields of a local timestamp."""
     days, rest = divmod(value, USECS_PER_DAY)
     return Civil(*civil_from_days(days), *split_time(rest))
 
 
 def timestamp_out_of_range() -> SqlError:
-    """22008."""
+    """Returns error 22008 for a timestamp."""
     return SqlError("22008", "timestamp out of range")
 
 
 def interval_out_of_range() -> SqlError:
-    """22008."""
+    """Returns error 22008 for an interval."""
     return SqlError("22008", "interval out of range")
 
 
 def check_timestamp(value: int) -> int:
-    """The value itself, if it is a finite timestamp. Raises 22008."""
+    """Returns the value if it is a finite timestamp. Raises 22008 otherwise."""
     if not MIN_TIMESTAMP <= value < END_TIMESTAMP:
         raise timestamp_out_of_range()
     return value
 
 
 def check_date(days: int) -> int:
-    """The value itself, if it is a finite date. Raises 22008."""
+    """Returns the value if it is a finite date. Raises 22008 otherwise."""
     if not MIN_DATE <= days < END_DATE:
         raise SqlError("22008", "date out of range")
     return days
 
 
 def timestamp_is_infinite(value: int) -> bool:
-    """Either of the two infinities of timestamp and timestamptz."""
+    """Whether the timestamp or timestamptz is infinite."""
     return value in (TIMESTAMP_INFINITY, TIMESTAMP_MINUS_INFINITY)
 
 
 def date_is_infinite(value: int) -> bool:
-    """Either of the two infinities of date."""
+    """Whether the date is infinite."""
     return value in (DATE_INFINITY, DATE_MINUS_INFINITY)
 
 
 def current_time() -> int:
-    """The clock, in microseconds since 2000-01-01 UTC."""
+    """Returns the clock in microseconds since 2000-01-01 UTC."""
     return time.time_ns() // 1000 - UNIX_EPOCH_SECONDS * USECS_PER_SECOND
 
 
 @dataclass(slots=True)
 class Reading:
-    """Constants being read: when the transaction began (None: it is to begin), and whether one of them, 'now' or
-    'today', meant the time at which it was read."""
+    """The reading of a plan's constants: the start of the transaction (None: not started yet), and whether a constant
+    such as 'now' or 'today' depends on the current time (`timely`)."""
 
     transaction_time: int | None
     timely: bool = False
@@ -185,7 +185,8 @@ _READING: ContextVar[Reading | None] = ContextVar("reading", default=None)
 
 @contextmanager
 def reading_constants(transaction_time: int | None) -> Iterator[Reading]:
-    """While a statement is planned: what its constants mean, and whether the plan holds for this time only."""
+    """Sets the start of the transaction for constants of a statement that is planned inside. Yields a `Reading`, which
+    has afterwards whether the plan depends on the current time."""
     reading = Reading(transaction_time)
     token = _READING.set(reading)
     try:
@@ -195,12 +196,12 @@ def reading_constants(transaction_time: int | None) -> Iterator[Reading]:
 
 
 def now_reading() -> Reading | None:
-    """The constants being read now, if any are."""
+    """Returns the current `Reading`, or None outside of `reading_constants`."""
     return _READING.get()
 
 
 def transaction_time(settings: FormatSettings) -> int:
-    """What 'now' means in the text of a date or time: when the transaction began, if that is known."""
+    """Returns the value of 'now' in the text of a date or time: the start of the transaction, if it is known."""
     reading = _READING.get()
     if reading is not None:
         reading.timely = True
@@ -210,12 +211,12 @@ def transaction_time(settings: FormatSettings) -> int:
 
 
 _WORDS = ("now", "today", "tomorrow", "yesterday")
-_PIECE = 1 << 20  # characters that are searched in one step
+_PIECE = 1 << 20  # characters searched in one step
 
 
 def _may_mean_a_time(text: str) -> bool:
-    """Whether one of the words is in a text, in any case."""
-    if len(text) <= _PIECE and text.upper() == text.lower():  # no letters: seen sooner than the words are searched
+    """Whether a text contains one of the words for the current time, in any letter case."""
+    if len(text) <= _PIECE and text.upper() == text.lower():  # no letters: a faster test
         return False
     for start in range(0, len(text), _PIECE):
         lower = text[start : start + _PIECE + len("yesterday")].lower()
@@ -224,16 +225,16 @@ def _may_mean_a_time(text: str) -> bool:
     return False
 
 
-class OfThisMoment(SqlError):  # noqa: N818 - named for what it tells
-    """A text that means the time at which its transaction began, read where nobody has said when that was."""
+class OfThisMoment(SqlError):  # noqa: N818 - named for its meaning
+    """Raised if a text such as 'now' depends on the start of the transaction, which is unknown."""
 
     def __init__(self) -> None:
         super().__init__("55000", "the time of the transaction is not known here")
 
 
 def outside_of_plans(decode: Callable[[str], object]) -> Callable[[str], object]:
-    """The input function of a type for parameters, which are read by functions that many sessions share: it raises
-    OfThisMoment for 'now' and its kin, so that they are read again under `reading_constants`."""
+    """Returns the input function of a type for parameters, which many sessions share. It raises OfThisMoment for 'now'
+    and similar texts, so that the caller reads these again inside `reading_constants`."""
 
     def read(text: str) -> object:
         if not _may_mean_a_time(text) or _READING.get() is not None:
@@ -249,19 +250,19 @@ def outside_of_plans(decode: Callable[[str], object]) -> Callable[[str], object]
 
 # --- zones -----------------------------------------------------------------------------------------------------------
 def zone_offset(zone_name: str, utc_microseconds: int) -> int:
-    """Seconds east of Greenwich that the zone's clocks are ahead at an instant. Raises 22023 for an unknown zone."""
+    """Returns the zone's offset at an instant, in seconds east of Greenwich. Raises 22023 for an unknown zone."""
     return offset_at(find_zone(zone_name), utc_microseconds)
 
 
 def offset_at(zone: Zone, utc_microseconds: int) -> int:
-    """`zone_offset` with the zone at hand."""
+    """Returns the same as `zone_offset` for a `Zone`."""
     if zone.fixed is not None:
         return zone.fixed.seconds
     return zone.at(utc_microseconds // USECS_PER_SECOND + UNIX_EPOCH_SECONDS).seconds
 
 
 def local_offset(zone: Zone, local_microseconds: int) -> int:
-    """Seconds east with which to read a local time, in gaps and overlaps as PostgreSQL does."""
+    """Returns the offset of a local time in seconds east; in gaps and overlaps, the same as PostgreSQL."""
     if zone.fixed is not None:
         return zone.fixed.seconds
     return zone.local_offset(local_microseconds // USECS_PER_SECOND + UNIX_EPOCH_SECONDS)
@@ -283,7 +284,7 @@ def to_utc(local_microseconds: int, zone: Zone) -> int:
 
 # --- timestamps and intervals ----------------------------------------------------------------------------------------
 def add_months(days: int, months: int) -> int:
-    """The same day of another month, or that month's last day."""
+    """Returns the same day of another month, or the last day of that month."""
     year, month, day = civil_from_days(days)
     carry, month = divmod(month - 1 + months, 12)
     year, month = year + carry, month + 1
@@ -291,7 +292,7 @@ def add_months(days: int, months: int) -> int:
 
 
 def add_interval(value: int, interval: Interval) -> int:
-    """timestamp + interval: months first (clipped to the month's end), then days, then time. Raises 22008."""
+    """timestamp + interval: adds months (limited to the month's end), then days, then time. Raises 22008."""
     if timestamp_is_infinite(value):
         return value
     if interval.months:
@@ -303,7 +304,7 @@ def add_interval(value: int, interval: Interval) -> int:
 
 
 def add_interval_in_zone(value: int, interval: Interval, zone: Zone) -> int:
-    """timestamptz + interval: months and days by the zone's calendar, time by the clock. Raises 22008."""
+    """timestamptz + interval: adds months and days by the zone's calendar, then the time. Raises 22008."""
     if timestamp_is_infinite(value):
         return value
     if interval.months:
@@ -325,29 +326,29 @@ def subtract_timestamps(left: int, right: int) -> Interval:
 
 
 def make_interval(months: int, days: int, microseconds: int) -> Interval:
-    """An interval whose parts are within their ranges. Raises 22008."""
+    """Returns an interval. Raises 22008 if a part is out of range."""
     if not -(2**31) <= months < 2**31 or not -(2**31) <= days < 2**31 or not -(2**63) <= microseconds < 2**63:
         raise interval_out_of_range()
     return Interval(months, days, microseconds)
 
 
 def negate_interval(value: Interval) -> Interval:
-    """Raises 22008."""
+    """-interval. Raises 22008."""
     return make_interval(-value.months, -value.days, -value.microseconds)
 
 
 def add_intervals(left: Interval, right: Interval) -> Interval:
-    """Part by part. Raises 22008."""
+    """Adds part by part. Raises 22008."""
     return make_interval(left.months + right.months, left.days + right.days, left.microseconds + right.microseconds)
 
 
 def subtract_intervals(left: Interval, right: Interval) -> Interval:
-    """Part by part. Raises 22008."""
+    """Subtracts part by part. Raises 22008."""
     return make_interval(left.months - right.months, left.days - right.days, left.microseconds - right.microseconds)
 
 
 def interval_span(value: Interval) -> int:
-    """By what intervals are compared: microseconds, with months of 30 days and days of 24 hours."""
+    """Returns the value by which intervals are compared: microseconds, with months of 30 days and days of 24 hours."""
     return value.microseconds + (value.months * DAYS_PER_MONTH + value.days) * USECS_PER_DAY
 
 
@@ -370,25 +371,25 @@ def _scale_interval(value: Interval, months: float, days: float, microseconds: f
 
 
 def multiply_interval(value: Interval, factor: float) -> Interval:
-    """Fractions of months go to days (of 30), fractions of days to time. Raises 22008."""
+    """Multiplies. Fractions of months carry to days (30 for a month), fractions of days to time. Raises 22008."""
     return _scale_interval(value, value.months * factor, value.days * factor, value.microseconds * factor)
 
 
 def divide_interval(value: Interval, divisor: float) -> Interval:
-    """As multiplication. Raises 22012, 22008."""
+    """Divides, with the same carries as multiplication. Raises 22012, 22008."""
     if divisor == 0.0:
         raise SqlError("22012", "division by zero")
     return _scale_interval(value, value.months / divisor, value.days / divisor, value.microseconds / divisor)
 
 
 def divide_toward_zero(value: int, divisor: int) -> tuple[int, int]:
-    """Quotient and remainder as in C: the remainder has the sign of `value`. `divisor` is positive."""
+    """Returns quotient and remainder as in C: the remainder has the sign of `value`. `divisor` is positive."""
     quotient, remainder = divmod(abs(value), divisor)
     return (quotient, remainder) if value >= 0 else (-quotient, -remainder)
 
 
 def justify_hours(value: Interval) -> Interval:
-    """24 hours become a day; days and time get the same sign. Raises 22008."""
+    """justify_hours: 24 hours become a day; days and time get the same sign. Raises 22008."""
     whole, microseconds = divide_toward_zero(value.microseconds, USECS_PER_DAY)
     days = value.days + whole
     if days > 0 > microseconds:
@@ -399,7 +400,7 @@ def justify_hours(value: Interval) -> Interval:
 
 
 def justify_days(value: Interval) -> Interval:
-    """30 days become a month; months and days get the same sign. Raises 22008."""
+    """justify_days: 30 days become a month; months and days get the same sign. Raises 22008."""
     whole, days = divide_toward_zero(value.days, DAYS_PER_MONTH)
     months = value.months + whole
     if months > 0 > days:
@@ -410,7 +411,7 @@ def justify_days(value: Interval) -> Interval:
 
 
 def justify_interval(value: Interval) -> Interval:
-    """Both, and all three parts get the same sign. Raises 22008."""
+    """justify_interval: both, and all three parts get the same sign. Raises 22008."""
     whole_days, microseconds = divide_toward_zero(value.microseconds, USECS_PER_DAY)
     whole_months, days = divide_toward_zero(value.days + whole_days, DAYS_PER_MONTH)
     months = value.months + whole_months
@@ -426,7 +427,7 @@ def justify_interval(value: Interval) -> Interval:
 
 
 def round_to_precision(microseconds: int, precision: int) -> int:
-    """To 0 .. 6 digits of a second, half away from zero."""
+    """Rounds to 0 to 6 digits of a second, half away from zero."""
     scale: int = 10 ** (6 - precision)
     rounded = (abs(microseconds) + scale // 2) // scale * scale
     return rounded if microseconds >= 0 else -rounded

@@ -1,6 +1,6 @@
 """Reads dates and times in every form that PostgreSQL accepts (PostgreSQL 16 manual, appendix B.1).
 
-Two steps, as the manual tells them. `split_fields` cuts the text into fields by their looks:
+There are two steps, as in the manual. `split_fields` splits the text into fields by their characters:
 
     '2001-02-16 20:38:40.5 America/New_York PM'  ->  DATE NUMBER? TIME STRING/DATE STRING
     DATE     digits with - / . in them, or a word with punctuation        2001-02-16  jan-1-99  america/new_york
@@ -10,9 +10,9 @@ Two steps, as the manual tells them. `split_fields` cuts the text into fields by
     STRING   letters                                                      january  pm  t  est
     SPECIAL  a sign and letters                                           -infinity
 
-`_Decoder` then gives each field a meaning, from left to right: `known` is the set of units that have a value, and a
-field that would set one of them again is an error. What a bare number means depends on what is known already and on
-the date order of the session. A full zone name can only be applied at the end, when date and time are known.
+`_Decoder` then interprets each field, from left to right: `known` is the set of units that have a value, and a field
+that sets one of them again is an error. The meaning of a bare number depends on the known units and on the date order
+of the session. A full zone name is applied at the end, when date and time are known.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ from catalog.types.timezones import Zone, abbreviations, find_zone, zone_or_none
 
 DATE, TIME, NUMBER, ZONE, STRING, SPECIAL = "date", "time", "number", "zone", "string", "special"
 
-# Units of `known`, as bits: a field must not set what is set.
+# Units of `known`, as bits: a field must not set a unit twice.
 YEAR, MONTH, DAY, DOY, HOUR, MINUTE, SECOND, MILLISECOND, MICROSECOND, TZ, DTZ, ISO_T, AMPM, ADBC, DOW, OTHER = (
     1 << bit for bit in range(16)
 )
@@ -48,17 +48,17 @@ FULL_DATE = YEAR | MONTH | DAY
 FULL_TIME = HOUR | MINUTE | SECOND | MILLISECOND | MICROSECOND
 SECONDS = SECOND | MILLISECOND | MICROSECOND
 _MAX_FIELDS = 25
-_TIME_ROOM, _DATE_ROOM, INTERVAL_ROOM = 129, 153, 256  # of the fields, with a byte behind each: PostgreSQL's buffers
+_TIME_ROOM, _DATE_ROOM, INTERVAL_ROOM = 129, 153, 256  # PostgreSQL's buffers: the fields, with a byte after each
 _MAX_ZONE_HOURS = 15
 _INT_MAX = 2**31 - 1
 
 
 class BadFormatError(Exception):
-    """The text is no date or time: 22007."""
+    """The text is not a date or time: 22007."""
 
 
 class FieldOverflowError(Exception):
-    """A field is out of its range: 22008. `order` tells that day and month may have been mixed up."""
+    """A field is out of range: 22008. `order`: day and month may have been exchanged."""
 
     def __init__(self, order: bool = False) -> None:
         super().__init__()
@@ -70,7 +70,7 @@ class ZoneOverflowError(Exception):
 
 
 def sql_error(error: Exception, type_name: str, text: str) -> SqlError:
-    """The error that the client sees."""
+    """Returns the client's error for one of the exceptions above."""
     if isinstance(error, FieldOverflowError):
         hint = 'Perhaps you need a different "datestyle" setting.' if error.order else None
         return SqlError("22008", f'date/time field value out of range: "{text}"', hint=hint)
@@ -115,7 +115,7 @@ def _words() -> dict[str, tuple[str, int | str]]:
 
 
 WORDS = _words()
-_TOKEN_LENGTH = 10  # of a word, so many letters count
+_TOKEN_LENGTH = 10  # significant letters of a word
 
 
 # --- step one --------------------------------------------------------------------------------------------------------
@@ -137,7 +137,7 @@ _SPACE = re.compile(r"[ \t\n\v\f\r]+")
 
 
 def split_fields(text: str, room: int) -> list[tuple[str, str]]:
-    """Pairs of kind and text, letters in lower case. Raises BadFormatError."""
+    """Returns pairs of kind and text, with letters in lower case. Raises BadFormatError."""
     fields: list[tuple[str, str]] = []
     position, end = 0, len(text)
     while position < end:
@@ -178,7 +178,8 @@ def split_fields(text: str, room: int) -> list[tuple[str, str]]:
 
 
 def _word_field(text: str, word: str, start: int, end: int) -> tuple[tuple[str, str], int]:
-    """Letters; with punctuation behind them ('america/new_york', 'jan-01', 'est5edt') the whole is a DATE field."""
+    """Reads a field that begins with letters. With punctuation or digits after them ('america/new_york', 'jan-01',
+    'est5edt') it is a DATE field."""
     following = text[end : end + 1]
     joined = following in ("-", "/", ".")
     if not joined and following and (following == "+" or (following.isdigit() and following.isascii())):
@@ -193,7 +194,7 @@ def _word_field(text: str, word: str, start: int, end: int) -> tuple[tuple[str, 
 # --- step two --------------------------------------------------------------------------------------------------------
 @dataclass(slots=True)
 class Moment:
-    """What a text said: a point of local time with its offset, or a special value."""
+    """The content of a text: a local time with its offset, or a special value."""
 
     special: str = ""  # 'epoch', 'infinity', '-infinity', or '' for the fields below
     year: int = 0
@@ -209,11 +210,11 @@ class Moment:
         return days_from_civil(self.year, self.month, self.day)
 
     def time(self) -> int:
-        """Microseconds since midnight; up to 24:00:00."""
+        """Returns the microseconds since midnight; up to 24:00:00."""
         return ((self.hour * 60 + self.minute) * 60 + self.second) * USECS_PER_SECOND + self.microsecond
 
     def local_seconds(self) -> int:
-        """Unix seconds, as if the local time were UTC."""
+        """Returns Unix seconds of the local time as if it were UTC."""
         seconds = (self.hour * 60 + self.minute) * 60 + self.second
         return (self.days() + UNIX_EPOCH_DAYS) * SECONDS_PER_DAY + seconds
 
@@ -222,7 +223,8 @@ _INTEGER = re.compile(r"[+-]?\d+", re.ASCII)
 
 
 def _integer(text: str) -> tuple[int, str]:
-    """The leading integer and what follows it. Raises FieldOverflowError past 32 bits, BadFormatError for none."""
+    """Returns the leading integer and the rest. Raises FieldOverflowError above 32 bits, BadFormatError for no
+    integer."""
     match = _INTEGER.match(text)
     if match is None:
         raise BadFormatError
@@ -232,7 +234,7 @@ def _integer(text: str) -> tuple[int, str]:
 
 
 def fraction_seconds(text: str) -> float:
-    """Of '.5' as seconds; '.' is nothing. Raises BadFormatError."""
+    """Reads '.5' as seconds; '.' is 0. Raises BadFormatError."""
     if text == ".":
         return 0.0
     if not text[1:].isdecimal() or not text.isascii():
@@ -241,12 +243,12 @@ def fraction_seconds(text: str) -> float:
 
 
 def fraction_microseconds(text: str) -> int:
-    """'.123' -> 123000, rounded to the nearest (halves to even, as rint does)."""
+    """Reads '.123' as 123000 microseconds, rounded half to even, as rint does."""
     return round(fraction_seconds(text) * USECS_PER_SECOND)
 
 
 def parse_zone(text: str) -> int:
-    """'+05:30', '-8', '+0530' -> seconds east. Raises ZoneOverflowError, BadFormatError."""
+    """Reads '+05:30', '-8' or '+0530' as seconds east. Raises ZoneOverflowError, BadFormatError."""
     if text[:1] not in ("+", "-"):
         raise BadFormatError
     try:
@@ -269,7 +271,7 @@ def parse_zone(text: str) -> int:
 
 
 def parse_clock(text: str) -> tuple[int, int, int, int]:
-    """'20:38:40.5' -> hour, minute, second, microsecond. Raises BadFormatError, FieldOverflowError."""
+    """Reads '20:38:40.5' as hour, minute, second, microsecond. Raises BadFormatError, FieldOverflowError."""
     hour, rest = _integer(text)
     if not rest.startswith(":"):
         raise BadFormatError
@@ -293,7 +295,7 @@ def parse_clock(text: str) -> tuple[int, int, int, int]:
 
 @dataclass(slots=True)
 class _Decoder:
-    """One run of step two. `date_wanted` is false for time and timetz, where a date is the exception."""
+    """Step two for one text. `date_wanted` is false for time and timetz, whose texts mostly have no date."""
 
     settings: FormatSettings
     fields: list[tuple[str, str]]
@@ -328,7 +330,7 @@ class _Decoder:
 
     @property
     def _date_known(self) -> int:
-        """What counts as known for the reading of numbers: a time alone pretends to have its date."""
+        """Returns the known units for the reading of numbers: for time and timetz, with the date."""
         return self.known if self.date_wanted else self.known | FULL_DATE
 
     # --- fields ------------------------------------------------------------------------------------------------
@@ -386,7 +388,7 @@ class _Decoder:
         return self._time_with_zone(text) if text[0].isdigit() else self._full_zone(text)
 
     def _time_with_zone(self, text: str) -> int:
-        """'040506-08': a run-together time and its zone."""
+        """Reads '040506-08', a time without separators and its zone."""
         if self.known & FULL_TIME == FULL_TIME:
             raise BadFormatError
         clock, sign, zone = text.partition("-")
@@ -400,7 +402,7 @@ class _Decoder:
         return TZ
 
     def _label(self, text: str) -> int:
-        """A number behind 'y', 'm', 'd', 'j', 't' and the like."""
+        """Reads a number after a label such as 'y', 'm', 'd', 'j' or 't'."""
         label, self.label = self.label, ""
         value, rest = _integer(text) if text[0] != "." else (0, text)
         if rest and (rest[0] != "." or label not in ("julian", "time", "second")):
@@ -458,9 +460,9 @@ class _Decoder:
 
     # --- numbers -----------------------------------------------------------------------------------------------
     def _decode_date(self, text: str) -> int:
-        """A date in one field: words first, for they are months for certain."""
+        """Reads a date in one field: words first, because they are always months."""
         parts = re.findall(r"[0-9]+|[a-z]+|[^0-9a-z]+", text)
-        if not parts[-1][0].isalnum() and len(parts[-1]) > 1:  # one separator at the end is forgiven
+        if not parts[-1][0].isalnum() and len(parts[-1]) > 1:  # one separator at the end is allowed
             raise BadFormatError
         known, new, month_by_name = self.known, 0, False
         numbers = []
@@ -488,7 +490,8 @@ class _Decoder:
         return new
 
     def _number(self, text: str, known: int, month_by_name: bool) -> tuple[int, bool]:
-        """One bare number: which unit it is follows from what is known. Gives the units set, and `month_by_name`."""
+        """Reads one bare number, whose unit follows from the known units. Returns the units set, and
+        `month_by_name`."""
         value, rest = _integer(text) if text[0] != "." else (0, text)
         if rest:
             if rest[0] != ".":
@@ -503,7 +506,7 @@ class _Decoder:
         if dated == FULL_DATE:
             return self._run_together(text, known), month_by_name
         unit = self._unit_of(len(text), dated, month_by_name)
-        if unit == "day for year":  # 'DD-MON-YYYY' where the day was taken for a year
+        if unit == "day for year":  # 'DD-MON-YYYY' whose day was read as a year
             self.moment.day, self.moment.year = self.moment.year, value
             self.two_digits = False
             return DAY, month_by_name
@@ -526,7 +529,7 @@ class _Decoder:
         return units[dated]
 
     def _run_together(self, text: str, known: int) -> int:
-        """'20010216', '040506' or '0405': a date if none is known yet, else a time."""
+        """Reads '20010216', '040506' or '0405': a date if none is known yet, otherwise a time."""
         moment = self.moment
         digits, point, fraction = text.partition(".")
         if point:
@@ -625,7 +628,7 @@ class _Decoder:
         return FULL_DATE
 
     def _forget_special(self) -> None:
-        """The last of 'epoch' and 'today' counts."""
+        """Resets a special value: the last of several such words is used."""
         self.finished = False
         self.moment.special = ""
 
@@ -710,10 +713,10 @@ class _Decoder:
 
 
 def parse_datetime(text: str, settings: FormatSettings, zone: Zone) -> Moment:
-    """A date with or without time and zone, for date, timestamp and timestamptz. Raises the exceptions above."""
+    """Reads a date with or without time and zone, for date, timestamp and timestamptz. Raises the exceptions above."""
     return _Decoder(settings, split_fields(text, _DATE_ROOM), True, zone).run()
 
 
 def parse_time(text: str, settings: FormatSettings, zone: Zone) -> Moment:
-    """A time with or without zone, for time and timetz. Raises the exceptions above."""
+    """Reads a time with or without zone, for time and timetz. Raises the exceptions above."""
     return _Decoder(settings, split_fields(text, _TIME_ROOM), False, zone).run()

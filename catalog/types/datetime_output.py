@@ -29,18 +29,18 @@ _END_DAY = datetime.date.max.toordinal() + 1 - ORDINAL_EPOCH
 _FIRST_TIMESTAMP = _FIRST_DAY * USECS_PER_DAY
 _END_TIMESTAMP = _END_DAY * USECS_PER_DAY
 _MICROSECONDS = datetime.timedelta(microseconds=1)
-_ZONE_NAME_LENGTH = 10  # longer abbreviations are cut
+_ZONE_NAME_LENGTH = 10  # longer abbreviations are truncated
 
 
 def format_time(microseconds: int) -> str:
-    """'20:38:40.5', without trailing zeros."""
+    """Returns '20:38:40.5', without trailing zeros."""
     hour, minute, second, fraction = split_time(microseconds)
     text = f"{hour:02d}:{minute:02d}:{second:02d}"
     return f"{text}.{fraction:06d}".rstrip("0") if fraction else text
 
 
 def format_offset(seconds: int) -> str:
-    """'+01', '-03:30', '+00:19:32' for seconds east."""
+    """Returns '+01', '-03:30' or '+00:19:32' for seconds east."""
     sign = "-" if seconds < 0 else "+"
     minutes, second = divmod(abs(seconds), 60)
     hour, minute = divmod(minutes, 60)
@@ -56,7 +56,8 @@ def _date_parts(days: int) -> tuple[int, int, int, str]:
 
 
 def _numeric_date(days: int, settings: FormatSettings) -> tuple[str, str]:
-    """The date in the session's style (not Postgres, whose timestamps are words), and ' BC' or ''."""
+    """Returns the date in the session's style, and ' BC' or ''. Not for timestamps in style Postgres, which contain
+    words."""
     year, month, day, era = _date_parts(days)
     style, day_first = settings.date_style.upper(), settings.date_order == "DMY"
     if style == "ISO":
@@ -69,7 +70,7 @@ def _numeric_date(days: int, settings: FormatSettings) -> tuple[str, str]:
 
 
 def date_formatter(settings: FormatSettings) -> Callable[[int], str]:
-    """Makes the output of date."""
+    """Returns the output function of date."""
     iso = settings.date_style.upper() == "ISO"
     from_ordinal = datetime.date.fromordinal
 
@@ -89,7 +90,7 @@ def _iso_fast(value: int) -> str:
 
 
 def _format_local(value: int, offset: Offset | None, settings: FormatSettings) -> str:
-    """Any style; `value` is local time already, `offset` what to print behind it."""
+    """Returns a timestamp in any style. `value` is local time; `offset` is printed after it."""
     style = settings.date_style.upper()
     if style == "ISO":
         suffix = "" if offset is None else format_offset(offset.seconds)
@@ -107,7 +108,7 @@ def _format_local(value: int, offset: Offset | None, settings: FormatSettings) -
 
 
 def timestamp_formatter(settings: FormatSettings) -> Callable[[int], str]:
-    """Makes the output of timestamp."""
+    """Returns the output function of timestamp."""
     iso = settings.date_style.upper() == "ISO"
 
     def form(value: int) -> str:
@@ -121,7 +122,7 @@ def timestamp_formatter(settings: FormatSettings) -> Callable[[int], str]:
 
 
 def timestamptz_formatter(settings: FormatSettings, zone: Zone) -> Callable[[int], str]:
-    """Makes the output of timestamptz in the session's zone."""
+    """Returns the output function of timestamptz in the session's zone."""
     fixed, at = zone.fixed, zone.at
     iso = settings.date_style.upper() == "ISO"
     suffixes: dict[int, str] = {}

@@ -1,7 +1,7 @@
-"""Enums. Internal form: `int`, the position of the label, which orders as the labels do.
+"""Enums. Internal form: `int`, the position of the label, which has the order of the labels.
 
-A position belongs to its label for ever: ALTER TYPE ... RENAME VALUE changes the label's text, ADD VALUE finds a number
-between its neighbours. So rows, keys and columns hold plain integers, and no data is touched when labels come.
+The position of a label never changes: ALTER TYPE ... RENAME VALUE changes the label's text, ADD VALUE chooses a number
+between its neighbours. So rows, keys and columns contain plain integers, and new labels change no data.
 """
 
 from __future__ import annotations
@@ -14,13 +14,13 @@ from catalog.errors import SqlError, not_supported
 from catalog.types.base import DEFAULT_FORMAT, Columns, FormatSettings, Layout, SqlType, Storage
 from catalog.types.registry import format_type
 
-GAP = 1 << 40  # between labels that are made together
+GAP = 1 << 40  # between labels that are created together
 _BIAS = 1 << 63
 MAX_LABEL_BYTES = 63
 
 
 def position_between(before: int | None, after: int | None) -> int:
-    """A position behind `before` and in front of `after` (None: an end). Raises 0A000 when there is none left."""
+    """Returns a position after `before` and before `after` (None: the end). Raises 0A000 if there is none left."""
     if before is None:
         return GAP if after is None else after - GAP
     if after is None:

@@ -1,7 +1,7 @@
-"""The types that extensions bring. Their OIDs are the same in every database that has the extension.
+"""The types of extensions. Their OIDs are the same in every database that has the extension.
 
-This module knows them all from the start, so that storage, bulk jobs and the worker read their values without asking;
-their names are found only where an extension is (catalog/extensions.py).
+This module has all of them, so that storage, bulk jobs and the worker can read their values; their names are resolved
+only in databases with the extension (catalog/extensions.py).
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ _SCALARS: dict[int, SqlType] = {known.oid: known for known in (CITEXT, HSTORE)}
 
 @cache
 def type_rows() -> tuple[TypeRow, ...]:
-    """The rows of pg_type of all extensions."""
+    """Returns the rows of pg_type of all extensions."""
     return read_type_rows("data/extensions/pg_type.tsv")
 
 
 def entries(first: int, last: int, schema: str) -> dict[int, UserEntry]:
-    """The types with OIDs in a range, as they are in a database that has them in this schema."""
+    """Returns the types with OIDs from `first` to `last`, for a database that has them in this schema."""
     found = {}
     names = {row.oid: row.name for row in type_rows()}
     for row in type_rows():

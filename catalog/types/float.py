@@ -1,8 +1,8 @@
-"""float4 and float8: the shortest text that reads back as the same number, in the layout that PostgreSQL gives it.
+"""float4 and float8: the shortest text that reads back as the same number, in PostgreSQL's format.
 
 Python's repr() finds the same shortest digits as PostgreSQL's Ryu; only the border to the exponent form differs
-(10**15 rather than 10**16). A float4 travels as the Python float of the same value. Equal in SQL are NaN and NaN, and
--0 and 0.
+(10**15 instead of 10**16). The internal form of a float4 is the Python float of the same value. In SQL, NaN equals NaN,
+and -0 equals 0.
 """
 
 from __future__ import annotations
@@ -37,12 +37,12 @@ _BITS = struct.Struct("<Q")
 _SINGLE_BITS = struct.Struct("<I")
 _FIXED_DIGITS8 = 1e15
 _FIXED_DIGITS4 = 1e6
-_WHOLE_DOUBLES = 2.0**53  # no double from here on has a fraction
+_WHOLE_DOUBLES = 2.0**53  # larger doubles have no fraction
 
 
 @total_ordering
 class Greatest:
-    """Sorts above every number and equals itself: what NaN is in PostgreSQL's order."""
+    """The sort key of NaN: greater than every number, and equal to itself."""
 
     __slots__ = ()
 
@@ -71,7 +71,7 @@ def _parse_special(text: str, type_name: str, parse: Callable[[str], float]) -> 
             return math.nan
     number = _NUMBER_FIRST.match(word)
     if number is not None and number.end() < len(word):
-        parse(number[0])  # strtod() tells of a number that is out of range before what stands behind it is looked at
+        parse(number[0])  # as strtod(), reports a number out of range before a syntax error after it
     raise bad_syntax(type_name, text)
 
 
@@ -80,7 +80,7 @@ def _overflow(text: str, type_name: str) -> SqlError:
 
 
 def parse_float8(text: str) -> float:
-    """A double as strtod() and float8in read it. Raises 22P02, 22003 (also for what underflows to zero)."""
+    """Reads a double as strtod() and float8in do. Raises 22P02, and 22003 for overflow and underflow."""
     if _DECIMAL.match(text):
         value = float(text)
     else:
@@ -100,13 +100,13 @@ def parse_float8(text: str) -> float:
 
 
 def round_to_single(value: float) -> float:
-    """The nearest float4. Raises OverflowError past its range."""
+    """Returns the nearest float4. Raises OverflowError for a value out of range."""
     single: float = _SINGLE.unpack(_SINGLE.pack(value))[0]
     return single
 
 
 def parse_float4(text: str) -> float:
-    """A single as strtof() reads it: rounded once, from the decimal digits. Raises 22P02, 22003."""
+    """Reads a single as strtof() does: rounds once, from the decimal digits. Raises 22P02, 22003."""
     stripped = text.strip(WHITESPACE)
     if not _DECIMAL.match(stripped):
         try:
@@ -126,7 +126,8 @@ def parse_float4(text: str) -> float:
 
 
 def _off_the_midpoint(value: float, text: str) -> float:
-    """Rounding twice goes wrong where the double lies exactly between two singles and the text does not."""
+    """Returns a double on the same side of the midpoint between two singles as the text's value. Without that, rounding
+    twice is wrong if the double is exactly the midpoint and the text is not."""
     exact = Decimal(text)
     if exact > Decimal(value):
         return math.nextafter(value, math.inf)
@@ -141,7 +142,7 @@ def _exponent_form(digits: str, exponent: int, sign: str) -> str:
 
 
 def format_float8(value: float) -> str:
-    """The shortest text that reads back, as float8out prints it with extra_float_digits > 0."""
+    """Returns the shortest text that reads back, as float8out does with extra_float_digits > 0."""
     if -_FIXED_DIGITS8 < value < _FIXED_DIGITS8:
         text = repr(value)
         return text[:-2] if text.endswith(".0") else text
@@ -149,7 +150,7 @@ def format_float8(value: float) -> str:
         return _format_special(value)
     magnitude = abs(value)
     text = repr(magnitude)
-    if "e" not in text:  # repr() turns to the exponent form at 1e16, PostgreSQL at 1e15
+    if "e" not in text:  # repr() uses the exponent form from 1e16, PostgreSQL from 1e15
         whole, _, fraction = text.partition(".")
         digits, exponent = (whole + fraction).rstrip("0"), len(whole) - 1
     else:
@@ -164,20 +165,20 @@ def format_float8(value: float) -> str:
 
 
 def _on_the_border(magnitude: float, shown: int) -> bool:
-    """Is the decimal halfway to the next double? Reading rounds it to even; PostgreSQL does not rely on that."""
+    """Whether the decimal is halfway to the next double. Reading rounds it to even; PostgreSQL does not use that."""
     exact = int(magnitude)
     neighbours = (int(math.nextafter(magnitude, 0.0)), exact + int(math.ulp(magnitude)))
     return shown != exact and 2 * shown - exact in neighbours
 
 
 def _split(text: str) -> tuple[str, int]:
-    """Digits without trailing zeros and the exponent of the first one, from the form '1.50e+20'."""
+    """Returns the digits without trailing zeros and the exponent of the first digit, of a text such as '1.50e+20'."""
     mantissa, _, exponent = text.partition("e")
     return mantissa.replace(".", "").rstrip("0"), int(exponent)
 
 
 def format_float4(value: float) -> str:
-    """The shortest text that reads back as the same single."""
+    """Returns the shortest text that reads back as the same single."""
     if value - value != 0.0:
         return _format_special(value)
     magnitude = abs(value)
@@ -195,12 +196,12 @@ def format_float4(value: float) -> str:
 
 
 def _shortest_single(magnitude: float) -> tuple[str, int]:
-    """The fewest digits strictly between the midpoints to both neighbours, and of those the nearest."""
+    """Returns the shortest digits strictly between the midpoints to both neighbours; of these the nearest."""
     (bits,) = _SINGLE_BITS.unpack(_SINGLE.pack(magnitude))
     below = Decimal((magnitude + _SINGLE.unpack(_SINGLE_BITS.pack(bits - 1))[0]) / 2)
     step = magnitude - _SINGLE.unpack(_SINGLE_BITS.pack(bits - 1))[0]
     if bits & 0x7FFFFF == 0 and bits > 0x800000:
-        step *= 2  # singles are twice as far apart above a power of two
+        step *= 2  # above a power of two, the distance of singles is twice as large
     above = Decimal(magnitude + step / 2)
     for precision in range(9):
         text = f"{magnitude:.{precision}e}"
@@ -219,7 +220,7 @@ def _format_special(value: float) -> str:
 
 
 def _limit(digits: int) -> Callable[[Any], bytes]:
-    """The output with extra_float_digits <= 0: printf's %g with so many digits."""
+    """Returns the output function with extra_float_digits <= 0: printf's %g with so many digits."""
 
     def encode(value: Any) -> bytes:
         if value - value != 0.0:
@@ -272,7 +273,8 @@ class Float(SqlType):
         return lambda value: NAN_KEY if is_nan(value) else value
 
     def key_encoder(self) -> Callable[[Any], bytes]:
-        """IEEE bits in an order that bytes have: the sign flipped, all bits flipped where negative; NaN on top."""
+        """Encodes the IEEE bits in byte order: flips the sign, and all bits of negative numbers; NaN is the
+        greatest."""
         floats, bits = struct.Struct(">" + self._code), struct.Struct(">" + ("Q" if self.length == 8 else "I"))
         top = 1 << (8 * self.length - 1)
         all_ones = (top << 1) - 1

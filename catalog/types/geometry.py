@@ -1,7 +1,7 @@
 """point, lseg, path, box, polygon, line and circle (PostgreSQL 16 manual, 8.8; geo_ops.c).
 
-Internal forms are named tuples of floats and points. Text is read and written as by path_decode and path_encode, binary
-is that of the send functions, which is the stored form as well. On columns they are carried as text.
+Internal forms are named tuples of floats and points. Text is read and written as in path_decode and path_encode. The
+binary form is that of the send functions, and is also the stored form. In columns the values are text.
 """
 
 from __future__ import annotations
@@ -37,14 +37,14 @@ class Segment(NamedTuple):
 
 
 class Box(NamedTuple):
-    """`high` is the upper right corner."""
+    """A box; `high` is the upper right corner."""
 
     high: Point
     low: Point
 
 
 class Line(NamedTuple):
-    """a x + b y + c = 0."""
+    """The line a x + b y + c = 0."""
 
     a: float
     b: float
@@ -61,13 +61,13 @@ class Polygon(NamedTuple):
 
 
 class StoredPath(Path):
-    """A path of many points, with what is stored of it."""
+    """A path of many points, with its stored form."""
 
     stored: bytes = b""
 
 
 class StoredPolygon(Polygon):
-    """A polygon of many points, with what is stored of it."""
+    """A polygon of many points, with its stored form."""
 
     stored: bytes = b""
 
@@ -78,8 +78,8 @@ class Circle(NamedTuple):
 
 
 def make_box(one: Point, other: Point) -> Box:
-    """box_construct: the box with these opposite corners. NaN is greater than any number, and of equals (0 and -0) the
-    first one is the lower."""
+    """box_construct: the box with these opposite corners. NaN is greater than any number; of equal numbers (0 and -0)
+    the first is the lower."""
     low_x, high_x = sorted((one.x, other.x), key=_order)
     low_y, high_y = sorted((one.y, other.y), key=_order)
     return Box(Point(high_x, high_y), Point(low_x, low_y))
@@ -93,7 +93,7 @@ def _order(value: float) -> tuple[bool, float]:
 
 
 class _Reader:
-    """Reads one text from the left. Every complaint is 22P02 about the whole text."""
+    """Reads one text from the left. Syntax errors are 22P02 with the whole text."""
 
     def __init__(self, text: str, name: str) -> None:
         self.text = text
@@ -121,7 +121,7 @@ class _Reader:
             raise self.fail()
 
     def number(self) -> float:
-        """Raises 22003 for one that is out of range."""
+        """Reads a number. Raises 22003 for a number out of range."""
         found = _NUMBER.match(self.text, self.at)
         if found is None:
             raise self.fail()
@@ -129,7 +129,7 @@ class _Reader:
         return parse_float8(found[1])
 
     def pair(self) -> Point:
-        """pair_decode: x,y or (x,y)."""
+        """pair_decode: reads x,y or (x,y)."""
         self.space()
         inside = self.take("(")
         x = self.number()
@@ -141,7 +141,7 @@ class _Reader:
         return Point(x, y)
 
     def points(self, count: int, may_be_open: bool) -> tuple[tuple[Point, ...], bool]:
-        """path_decode: so many points, and whether they were in brackets."""
+        """path_decode: reads `count` points. Returns them, and whether they were in brackets."""
         self.space()
         depth = 0
         is_open = self.peek() == "["
@@ -171,7 +171,7 @@ class _Reader:
             raise self.fail()
 
     def count(self) -> int:
-        """How many points the commas make. Raises 22P02 for an even number of them."""
+        """Returns the number of points, from the number of commas. Raises 22P02 for an even number of commas."""
         commas = self.text.count(",")
         if commas % 2 == 0:
             raise self.fail()
@@ -273,11 +273,11 @@ def _read_circle(text: str) -> Circle:
     return Circle(center, radius)
 
 
-# ---- what the input of lines needs, and the functions (catalog/functions/geometry.py) share ------------------------
+# ---- shared by the input of lines and catalog/functions/geometry.py ------------------------------------------------
 
 
 def equal(one: float, other: float) -> bool:
-    """FPeq: but for a tolerance of 1e-6."""
+    """FPeq: equality with a tolerance of 1e-6."""
     return one == other or abs(one - other) <= EPSILON
 
 
@@ -325,7 +325,7 @@ def _write_path(value: Path, number: Callable[[float], str]) -> str:
 
 
 class GeometricType(SqlType):
-    """One of them, by its two functions of text and two of bytes."""
+    """A geometric type, defined by two functions for text and two for bytes."""
 
     category = "G"
     preferred = False
@@ -364,7 +364,7 @@ class GeometricType(SqlType):
         return self._long(stored, None)
 
     def _long(self, stored: bytes, value: Any) -> object:
-        """A path or a polygon of many points."""
+        """Returns a path or a polygon of many points, with its stored form."""
         points = None if value is None else value.points
         parts: Any = Parts(stored, self.oid, lambda data: cast(Any, self._unpack(data)).points, points)
         made = StoredPath(parts, stored[:1] != b"\0") if self.oid == oids.PATH else StoredPolygon(parts)

@@ -1,8 +1,8 @@
-"""hstore: pairs of a key and a value that may be NULL (the extension of that name; PostgreSQL 16 manual, F.18).
+"""hstore: pairs of a key and a value that may be NULL (the extension hstore; PostgreSQL 16 manual, F.18).
 
-Internal form `str`: the text that hstore_out prints, `"a"=>"1", "b"=>NULL`, with its pairs in the order in which
-PostgreSQL keeps them: shorter keys first (in bytes), equally long ones by their bytes. So equal values
-have equal texts. `pairs_of` and `text_of` lead from it to a dictionary and back.
+Internal form `str`: the text that hstore_out prints, `"a"=>"1", "b"=>NULL`, with its pairs in PostgreSQL's order:
+shorter keys first (in bytes), keys of equal length by their bytes. So equal values have equal texts. `pairs_of` and
+`text_of` convert between this text and a dictionary.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ Pairs = Mapping[str, str | None]
 
 
 def order_of(key: str) -> tuple[int, bytes]:
-    """Where a key stands among others."""
+    """Returns the sort key of a key."""
     data = key.encode()
     return len(data), data
 
@@ -38,7 +38,7 @@ def _quote(text: str) -> str:
 
 
 def text_of(pairs: Pairs) -> str:
-    """The internal form of a value. Raises 22001 for a key or value of a gigabyte."""
+    """Returns the internal form of pairs. Raises 22001 for a key or value of a gigabyte."""
     parts = []
     for key in sorted(pairs, key=order_of):
         value = pairs[key]
@@ -51,7 +51,7 @@ def text_of(pairs: Pairs) -> str:
 
 
 def pairs_of(value: str) -> dict[str, str | None]:
-    """The pairs of an internal form, in order."""
+    """Returns the pairs of an internal form, in order."""
     if "\\" not in value:
         return {found[1]: found[2] for found in _PAIR.finditer(value)}
     return {
@@ -61,7 +61,7 @@ def pairs_of(value: str) -> dict[str, str | None]:
 
 
 def first_wins(pairs: Iterable[tuple[str, str | None]]) -> dict[str, str | None]:
-    """A dictionary in which the first of equal keys stands."""
+    """Returns a dictionary with the first value of each key."""
     found: dict[str, str | None] = {}
     for key, value in pairs:
         found.setdefault(key, value)
@@ -69,7 +69,7 @@ def first_wins(pairs: Iterable[tuple[str, str | None]]) -> dict[str, str | None]
 
 
 class _Reader:
-    """hstore_in: key => value, ...; a word ends at '=', ',' or white space, a NULL without quotes is none."""
+    """hstore_in: reads key => value, .... A word ends at '=', ',' or white space; NULL without quotes is a NULL."""
 
     def __init__(self, text: str) -> None:
         self.text = text
@@ -110,7 +110,8 @@ class _Reader:
         return SqlError("XX000", f'Syntax error near "{self.text[self.at]}" at position {position}')
 
     def _word(self, stop: str) -> tuple[str, bool]:
-        """A word, and whether it stood in quotes. A key ends at '=', a value at ','; both at white space."""
+        """Reads a word. Returns it, and whether it was in quotes. A key ends at '=', a value at ','; both also at white
+        space."""
         text = self.text
         if self.at >= len(text) or (text[self.at] == "=" and stop == "="):
             raise self._unexpected_error()
@@ -147,7 +148,7 @@ class _Reader:
 
 
 def parse_hstore(text: str) -> str:
-    """The internal form of what was written. Raises XX000 (as the extension does), 22021."""
+    """Returns the internal form of an input text. Raises XX000 (as the extension does), 22021."""
     if "\0" in text:
         raise null_byte()
     return text_of(first_wins(_Reader(text).pairs()))
@@ -179,7 +180,7 @@ class Hstore(SqlType):
         return _send
 
     def sort_key(self) -> Callable[[Any], object]:
-        """hstore_cmp: all keys and values in a row, as bytes; then how many there are, and where each ends."""
+        """hstore_cmp: compares the concatenated keys and values as bytes, then their number, then their ends."""
         return _sort_key
 
     def key_encoder(self) -> Callable[[Any], bytes]:
@@ -210,7 +211,7 @@ def _sort_key(value: str) -> tuple[bytes, int, tuple[tuple[int, bool], ...]]:
 
 
 def _receive(data: bytes) -> object:
-    """hstore_recv: the number of pairs, then each key and value with its length, -1 for NULL."""
+    """hstore_recv: reads the number of pairs, then each key and value with its length, -1 for NULL."""
     at = 4
 
     def part(what: str) -> str | None:

@@ -1,7 +1,7 @@
-"""Values of types without an order within rows: nobody is told so before everything in front of them is equal.
+"""Values of types without an order in rows. A comparison of rows raises an error only if all earlier fields are equal.
 
-What a row of no declared type consists of is known when two of them are compared (rowtypes.c: record_cmp, record_eq),
-so that one row alone, or rows that differ in their first field, may have a field of json.
+The field types of an undeclared row are known only when two rows are compared (record_cmp and record_eq in
+rowtypes.c). So a single row, or rows that differ in their first field, may have a field of json.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ _ORDERED_WITHOUT_KEYS = frozenset((oids.RECORD, oids.RECORD_ARRAY, oids.TSQUERY,
 
 
 class Incomparable:
-    """A value that no other may be compared with (42883); NULL is none that may."""
+    """A value whose comparison raises 42883, also with NULL."""
 
     __slots__ = ("message",)
 
@@ -49,21 +49,21 @@ def has_equality(known: SqlType) -> bool:
 
 
 def _parts(known: SqlType) -> tuple[SqlType, ...]:
-    """The types that an array's elements, or a composite type's fields, are of."""
+    """Returns the types of an array's elements or of a composite type's fields; () for other types."""
     element = getattr(known, "element", None)
     parts: tuple[SqlType, ...] = getattr(known, "types", ()) if element is None else (element,)
     return parts
 
 
 def no_comparison(known: SqlType, equality: bool = False) -> SqlError:
-    """What comparing rows with a field of this type raises: for `equality` alone, or for their order."""
+    """Returns error 42883 for a comparison of rows with a field of this type; `equality`: for equality only."""
     what = "an equality operator" if equality else "a comparison function"
     return SqlError("42883", f"could not identify {what} for type {known.sql_name}")
 
 
 def field_key(known: SqlType, equality: bool = False) -> Callable[[Any], object]:
-    """Makes what a field of a row is compared by, NULL among its values: behind all else, and equal to itself.
-    `equality`: rows are asked for whether they are equal alone."""
+    """Returns the sort key of a row's field. NULL is the greatest value and equal to itself. `equality`: the key is for
+    tests of equality only."""
     if not (has_equality(known) if equality else has_order(known)):
         message = no_comparison(known, equality).message
         return lambda value: Incomparable(message)
@@ -74,8 +74,8 @@ def field_key(known: SqlType, equality: bool = False) -> Callable[[Any], object]
 
 
 def order_key(known: SqlType) -> Callable[[Any], object] | None:
-    """`sort_key` for an ordering operator, which is found for every array and row: where the type has no order, that is
-    an error when two values are compared. What groups values asks for `sort_key`, and has looked at the type before."""
+    """Returns the sort key for an ordering operator, which exists for every array and row type: if the type has no
+    order, the comparison of two values raises an error. Grouping uses `sort_key`, and checks the type before."""
     if has_order(known):
         return known.sort_key()
     element = getattr(known, "element", None)
@@ -90,6 +90,6 @@ def order_key(known: SqlType) -> Callable[[Any], object] | None:
 
 
 def row_key(fields: tuple[SqlType, ...], equality: bool = False) -> Callable[[Any], object]:
-    """Makes what rows with fields of these types are compared by."""
+    """Returns the sort key of rows with fields of these types."""
     keys = [field_key(known, equality) for known in fields]
     return lambda row: tuple([key(value) for key, value in zip(keys, row, strict=True)])

@@ -1,4 +1,4 @@
-"""int2, int4, int8. Decimal digits of ASCII only: hexadecimal and underscores came with PostgreSQL 16."""
+"""int2, int4, int8. Only decimal digits of ASCII: hexadecimal and underscores are new in PostgreSQL 16."""
 
 from __future__ import annotations
 
@@ -14,18 +14,19 @@ from catalog.types.texts import bad_syntax, out_of_range, wrong_length
 
 _INTEGER = re.compile(r"[ \t\n\v\f\r]*([+-]?)0*([0-9]+)[ \t\n\v\f\r]*\Z")
 BITS: Final = {oids.INT2: 15, oids.INT4: 31, oids.INT8: 63}
-"""Of the magnitude, by OID: an integer of n bits lies within -(1 << n) and (1 << n) - 1."""
-_PLAIN_DIGITS = 18  # always within int8, and far below the length from which int() refuses
+"""Bits of the magnitude, by OID: an integer of n bits is from -(1 << n) to (1 << n) - 1."""
+_PLAIN_DIGITS = 18  # always within int8, and far below the limit of int()
 
 
 def fits(oid: int, value: object) -> bool:
-    """Whether a value is within the integer type, if it is one: no value of the type is equal to one that is not."""
+    """Whether a value is within the range of an integer type; True for other types. A value out of range is not equal
+    to any value of the type."""
     bits = BITS.get(oid)
     return bits is None or not isinstance(value, int) or -(1 << bits) <= value < 1 << bits
 
 
 def parse_integer(text: str, low: int, high: int, type_name: str) -> int:
-    """An integer as PostgreSQL reads it. Raises 22P02, 22003."""
+    """Reads an integer as PostgreSQL does. Raises 22P02, 22003."""
     match = _INTEGER.match(text)
     if match is None:
         raise _error_of_prefix(text, high, type_name)
@@ -42,7 +43,8 @@ _LEADING = re.compile(r"[ \t\n\v\f\r]*[+-]?0*([0-9]+)")
 
 
 def _error_of_prefix(text: str, high: int, type_name: str) -> SqlError:
-    """Digits are read before what follows them, so '99999999999x' is out of range first."""
+    """Returns the error for a malformed integer. PostgreSQL reads the digits first, so '99999999999x' is out of
+    range."""
     match = _LEADING.match(text)
     if match is not None and (len(match[1]) > 19 or int(match[1]) > high + 1):
         return out_of_range(type_name, text)

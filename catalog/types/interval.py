@@ -1,4 +1,4 @@
-"""interval: months, days and microseconds that do not carry into each other; compared as if they did."""
+"""interval: independent months, days and microseconds; comparisons convert months to 30 days and days to 24 hours."""
 
 from __future__ import annotations
 
@@ -56,16 +56,17 @@ _RANGES = {
 
 
 def fields_of(typmod: int) -> int:
-    """The bits of the fields in a modifier."""
+    """Returns the bits of the fields in a modifier."""
     return typmod >> 16 & 0x7FFF if typmod >= 0 else FULL_RANGE
 
 
 def apply_typmod(typmod: int) -> Callable[[Any], object] | None:
-    """Makes the cut to the modifier's fields and precision, as AdjustIntervalForTypmod does; None if none is needed."""
+    """Returns the function that truncates to the modifier's fields and rounds to its precision, as in
+    AdjustIntervalForTypmod; None if that is not necessary."""
     if typmod < 0:
         return None
     fields, precision = fields_of(typmod), typmod & 0xFFFF
-    unit = 0  # of time, below which all is cut off
+    unit = 0  # microseconds of the smallest unit of time that is kept
     if fields & (MONTH_BIT | YEAR_BIT) and fields != FULL_RANGE:
         months = MONTHS_PER_YEAR if fields == YEAR_BIT else 1
         return lambda value: Interval(divide_toward_zero(value.months, months)[0] * months, 0, 0)
@@ -133,7 +134,8 @@ class IntervalType(SqlType):
         return _encode_binary
 
     def typmod_in(self, arguments: tuple[str, ...]) -> int:
-        """As PostgreSQL's grammar hands them over: the bits of the fields (32767 for all), then the precision."""
+        """Returns the modifier. The arguments are those of PostgreSQL's grammar: the bits of the fields (32767 for
+        all), then the precision. Raises 22023."""
         decode = INT4.input_function()
         numbers: list[Any] = [decode(argument) for argument in arguments]
         if not 1 <= len(numbers) <= 2 or numbers[0] not in _RANGES:
@@ -158,7 +160,7 @@ class IntervalType(SqlType):
         return interval_span
 
     def key_encoder(self) -> Callable[[Any], bytes]:
-        """The span in microseconds, 16 bytes: '1 day' and '24 hours' are equal and give the same key."""
+        """Encodes the span in microseconds, 16 bytes: '1 day' and '24 hours' are equal and have the same key."""
         return lambda value: (interval_span(value) + _KEY_BIAS).to_bytes(16, "big")
 
     def duckdb_type(self, typmod: int = -1) -> str:

@@ -1,8 +1,8 @@
 """Reads and writes intervals (PostgreSQL 16 manual, 8.5.4): verbose, SQL standard and ISO 8601.
 
-Fields are read from right to left, because a number gets its unit from the word behind it ('3 days'), and a number
-without one gets its unit from what follows it ('1 04:05': a day before a time). Fractions spill into the smaller parts:
-of years into months (rounded), of months and weeks into days and then time, of the rest into time.
+Fields are read from right to left, because the unit of a number is the word after it ('3 days'), or follows from the
+next field ('1 04:05': a day before a time). Fractions carry to smaller parts: of years to months (rounded), of months
+and weeks to days and then time, of other units to time.
 """
 
 from __future__ import annotations
@@ -82,7 +82,7 @@ _INTEGER = re.compile(r"([+-]?)0*(\d+)", re.ASCII)
 
 @dataclass(slots=True)
 class _Parts:
-    """The sum so far. Adding checks that each part stays within its range; a breach raises FieldOverflowError."""
+    """The sum of the fields. Adding raises FieldOverflowError if a part is out of range."""
 
     years: int = 0
     months: int = 0
@@ -134,7 +134,7 @@ class _Parts:
         self.check()
 
     def interval(self) -> Interval | None:
-        """None where the months of the years are too many."""
+        """Returns the interval; None if its months are out of range."""
         months = self.years * MONTHS_PER_YEAR + self.months
         return Interval(months, self.days, self.microseconds) if -(2**31) <= months < 2**31 else None
 
@@ -150,7 +150,7 @@ def _integer(text: str) -> tuple[int, str]:
 
 
 def _clock(text: str, fields: int) -> int:
-    """'04:05:06.7' as microseconds; '04:05' is minutes and seconds in an interval minute to second."""
+    """Reads '04:05:06.7' as microseconds; '04:05' is minutes and seconds in an interval minute to second."""
     hour, rest = _integer(text)
     if not rest.startswith(":"):
         raise BadFormatError
@@ -178,7 +178,7 @@ def _clock(text: str, fields: int) -> int:
 
 
 class _Reader:
-    """Reads the fields of one interval; `seen` holds the units that have a value, as none may have two."""
+    """Reads the fields of one interval; `seen` has the units that have a value, because none may have two."""
 
     def __init__(self, fields: list[tuple[str, str]], typmod_fields: int, settings: FormatSettings) -> None:
         self.fields = fields
@@ -276,12 +276,12 @@ _ISO_TIME_UNITS = {"H": "hour", "M": "minute", "S": "second"}
 
 
 def _iso_number(text: str) -> tuple[int, float, int, str]:
-    """Whole part, signed fraction, how many digits, and the rest."""
+    """Reads a number. Returns the integer part, the signed fraction, the number of digits, and the rest."""
     match = _ISO_NUMBER.match(text)
     if match is None or not (match[2] or match[3]):
         raise BadFormatError
     digits = match[2].lstrip("0")
-    if len(digits) > _MOST_DIGITS:  # strtod() has no number for so many
+    if len(digits) > _MOST_DIGITS:  # out of range of strtod()
         raise BadFormatError
     whole = int(digits or "0")
     if whole >= 2**63 if not match[1] else whole > 2**63:
@@ -293,7 +293,7 @@ def _iso_number(text: str) -> tuple[int, float, int, str]:
 
 
 def _read_iso(text: str) -> Interval | None:
-    """'P1Y2M3DT4H5M6S', 'P0001-02-03T04:05:06', 'P00010203T040506'."""
+    """Reads 'P1Y2M3DT4H5M6S', 'P0001-02-03T04:05:06' or 'P00010203T040506'."""
     if len(text) < 2 or text[0] != "P":
         raise BadFormatError
     parts, rest, in_date, found = _Parts(), text[1:], True, False
@@ -321,7 +321,7 @@ def _read_iso(text: str) -> Interval | None:
 def _iso_alternative_date(
     parts: _Parts, value: int, fraction: float, digits: int, mark: str, rest: str, found: bool
 ) -> str:
-    """'0001-02-03' or '00010203'; gives what follows the T."""
+    """Reads '0001-02-03' or '00010203', and returns the text after the T."""
     if mark in ("", "T") and digits == 8 and not found:
         year, monthday = divide_toward_zero(value, 10_000)
         month, day = divide_toward_zero(monthday, 100)
@@ -348,7 +348,7 @@ def _iso_alternative_date(
 def _iso_alternative_time(
     parts: _Parts, value: int, fraction: float, digits: int, mark: str, rest: str, found: bool
 ) -> None:
-    """'04:05:06' or '040506'."""
+    """Reads '04:05:06' or '040506'."""
     if not mark and digits == 6 and not found:
         hour, rest_of = divide_toward_zero(value, 10_000)
         minute, second = divide_toward_zero(rest_of, 100)
@@ -373,7 +373,7 @@ def _iso_alternative_time(
 
 
 def parse_interval(text: str, settings: FormatSettings = DEFAULT_FORMAT, fields: int = FULL_RANGE) -> Interval:
-    """An interval as interval_in reads it; `fields` are those of its modifier. Raises 22007, 22008, 22015."""
+    """Reads an interval as interval_in does; `fields` are those of its modifier. Raises 22007, 22008, 22015."""
     try:
         try:
             found = split_fields(text, INTERVAL_ROOM)
@@ -394,7 +394,7 @@ def parse_interval(text: str, settings: FormatSettings = DEFAULT_FORMAT, fields:
 # --- output ----------------------------------------------------------------------------------------------------------
 @dataclass(slots=True)
 class _Fields:
-    """An interval for display: every part with its own sign, as division toward zero gives them."""
+    """An interval for output: every part has its own sign, because division truncates toward zero."""
 
     year: int
     month: int
@@ -414,13 +414,13 @@ class _Fields:
 
 
 def _seconds(second: int, microsecond: int, fill: bool = True) -> str:
-    """Without signs and trailing zeros."""
+    """Returns seconds without sign and trailing zeros."""
     text = f"{abs(second):02d}" if fill else str(abs(second))
     return f"{text}.{abs(microsecond):06d}".rstrip("0") if microsecond else text
 
 
 def _format_postgres(value: Interval) -> str:
-    """'1 year 2 mons -3 days +04:05:06'."""
+    """Returns '1 year 2 mons -3 days +04:05:06'."""
     parts = _Fields.of(value)
     words: list[str] = []
     after_negative = False
@@ -437,7 +437,7 @@ def _format_postgres(value: Interval) -> str:
 
 
 def _format_verbose(value: Interval) -> str:
-    """'@ 1 year 2 mons 4 hours 5.6 secs ago': the first part's sign is that of all."""
+    """Returns '@ 1 year 2 mons 4 hours 5.6 secs ago'; the sign of the first part applies to all."""
     parts = _Fields.of(value)
     text, negative, empty = "@", False, True
     units = (
@@ -467,7 +467,7 @@ def _format_verbose(value: Interval) -> str:
 
 
 def _format_sql(value: Interval) -> str:
-    """'1-2', '3 4:05:06', or with every sign where the parts do not fit into one interval of the standard."""
+    """Returns '1-2' or '3 4:05:06', or a form with all signs if the parts do not fit one interval of the standard."""
     parts = _Fields.of(value)
     numbers = (value.months, value.days, value.microseconds)
     negative, positive = any(number < 0 for number in numbers), any(number > 0 for number in numbers)
@@ -485,7 +485,7 @@ def _format_sql(value: Interval) -> str:
 
 
 def _format_iso(value: Interval) -> str:
-    """'P1Y2M3DT4H5M6S'."""
+    """Returns 'P1Y2M3DT4H5M6S'."""
     if not any(value):
         return "PT0S"
     parts = _Fields.of(value)
@@ -506,5 +506,5 @@ _STYLES: dict[str, Callable[[Interval], str]] = {
 
 
 def interval_formatter(settings: FormatSettings) -> Callable[[Interval], str]:
-    """The output function of the session's style."""
+    """Returns the output function of the session's style."""
     return _STYLES[settings.interval_style.lower()]

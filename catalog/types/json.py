@@ -1,4 +1,4 @@
-"""json, which keeps its text, and jsonb, which keeps one canonical text: keys once, sorted by length and then bytes."""
+"""json, which keeps its input text, and jsonb, which has a canonical text: unique keys by length, then by bytes."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ _ENCODE = cast(Callable[[object], bytes], str.encode)
 
 
 def quote_json(text: str) -> str:
-    """A string as JSON, escaped as PostgreSQL's escape_json does."""
+    """Returns a string as JSON, with the escapes of PostgreSQL's escape_json."""
     return encode_basestring(text)
 
 
 def render_jsonb(node: object) -> str:
-    """The text that jsonb_out prints for a decoded value (see `decode_json`). Raises 22003 for too long numbers."""
+    """Returns the text of jsonb_out for a decoded value (see `decode_json`). Raises 22003 for too long numbers."""
     if isinstance(node, Number):
         return format_numeric(parse_numeric(node))
     if isinstance(node, str):
@@ -39,7 +39,7 @@ def render_jsonb(node: object) -> str:
 
 
 def render_json(node: object) -> str:
-    """A decoded value (see `decode_json`) as JSON without any space, members and numbers as they were."""
+    """Returns a decoded value (see `decode_json`) as JSON without white space; members and numbers do not change."""
     if isinstance(node, Number):
         return str(node)
     if isinstance(node, str):
@@ -57,7 +57,7 @@ def _key_order(key: str) -> tuple[int, bytes]:
 
 
 def parse_jsonb(text: str) -> str:
-    """The canonical text. Raises 22P02, 22P05, 22003, 54001."""
+    """Returns the canonical text. Raises 22P02, 22P05, 22003, 54001."""
     if (reader := json_reader(text)) is not None:
         return reader.json(text, "jsonb")
     try:
@@ -67,7 +67,7 @@ def parse_jsonb(text: str) -> str:
 
 
 class _Shown(str):
-    """JSON in its canonical form, where a str is a string."""
+    """JSON in its canonical form, unlike a plain str, which is a string value."""
 
     __slots__ = ()
 
@@ -92,7 +92,8 @@ _SHOWER = decoder(_shown_number, _shown_object)
 
 
 def canonical(text: str) -> str:
-    """parse_jsonb for long texts: an object is text again as soon as it has been read, which is all that it takes."""
+    """Does the same as parse_jsonb for long texts. Each object is converted to text as soon as it has been read, which
+    saves memory."""
     try:
         return _show(decode_by(_SHOWER, text))
     except RecursionError:
@@ -110,7 +111,7 @@ def _parse_json(text: str) -> object:
 
 
 class Json(SqlType):
-    """json, internal form `str`: the text as it came. It has no order."""
+    """json, internal form `str`: the input text. It has no order."""
 
     oid = oids.JSON
     array_oid = oids.JSON_ARRAY
@@ -119,7 +120,7 @@ class Json(SqlType):
     category = "U"
     preferred = False
     length = -1
-    long = None  # what reads JSON sees to it
+    long = None  # the JSON functions use a separate process themselves
     storage = TEXT.storage
     columns = Columns(layout=Layout.TEXT, sent_as_held=True, printed=True, order=Order.NONE)
 
@@ -139,12 +140,13 @@ class Json(SqlType):
         return "VARCHAR"
 
 
-# The order of jsonb (PostgreSQL 16 manual, 8.14.4): the kind of value first.
+# The order of jsonb (PostgreSQL 16 manual, 8.14.4) is by the kind of value first.
 _NULL, _STRING, _NUMBER, _BOOLEAN, _ARRAY, _OBJECT = range(6)
 
 
 def _sort_key(node: object, raw: bool = False) -> tuple[Any, ...]:
-    """Comparable as compareJsonbContainers compares. A scalar at the top counts as an array of one element."""
+    """Returns a sort key with the order of compareJsonbContainers. A scalar at the top is like an array of one
+    element."""
     if isinstance(node, Pairs):
         flat: list[object] = [len(node)]
         for key, value in node:
@@ -162,7 +164,7 @@ def _sort_key(node: object, raw: bool = False) -> tuple[Any, ...]:
 
 
 def _key_bytes(node: object, raw: bool = False) -> bytes:
-    """The same order in bytes: a byte for the kind, counts in four bytes, then the parts."""
+    """Returns bytes with the same order: a byte for the kind, counts in four bytes, then the parts."""
     if isinstance(node, Pairs):
         parts = [bytes((_OBJECT + 1,)), len(node).to_bytes(4, "big")]
         for key, value in node:

@@ -1,7 +1,7 @@
-"""Reads JSON text: fast where it is valid, and thorough where it is not, to name the same fault as PostgreSQL.
+"""Reads JSON text: fast if it is valid, and slowly if not, to raise PostgreSQL's errors.
 
-Python's C scanner checks and decodes valid text. Only when it refuses, or where escapes need a closer look (jsonb holds
-no \\u0000 and no half of a surrogate pair), the lexer of this module walks the text once more by PostgreSQL's rules.
+Python's C scanner checks and decodes valid text. If it fails, or the text contains escapes that need a check (jsonb has
+no \\u0000 and no half of a surrogate pair), the lexer of this module reads the text again by PostgreSQL's rules.
 """
 
 from __future__ import annotations
@@ -17,27 +17,27 @@ _CONTEXT_BYTES = 50
 
 
 class Number(str):
-    """A number as it stands in the text."""
+    """The text of a number."""
 
     __slots__ = ()
 
 
 class Pairs(list[tuple[str, object]]):
-    """An object's members in the order of the text, repetitions included."""
+    """An object's members in the order of the text, including repeated keys."""
 
     __slots__ = ()
 
 
 def _refuse_constant(text: str) -> NoReturn:
-    raise ValueError(text)  # NaN and Infinity, which Python would take
+    raise ValueError(text)  # NaN and Infinity, which Python would accept
 
 
 def _nothing(_: object) -> None:
-    """What is only checked takes no memory."""
+    """Discards a part of a text that is only checked, to save memory."""
 
 
 def decoder(number: Callable[[str], object], pairs: Callable[[list[tuple[str, object]]], object]) -> json.JSONDecoder:
-    """One for `decode_json` that makes something else of numbers and of objects."""
+    """Returns a decoder for `decode_by` that converts numbers and objects by these functions."""
     return json.JSONDecoder(
         parse_float=number, parse_int=number, parse_constant=_refuse_constant, object_pairs_hook=pairs
     )
@@ -47,7 +47,7 @@ _CHECKER, _DECODER = decoder(_nothing, _nothing), decoder(Number, Pairs)
 
 
 def check_json(text: str) -> None:
-    """Raises 22P02 where the text is not JSON, 54001 where it nests too deeply."""
+    """Raises 22P02 if the text is not JSON, 54001 if it is nested too deeply."""
     try:
         _CHECKER.decode(text)
     except ValueError:
@@ -58,12 +58,12 @@ def check_json(text: str) -> None:
 
 
 def decode_json(text: str) -> object:
-    """None, bool, `Number`, str, list or `Pairs`. Raises as `check_json`, and 22P05 for \\u0000."""
+    """Returns None, bool, `Number`, str, list or `Pairs`. Raises the errors of `check_json`, and 22P05 for \\u0000."""
     return decode_by(_DECODER, text)
 
 
 def decode_by(decoder: json.JSONDecoder, text: str) -> object:
-    """What a decoder makes of a text. Raises as decode_json."""
+    """Decodes a text by a decoder. Raises the errors of `decode_json`."""
     try:
         if "\\u" in text:
             _Lexer(text, unescape=True).check()
@@ -88,13 +88,13 @@ _LITERALS = {"true": "literal", "false": "literal", "null": "literal"}
 
 
 class _Lexer:
-    """PostgreSQL's JSON lexer and parser, for the sake of their complaints."""
+    """PostgreSQL's JSON lexer and parser, for their errors."""
 
     def __init__(self, text: str, unescape: bool) -> None:
         self.text = text
         self.unescape = unescape
         self.start = 0  # of the current token
-        self.end = 0  # behind it
+        self.end = 0  # after the current token
         self.line = 1
         self.line_start = 0
         self.kind = ""  # { } [ ] , : string number literal, or 'end'
@@ -106,7 +106,7 @@ class _Lexer:
         raise SqlError(sqlstate, message, detail=detail, context=self._context())
 
     def _context(self) -> str:
-        start = max(self.line_start, self.end - _CONTEXT_BYTES)  # so many characters are too many in any case
+        start = max(self.line_start, self.end - _CONTEXT_BYTES)  # as many characters as bytes are always enough
         while len(self.text[start : self.end].encode(errors="surrogatepass")) >= _CONTEXT_BYTES:
             start += 1
         if start - self.line_start <= 3 and len(self.text[self.line_start : start].encode()) <= 3:
@@ -170,7 +170,7 @@ class _Lexer:
     def _string(self) -> None:
         text, position = self.text, self.start + 1
         self.kind = "string"
-        high = False  # is the half of a pair open?
+        high = False  # the first half of a surrogate pair has been read
         while True:
             character = text[position : position + 1]
             if not character:
@@ -193,7 +193,8 @@ class _Lexer:
         self._fail("Unicode low surrogate must follow a high surrogate.")
 
     def _escape(self, position: int, high: bool) -> tuple[int, bool]:
-        """`position` is behind the backslash; gives the position behind the escape, and whether a pair is open."""
+        """Reads an escape; `position` is after the backslash. Returns the position after the escape, and whether the
+        first half of a surrogate pair has been read."""
         text = self.text
         letter = text[position : position + 1]
         if not letter:
@@ -229,7 +230,7 @@ class _Lexer:
 
     # --- the grammar -------------------------------------------------------------------------------------------
     def check(self) -> None:
-        """Returns where PostgreSQL would find nothing wrong."""
+        """Raises PostgreSQL's error for the text; returns if PostgreSQL accepts it."""
         self.advance()
         self._value()
         if self.kind != "end":

@@ -1,8 +1,8 @@
-"""Where the parts of a jsonb value lie in PostgreSQL's binary form of it: what .keyvalue() tells objects apart by.
+"""The offsets of the parts of a jsonb value in PostgreSQL's binary form, by which .keyvalue() identifies objects.
 
-A container is a header of four bytes, an entry of four bytes for every element (two for every member of an object: all
-keys, then all values), and the data of the entries one after the other; numbers and containers begin at multiples of
-four (jsonb.h, jsonb_util.c).
+A container has a header of four bytes, an entry of four bytes for every element (two for every member of an object: all
+keys, then all values), and then the data of the entries; numbers and containers begin at multiples of four (jsonb.h,
+jsonb_util.c).
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ _NBASE_DIGITS = 4
 
 
 def offset_of(document: object, value: object) -> int:
-    """The distance in bytes from the document's container to that of `value`, a part of it (the same object)."""
+    """Returns the offset in bytes of the container `value`, which is an object within `document`."""
     found = _find(document, value, 0)
     return 0 if found is None else found
 
@@ -42,7 +42,7 @@ def _entries(container: object) -> list[object] | None:
 
 
 def _end(entry: object, offset: int) -> int:
-    """Where the data of an entry that is put at `offset` ends."""
+    """Returns the end of the data of an entry that begins at `offset`."""
     if isinstance(entry, str):
         return offset + len(entry.encode())
     if isinstance(entry, Decimal):
@@ -61,7 +61,8 @@ def _align(offset: int) -> int:
 
 
 def _numeric_size(value: Decimal) -> int:
-    """The size of a numeric with its length word: digits of base 10000 without zeros at either end."""
+    """Returns the size in bytes of a numeric with its length word; it has base-10000 digits without zeros at either
+    end."""
     _, digits, exponent = value.as_tuple()
     assert isinstance(exponent, int)
     if not any(digits):

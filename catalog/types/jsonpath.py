@@ -1,4 +1,4 @@
-"""jsonpath. Internal form `str`: the text that PostgreSQL prints for the path, which `parse_jsonpath` reads again."""
+"""jsonpath. Internal form `str`: the text that PostgreSQL prints for the path, which `parse_jsonpath` can read."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def _receive(data: bytes) -> object:
 
 
 class JsonPathType(SqlType):
-    """It has neither an order nor an equality."""
+    """jsonpath, a type without order and equality."""
 
     oid = oids.JSONPATH
     array_oid = oids.JSONPATH_ARRAY

@@ -1,7 +1,7 @@
-"""What .datetime() of a jsonpath makes of a text: a date, time or timestamp, with its zone where one was written.
+"""The results of .datetime() in a jsonpath: a date, time or timestamp, with the zone of the text if it has one.
 
-The texts that it takes without a template are those of ISO 8601 as PostgreSQL lists them (jsonpath_exec.c,
-executeDateTimeMethod).
+Without a template, .datetime() accepts PostgreSQL's list of ISO 8601 formats (executeDateTimeMethod in
+jsonpath_exec.c).
 """
 
 from __future__ import annotations
@@ -39,7 +39,8 @@ _DAY = 86_400_000_000
 
 @dataclass(frozen=True, slots=True)
 class Moment:
-    """`value` in the internal form of the type; `zone` seconds west of UTC, as it was written."""
+    """A date, time or timestamp. `value` is in the internal form of the type; `zone` is the text's zone in seconds west
+    of UTC."""
 
     oid: int
     value: Any
@@ -47,7 +48,7 @@ class Moment:
 
 
 def read_moment(text: str) -> Moment | None:
-    """None for a text of none of the formats."""
+    """Reads a text; None if it has none of the formats."""
     found = _FORM.match(text)
     if (
         found is None
@@ -73,7 +74,7 @@ def read_moment(text: str) -> Moment | None:
     plain = " ".join(part for part in (date, found["time"], _zone_text(zone) if zoned else None, era) if part)
     try:
         return Moment(oid, _TYPES[oid].input_function()(plain), zone)
-    except SqlError:  # a field out of range is none of the formats
+    except SqlError:  # a text with a field out of range has none of the formats
         return None
 
 
@@ -85,13 +86,13 @@ def _zone_of(text: str) -> int:
 
 
 def _zone_text(zone: int) -> str:
-    """'+03:00'; zones are shown east of UTC."""
+    """Returns a zone as '+03:00', east of UTC."""
     hours, rest = divmod(abs(zone), 3600)
     return f"{'-' if zone > 0 else '+'}{hours:02}:{rest // 60:02}"
 
 
 def show_moment(moment: Moment) -> str:
-    """As JSON shows dates and times: ISO 8601, a zone as it was written."""
+    """Returns the ISO 8601 text of a moment, as in JSON, with its own zone."""
     if moment.oid == oids.TIMESTAMPTZ:
         local = TIMESTAMP.text_encoder()(moment.value - moment.zone * 1_000_000).decode()
         return local.replace(" ", "T", 1) + _zone_text(moment.zone)
@@ -104,8 +105,8 @@ def show_moment(moment: Moment) -> str:
 def compare_moments(
     left: Moment, right: Moment, zone: str | None, no_zone: Callable[[int, int], NoReturn]
 ) -> int | None:
-    """-1, 0 or 1; None for a time with a date. `zone` is the session's; where it is None and would be needed,
-    `no_zone(from, to)` raises."""
+    """Returns -1, 0 or 1; None for a time and a date. `zone` is the session's; if it is None and necessary,
+    `no_zone(from, to)` is called, which raises an error."""
     if (left.oid in oids.DATED) != (right.oid in oids.DATED):
         return None
     zoned = oids.TIMESTAMPTZ if left.oid in oids.DATED else oids.TIMETZ
@@ -118,7 +119,7 @@ def compare_moments(
 
 
 def _instant(moment: Moment, zone: str | None) -> Any:
-    """A number (or pair) in the order of time; local times are taken to be in `zone`."""
+    """Returns a number (or pair) with the order of the moments; local times are in `zone`."""
     value: Any = moment.value
     if moment.oid == oids.TIMESTAMPTZ:
         return value

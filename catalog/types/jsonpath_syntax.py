@@ -1,7 +1,7 @@
-"""The language of SQL/JSON paths: text to tree, and the tree to the one text that PostgreSQL prints for it.
+"""The SQL/JSON path language: parses text to a tree, and prints the tree as PostgreSQL's canonical text.
 
-Follows jsonpath_scan.l, jsonpath_gram.y and jsonpath.c (PostgreSQL 16 manual, 9.16.2). A path is a chain of items, each
-with the item that is applied to what it gives (`next`):
+It follows jsonpath_scan.l, jsonpath_gram.y and jsonpath.c (PostgreSQL 16 manual, 9.16.2). A path is a chain of items;
+`next` is the item that is applied to the result of an item:
 
     strict $.a[*] ? (@.b > 1)      root -> key a -> any_array -> filter(gt(current -> key b, 1))
 """
@@ -24,7 +24,7 @@ LAST_LEVEL = -1  # of **{last}
 
 @dataclass(frozen=True, slots=True)
 class Item:
-    """One step. What `value` is depends on the kind:
+    """One step. The meaning of `value` depends on the kind:
 
     key, string, variable: text    numeric: Decimal    bool: bool    datetime: the template or None
     any: (first, last) levels      array: pairs of (from, to or None)      like_regex: (pattern, flags)
@@ -72,7 +72,7 @@ _HEX = re.compile(r"x([0-9A-Fa-f]{2})|u([0-9A-Fa-f]{4})|u\{([0-9A-Fa-f]{1,6})\}"
 @dataclass(frozen=True, slots=True)
 class _Word:
     kind: str  # a keyword, an operator, or: name string variable int numeric end
-    text: str  # as written
+    text: str  # the token's text in the input
     value: str = ""
 
 
@@ -138,7 +138,7 @@ class _Scanner:
                 break
         name = "".join(parts)
         folded = name.lower()
-        written = self.text[start : self.at] if self.at < len(self.text) else ""  # the scanner has seen the end
+        written = self.text[start : self.at] if self.at < len(self.text) else ""  # '' at the end of the input
         if folded in _ANY_CASE or name in _LOWER:
             return _Word(folded, written, name)
         return _Word("name", written, name)
@@ -155,7 +155,7 @@ class _Scanner:
             parts.append(self._escape() if char == "\\" else char)
 
     def _escape(self) -> str:
-        """What follows a backslash."""
+        """Reads an escape after the backslash."""
         text = self.text
         if self.at >= len(text):
             _fail("unexpected end after backslash", "")
@@ -243,8 +243,8 @@ class _Parser:
         _check_places(root, False, False)
         return JsonPath(root, lax)
 
-    # Predicates and expressions share their beginnings, so both are read by one ladder, and what is read is checked to
-    # be of the sort that the place wants.
+    # Predicates and expressions begin alike, so the same functions read both; then the result is checked to be the
+    # expected one of both.
 
     def predicate(self) -> Item:
         return self._must(self.disjunction(), True)
@@ -335,7 +335,7 @@ class _Parser:
         return Item("minus" if minus else "plus", None, argument)
 
     def accessors(self) -> Item:
-        """accessor_expr, and what stands in parentheses."""
+        """Reads accessor_expr, or an expression in parentheses."""
         chain: list[Item] = []
         if self.accept("exists"):
             self.expect("(")
@@ -378,7 +378,7 @@ class _Parser:
         self.fail()
 
     def step(self) -> Item | None:
-        """accessor_op; None where none follows."""
+        """Reads accessor_op; None if there is none."""
         if self.accept("?"):
             self.expect("(")
             condition = self.predicate()
@@ -437,14 +437,14 @@ class _Parser:
 
 
 def like_regex(left: Item, pattern: str, flags: str) -> Item:
-    """Checks flags and pattern when the path is read. Raises 22P02, 0A000 (flag x), 2201B."""
+    """Returns a LIKE_REGEX predicate. Raises 42601 for unknown flags, 0A000 for flag x, 2201B for the pattern."""
     for flag in flags:
         if flag not in _FLAGS:
             detail = f'Unrecognized flag character "{flag}" in LIKE_REGEX predicate.'
             raise SqlError("42601", "invalid input syntax for type jsonpath", detail=detail)
     if "x" in flags and "q" not in flags:
         not_supported_flag()
-    from catalog.functions.jsonpath_regex import compiled_regex  # a type needs no regular expressions to start
+    from catalog.functions.jsonpath_regex import compiled_regex  # types are imported before functions
 
     compiled_regex(pattern, flags)
     return Item("like_regex", (pattern, "".join(flag for flag in _FLAGS if flag in flags)), left)
@@ -455,12 +455,13 @@ def not_supported_flag() -> NoReturn:
 
 
 def is_predicate(item: Item) -> bool:
-    """Whether the item gives a truth value: a predicate with an accessor behind it is an expression again."""
+    """Whether the item is a predicate. A predicate with an accessor after it is an expression."""
     return item.kind in _PREDICATES and item.next is None
 
 
 def link_items(chain: list[Item]) -> Item:
-    """The items one after the other. What is in parentheses keeps its own chain, and goes on behind it."""
+    """Links items to one chain. The chain of an expression in parentheses is kept, and the next item is added at its
+    end."""
     following: Item | None = None
     for item in reversed(chain):
         following = _append(item, following)
@@ -477,7 +478,7 @@ def _append(item: Item, following: Item | None) -> Item:
 
 
 def _check_places(item: Item | None, in_filter: bool, in_subscript: bool) -> None:
-    """42601 for @ outside of a filter and LAST outside of subscripts."""
+    """Raises 42601 for @ outside of a filter and LAST outside of subscripts."""
     while item is not None:
         if item.kind == "current" and not in_filter:
             raise SqlError("42601", "@ is not allowed in root expressions")
@@ -496,7 +497,7 @@ def _check_places(item: Item | None, in_filter: bool, in_subscript: bool) -> Non
 
 @remembering(1024)
 def parse_jsonpath(text: str) -> JsonPath:
-    """Raises 22P02 for nothing at all, 42601 with the place where the text goes wrong."""
+    """Parses a path. Raises 22P02 for an empty text, 42601 with the position of a syntax error."""
     if not text.strip(" \t\n\r\f"):
         raise SqlError("22P02", f'invalid input syntax for type jsonpath: "{text}"')
     try:
@@ -519,7 +520,7 @@ _PLAIN = {"null": "null", "current": "@", "root": "$", "last": "last", "any_arra
 
 
 def print_jsonpath(path: JsonPath) -> str:
-    """The text that jsonpath_out gives, which reads back to the same path."""
+    """Returns the text of jsonpath_out, which reads back to the same path."""
     return ("" if path.lax else "strict ") + _print(path.root, False, True)
 
 

@@ -1,8 +1,8 @@
-"""Which values are long, and who reads them.
+"""The limits of long values, and the reader of long values.
 
-A step of C keeps the interpreter, and reading takes many: a thread of the server that read megabytes would hold
-everybody. So there is a reader that does it elsewhere, where one is in use (catalog/types/beside.py): it is made of the
-types, which know nothing of it.
+A step of C holds the interpreter lock, and reading a value takes long steps: a thread of the server that read megabytes
+would block all sessions. So a registered reader reads long values in a separate process (catalog/types/beside.py). The
+reader uses the types; this module decouples them from the reader.
 """
 
 from __future__ import annotations
@@ -15,46 +15,48 @@ if TYPE_CHECKING:
 
 LONG_JSON = 2 << 20  # characters, which take 0.1 s
 LONG = 1 << 20  # characters or bytes of other types
-LONG_SORTED = 1 << 18  # the same of types that put their parts in order, which is one step of C
-SOME = 1 << 14  # from which on what is stored of a value is worth making at once
+LONG_SORTED = 1 << 18  # characters or bytes of types that sort their parts, which is one step of C
+SOME = 1 << 14  # characters or bytes: a longer value keeps its stored form
 
 
 class Reader(Protocol):
-    """Who reads long values in place of a thread."""
+    """Reads long values instead of the calling thread."""
 
     def holds_others(self) -> bool:
-        """Whether the calling thread would hold others."""
+        """Whether the calling thread could block others."""
 
     def value(self, sql_type: SqlType, kind: str, data: bytes, settings: FormatSettings | None, typmod: int) -> bytes:
-        """What is stored of a value; kind: text or binary. Raises what the type's function raises, 53200, 57014."""
+        """Returns the stored form of a value; kind: text or binary. Raises the errors of the type's function, 53200,
+        57014."""
 
     def json(self, text: str, kind: str) -> str:
-        """The canonical text for the kind jsonb, "" for check. Raises what the reading raises here."""
+        """Returns the canonical text for the kind jsonb, "" for check. Raises the errors of the JSON functions."""
 
 
 _reader: Reader | None = None
 
 
 def use(reader: Reader) -> None:
-    """It reads from now on."""
+    """Registers the reader of long values."""
     global _reader
     _reader = reader
 
 
 def reader() -> Reader | None:
-    """Who reads for the calling thread; None: the thread itself."""
+    """Returns the reader for the calling thread; None if the thread itself should read."""
     return _reader if _reader is not None and _reader.holds_others() else None
 
 
 def json_reader(text: str) -> Reader | None:
-    """The same of JSON."""
+    """Returns the reader for a JSON text; None if the text is short or the thread itself should read."""
     return reader() if len(text) > LONG_JSON else None
 
 
 def text_reader(
     sql_type: SqlType, decode: Callable[[str], object], settings: FormatSettings, typmod: int, long: int
 ) -> Callable[[str], object]:
-    """The input function of a type, `decode`, as threads are to call it."""
+    """Returns the input function of a type for statements: it calls `decode`, or the reader for values longer than
+    `long` characters."""
 
     def read(text: str) -> object:
         if len(text) < SOME or (other := reader()) is None:
@@ -69,7 +71,7 @@ def text_reader(
 def binary_reader(
     sql_type: SqlType, decode: Callable[[bytes], object], typmod: int, long: int
 ) -> Callable[[bytes], object]:
-    """The same of its receive function."""
+    """Returns the same for the receive function; `long` is in bytes."""
 
     def read(data: bytes) -> object:
         if len(data) < SOME or (other := reader()) is None:

@@ -1,4 +1,4 @@
-"""macaddr and macaddr8. Internal form `bytes`, 6 and 8 of them, which order as the addresses do."""
+"""macaddr and macaddr8. Internal form `bytes`, 6 and 8 of them, which have the order of the addresses."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from catalog.types.base import DEFAULT_FORMAT, Columns, FormatSettings, SqlType,
 from catalog.types.texts import WHITESPACE, bad_syntax, wrong_length
 
 _H, _HH = r"([0-9a-fA-F]+)", r"([0-9a-fA-F]{1,2}+)"
-# The forms in which sscanf looks for six octets: those with separators between all take any number, which then is too
-# large (22003).
+# The forms in which sscanf reads six octets. Forms with separators between all octets accept any number, which may be
+# out of range (22003).
 _FORMS = tuple(
     re.compile(r"\s*" + form + r"\s*\Z", re.ASCII)
     for form in (
@@ -30,7 +30,7 @@ _EIGHT = re.compile(r"[0-9a-fA-F]{2}(?:[:.-]?[0-9a-fA-F]{2}){5,7}\Z", re.ASCII)
 
 
 def parse_macaddr(text: str) -> bytes:
-    """Raises 22P02, 22003 for an octet past 255."""
+    """Reads a macaddr. Raises 22P02, 22003 for an octet above 255."""
     for form in _FORMS:
         found = form.match(text)
         if found is not None:
@@ -42,7 +42,7 @@ def parse_macaddr(text: str) -> bytes:
 
 
 def parse_macaddr8(text: str) -> bytes:
-    """Six octets or eight; six get FF:FE in their middle. Raises 22P02."""
+    """Reads six or eight octets; six octets get FF:FE in the middle. Raises 22P02."""
     body = text.strip(WHITESPACE)
     if _EIGHT.match(body) is None or len({*body} & {*":.-"}) > 1:
         raise bad_syntax("macaddr8", text)
@@ -53,7 +53,7 @@ def parse_macaddr8(text: str) -> bytes:
 
 
 class MacAddress(SqlType):
-    """Both types, by their number of octets."""
+    """macaddr or macaddr8, by the number of octets."""
 
     category = "U"
     preferred = False

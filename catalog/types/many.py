@@ -1,12 +1,12 @@
-"""Many values of one column at once: the common forms of dates, timestamps and text in text, of numbers in
-binary.
+"""Reads many values of one column at once: common text forms of dates, timestamps and text, and the binary forms of
+numbers.
 
-`reader_of(oid, code)` gives a function from values as they arrived (`Values`) to their internal forms, or None where
-one value is enough to make it doubtful: then the type's input function reads them all, one by one, to the right result
-or the right error.
+`reader_of(oid, code)` returns a function from input values (`Values`) to their internal forms. The function returns
+None if any value has another form: then the caller reads all values by the type's input function, which returns the
+result or raises the error.
 
-Dates and timestamps: values of one length are rows of a byte matrix. The first is read by its type's own reader, which
-says how it is built; the others must have digits where it has digits and the same bytes elsewhere, zone included.
+Dates and timestamps: values of one length are rows of a byte matrix. The type's own reader reads the first value; the
+others must have digits at the same places, and otherwise the same bytes, including the zone.
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ import numpy.typing as npt
 
 from catalog.types import date, numeric, oids, timestamp
 
-FEW = 16  # values for which this is not worth the trouble
+FEW = 16  # fewer values are read one by one
 
 Places = npt.NDArray[np.int64]
 
 
 class Values:
-    """Values as slices of one buffer: where each begins, and how long it is in bytes, -1 for NULL; the shortest and the
-    longest of these."""
+    """Values as slices of one buffer: the start of each, its length in bytes, -1 for NULL, and the shortest and the
+    longest length."""
 
     __slots__ = ("data", "first", "lengths", "longest", "shortest")
 
@@ -39,7 +39,7 @@ class Values:
 
     @classmethod
     def columns(cls, data: bytes, first: Places, lengths: Places) -> list[Values]:
-        """Several columns, each a row of both, with at least one value."""
+        """Returns several columns with at least one value. Row i of `first` and `lengths` is column i."""
         bounds = lengths.min(axis=1).tolist(), lengths.max(axis=1).tolist()
         return [cls(data, *column) for column in zip(first, lengths, *bounds, strict=True)]
 
@@ -47,11 +47,11 @@ class Values:
         return len(self.first)
 
     def take(self, places: npt.NDArray[np.bool_]) -> Values:
-        """Those where `places` is true, which it is somewhere."""
+        """Returns the values at which `places` is true; at least one."""
         return Values.columns(self.data, self.first[None, places], self.lengths[None, places])[0]
 
     def by_length(self) -> Iterator[tuple[Values, npt.NDArray[np.bool_] | None]]:
-        """Those of each length, and which they are; None: all."""
+        """Yields the values of each length, and a mask of their places; None for all."""
         if self.shortest == self.longest:
             yield self, None
             return
@@ -60,37 +60,37 @@ class Values:
             yield self.take(places), places
 
     def each(self) -> list[bytes]:
-        """The bytes of each, none of which is NULL."""
+        """Returns the bytes of each value; none may be NULL."""
         data = self.data
         return [data[at:end] for at, end in self.bounds()]
 
     def bounds(self) -> Iterator[tuple[int, int]]:
-        """Where each begins and ends, none of which is NULL."""
+        """Yields start and end of each value; none may be NULL."""
         return zip(self.first.tolist(), (self.first + self.lengths).tolist(), strict=True)
 
     def as_dtype(self, dtype: str) -> npt.NDArray[Any]:
-        """Values that are all as long as one item of a NumPy type, as that."""
+        """Returns the values as an array of a NumPy type with the same length in bytes."""
         width = np.dtype(dtype).itemsize
         every: npt.NDArray[Any] = np.ndarray((len(self.data) - width + 1,), dtype, self.data, 0, (1,))
         return every[self.first]
 
     def matrix(self) -> npt.NDArray[np.uint8]:
-        """Values of one length as rows of bytes."""
+        """Returns values of one length as rows of bytes."""
         return self.as_dtype(f"V{self.longest}").view(np.uint8).reshape(len(self), -1)
 
 
 Reader = Callable[[Values], Sequence[object] | None]
-# What a text has to be: how many of its bytes are the local moment, and the value that it means.
+# Reads a text: the number of bytes of its local date or time, and its value; None for another form.
 Form = Callable[[str], tuple[int, int] | None]
 
 
 def reader_of(oid: int, code: int = 0) -> Reader | None:
-    """The reader of a type's values in text (code 0) or in binary (1), if it has one."""
+    """Returns the reader of a type's values in text (code 0) or in binary (1); None if there is none."""
     return _READERS.get((oid, code))
 
 
 def _texts(values: Values) -> Sequence[object] | None:
-    text = values.data.decode("latin-1")  # a character a byte
+    text = values.data.decode("latin-1")  # one character for each byte
     texts = [text[at:end] for at, end in values.bounds()]
     joined = "".join(texts)
     if joined.isascii():
@@ -100,11 +100,11 @@ def _texts(values: Values) -> Sequence[object] | None:
         texts = list(b"\0".join(each).decode().split("\0"))
     except UnicodeDecodeError:
         return None
-    return texts if len(texts) == len(each) else None  # one has a NUL in it
+    return texts if len(texts) == len(each) else None  # a value contains NUL
 
 
 def _numbers(dtype: str) -> Reader:
-    """Of numbers that are sent as NumPy has them."""
+    """Returns the reader of numbers whose binary form is a NumPy type."""
     width = np.dtype(dtype).itemsize
 
     def read(values: Values) -> Sequence[object] | None:
@@ -114,7 +114,7 @@ def _numbers(dtype: str) -> Reader:
 
 
 def _moments(unit: str, form: Form) -> Reader:
-    """`unit` of numpy.datetime64 in which the type counts."""
+    """Returns the reader of dates or timestamps. `unit`: the type's unit in numpy.datetime64."""
 
     def read(values: Values) -> Sequence[object] | None:
         found = np.empty(len(values), np.int64)
@@ -129,7 +129,7 @@ def _moments(unit: str, form: Form) -> Reader:
 
 
 def _alike(values: Values, unit: str, form: Form) -> Places | None:
-    """Values of one length; None unless all are built as the first one is."""
+    """Reads values of one length; None if a value has another form than the first."""
     if not values.longest:
         return None
     matrix = values.matrix()
@@ -143,20 +143,20 @@ def _alike(values: Values, unit: str, form: Form) -> Places | None:
     kept, value = shape
     digits = (first >= ord("0")) & (first <= ord("9"))
     digits[kept:] = False
-    # A digit is as far from the first one as digits are, any other byte not at all.
+    # A digit is at most 9 above '0'; any other byte must be equal to that of the first value.
     lowest = np.where(digits, np.uint8(ord("0")), first)
     if (matrix - lowest > np.where(digits, np.uint8(9), np.uint8(0))).any():
         return None
     local = np.ascontiguousarray(matrix[:, :kept]).view(f"S{kept}").reshape(-1)
     try:
         numbers = local.astype(f"M8[{unit}]").astype(np.int64)
-    except ValueError:  # a day that is in no month
+    except ValueError:  # a day out of its month
         return None
     return numbers + (value - numbers[0]) if (local >= b"0001").all() else None
 
 
 def _numerics(values: Values) -> Sequence[object] | None:
-    """Of up to 16 digits that are sent, and 18 with zeros behind them."""
+    """Reads numerics of up to 16 transmitted digits, and 18 digits with trailing zeros; None for others."""
     coefficients = np.empty(len(values), np.int64)
     scales = np.empty(len(values), np.int64)
     for alike, places in values.by_length():
@@ -173,11 +173,11 @@ def _numerics(values: Values) -> Sequence[object] | None:
         number = np.zeros(len(alike), np.int64)
         for group in groups.T:
             number = number * 10_000 + group
-        shift = scale + 4 * (weight - digits + 1)  # from the last digit sent to the last one shown
+        shift = scale + 4 * (weight - digits + 1)  # digits from the last transmitted one to the last one of the scale
         if digits and ((shift > 18 - 4 * digits) | (shift < -18)).any():
             return None
         powers = 10 ** np.abs(shift if digits else 0 * shift)
-        number = np.where(shift < 0, number // powers, number * powers)  # what is behind the scale is cut off
+        number = np.where(shift < 0, number // powers, number * powers)  # truncates digits beyond the scale
         at = places if places is not None else slice(None)
         coefficients[at] = np.where(sign == 0, number, -number)
         scales[at] = scale

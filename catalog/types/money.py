@@ -1,4 +1,4 @@
-"""money: an amount in cents, internal form `int` of 8 bytes. It is written as in the locale C: $1,234.56."""
+"""money: an amount in cents, internal form `int` of 8 bytes. The text form is that of the locale C: $1,234.56."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _TAIL = re.compile(r"[ \t\n\v\f\r)+$-]*")
 
 
 def parse_money(text: str) -> int:
-    """cash_in: cents. A third decimal rounds, and the rest are passed over. Raises 22P02, 22003."""
+    """cash_in: returns cents. Rounds by the third decimal, and ignores the rest. Raises 22P02, 22003."""
     head = _HEAD.match(text)
     assert head is not None
     negative = head[1] in ("-", "(") and bool(head[1])
@@ -57,7 +57,7 @@ def print_money(value: int) -> str:
 
 
 class Money(Integer):
-    """Its binary form is that of int8."""
+    """money. The binary form is that of int8."""
 
     def __init__(self) -> None:
         super().__init__(oids.MONEY, oids.MONEY_ARRAY, "money", "money", 8, digits=False)

@@ -1,7 +1,7 @@
-"""Multiranges: int4multirange, nummultirange, ... Internal form: a tuple of `Range`s in order, none of them empty, no
-two of which overlap or touch, so that equal sets are equal tuples (PostgreSQL 16 manual, 8.17; multirangetypes.c).
+"""Multiranges: int4multirange, nummultirange, ... (PostgreSQL 16 manual, 8.17; multirangetypes.c).
 
-On columns they are carried as text, as ranges are.
+Internal form: a tuple of non-empty `Range`s in order, which neither overlap nor adjoin, so that equal sets are equal
+tuples. In columns they are text, as ranges are.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ def _malformed_error(text: str, detail: str) -> SqlError:
 
 
 class _Reader:
-    """Takes a literal apart into the texts of its ranges; empty ones are left out."""
+    """Splits a literal into the texts of its ranges, without empty ranges."""
 
     def __init__(self, text: str) -> None:
         self.text = text
@@ -59,7 +59,7 @@ class _Reader:
             raise _malformed_error(self.text, "Junk after closing right brace.")
 
     def _next(self) -> str:
-        """The next character that is no white space; it is taken."""
+        """Reads the next character that is not white space."""
         self.at = _SPACE.match(self.text, self.at).end()  # type: ignore[union-attr]
         if self.at >= len(self.text):
             if self.at and "{" in self.text:
@@ -69,7 +69,7 @@ class _Reader:
         return self.text[self.at - 1]
 
     def _range(self) -> str:
-        """From its bracket to the one that closes it, which may not be quoted."""
+        """Reads a range from its opening bracket to the closing one, which must not be quoted."""
         start = self.at - 1
         plain = _PLAIN.match(self.text, self.at)
         if plain is not None:
@@ -89,7 +89,7 @@ class _Reader:
 
 
 class MultirangeType(SqlType):
-    """The multirange over a range type."""
+    """The multirange type of a range type."""
 
     category = "R"
     preferred = False
@@ -105,7 +105,7 @@ class MultirangeType(SqlType):
         self.columns = range_type.columns
 
     def make(self, ranges: Iterable[Range]) -> Multirange:
-        """The set of all values that are in one of the ranges."""
+        """Returns the union of the ranges."""
         ends = self.range.ends
         found: list[Range] = []
         for item in sorted((item for item in ranges if not item.empty), key=ends):
@@ -118,7 +118,7 @@ class MultirangeType(SqlType):
         return tuple(found)
 
     def _touch(self, one: Range, other: Range) -> bool:
-        """Whether nothing lies between two ranges, the first of which begins no later."""
+        """Whether there is no gap between two ranges; the first must not begin later."""
         if other.lower is None or one.upper is None or self.range.ends(other)[0] <= self.range.ends(one)[1]:
             return True
         key = self.range.key
@@ -177,7 +177,7 @@ class MultirangeType(SqlType):
         return send
 
     def sort_key(self) -> Callable[[Any], object]:
-        """Range by range; the one that ends first is less."""
+        """Compares range by range; a prefix of another multirange is less."""
         key = self.range.sort_key()
         return lambda value: tuple(map(key, value))
 

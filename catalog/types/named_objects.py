@@ -1,5 +1,5 @@
-"""Types in whose text stand names of objects: the reg types, and arrays and composites of them. Only a session can look
-the names up, so their output is not their encoders' alone."""
+"""Types whose text contains names of objects: the reg types, and arrays and composite types of them. Their output needs
+a session, which resolves the names, besides their encoders."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from catalog.types.oids import NAMED_TYPES
 
 
 def holds_names(known: SqlType) -> bool:
-    """Whether names of objects stand in the text of the type's values."""
+    """Whether the text of the type's values contains names of objects."""
     if isinstance(known, ArrayType):
         return holds_names(known.element)
     if isinstance(known, CompositeType):

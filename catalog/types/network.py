@@ -1,8 +1,8 @@
-"""inet: an IPv4 or IPv6 address, perhaps with the length of its network's prefix; cidr: a network.
+"""inet: an IPv4 or IPv6 address with an optional prefix length; cidr: a network.
 
-The internal form is PostgreSQL's output text, since addresses are shown far more often than computed with. That of a
-cidr has its prefix always, and loses it where it is that of a whole address and becomes an inet: a function does that
-here (`CIDR_TO_INET`), where PostgreSQL has nothing to do.
+The internal form is PostgreSQL's output text, because addresses are printed far more often than computed with. The text
+of a cidr always has a prefix length, that of an inet only if it is shorter than the address. So the cast from cidr to
+inet has a function here (`CIDR_TO_INET`), unlike in PostgreSQL.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ _ENCODE = cast(Callable[[object], bytes], str.encode)
 _OCTET = r"0*(\d{1,3})"
 _V4 = re.compile(rf"{_OCTET}(?:\.{_OCTET})?(?:\.{_OCTET})?(?:\.{_OCTET})?(?:/0*(\d{{1,2}}))?\Z", re.ASCII)
 _V6 = re.compile(r"([0-9A-Fa-f:.]*:[0-9A-Fa-f:.]*)(?:/(\d{1,3}))?\Z", re.ASCII)
-_FAMILY_V4, _FAMILY_V6 = 2, 3  # on the wire
+_FAMILY_V4, _FAMILY_V6 = 2, 3  # in the binary form
 _MAPPED = bytes(10) + b"\xff\xff"
 
 
 def _split(text: str) -> tuple[bytes, int] | None:
-    """The address in 4 or 16 bytes and the length of the prefix; None for what is no inet."""
+    """Returns the address in 4 or 16 bytes, and the prefix length; None for an invalid text."""
     match = _V4.match(text)
     if match is not None:
         octets = [octet for octet in match.groups()[:4] if octet is not None]
@@ -49,7 +49,7 @@ def _split(text: str) -> tuple[bytes, int] | None:
 
 
 def format_inet(address: bytes, bits: int) -> str:
-    """The value of an address in 4 or 16 bytes and the length of its network's prefix."""
+    """Returns the inet of an address in 4 or 16 bytes and a prefix length."""
     if len(address) == 4:
         text = str(ipaddress.IPv4Address(address))
     elif address[:12] == _MAPPED or (address[:12] == bytes(12) and address[12:14] != b"\0\0"):
@@ -60,7 +60,7 @@ def format_inet(address: bytes, bits: int) -> str:
 
 
 def parse_inet(text: str) -> str:
-    """The canonical text. Raises 22P02."""
+    """Returns the canonical text. Raises 22P02."""
     parts = _split(text)
     if parts is None:
         raise bad_syntax("inet", text)
@@ -68,7 +68,7 @@ def parse_inet(text: str) -> str:
 
 
 def split_inet(value: str) -> tuple[bytes, int]:
-    """Of a value: the address in 4 or 16 bytes, and the length of the prefix."""
+    """Returns the address of a value in 4 or 16 bytes, and the prefix length."""
     return cast(tuple[bytes, int], _split(value))
 
 
@@ -94,7 +94,7 @@ def _encode_binary(value: Any) -> bytes:
 
 
 class Inet(SqlType):
-    """inet, internal form `str`. Ordered by family, network, length of the prefix, and then the whole address."""
+    """inet, internal form `str`. The order is by family, network, prefix length, and then the whole address."""
 
     oid = oids.INET
     array_oid = oids.INET_ARRAY
@@ -122,7 +122,7 @@ class Inet(SqlType):
         return self.key_encoder()
 
     def key_encoder(self) -> Callable[[Any], bytes]:
-        """Bytes of the address, the network's bits one a byte (1 or 2) and a zero, the address."""
+        """Encodes the address length, the network's bits in a byte each (1 or 2), a zero, and the address."""
 
         def encode(value: Any) -> bytes:
             address, bits = split_inet(value)
@@ -136,12 +136,12 @@ class Inet(SqlType):
 
 
 def with_prefix(value: str) -> str:
-    """An inet's text with the length of the prefix, also where that is the whole address."""
+    """Returns an inet's text with the prefix length, also for a prefix of the whole address."""
     return value if "/" in value else f"{value}/{128 if ':' in value else 32}"
 
 
 def _usual_bits(octets: Sequence[int]) -> int:
-    """The prefix of an IPv4 network that is given without one: that of its class, and what was written of it."""
+    """Returns the prefix length of an IPv4 network without one: that of its class, but at least the given octets."""
     first = octets[0]
     bits = 32 if first >= 240 else 8 if first >= 224 else 24 if first >= 192 else 16 if first >= 128 else 8
     bits = max(bits, 8 * len(octets))
@@ -149,7 +149,7 @@ def _usual_bits(octets: Sequence[int]) -> int:
 
 
 def parse_cidr(text: str) -> str:
-    """The canonical text. Raises 22P02, also for bits to the right of the prefix."""
+    """Returns the canonical text. Raises 22P02, also for bits set after the prefix."""
     match = _V4.match(text)
     if match is not None:
         octets = [int(octet) for octet in match.groups()[:4] if octet is not None]
@@ -169,7 +169,7 @@ def parse_cidr(text: str) -> str:
 
 
 class Cidr(Inet):
-    """cidr: bits to the right of the prefix are zero."""
+    """cidr: an inet whose bits after the prefix are zero."""
 
     oid = oids.CIDR
     array_oid = oids.CIDR_ARRAY

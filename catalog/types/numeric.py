@@ -1,8 +1,8 @@
 """numeric: exact decimals up to 131072 digits before the point and 16383 after, NaN and the two infinities.
 
-Internal form: `decimal.Decimal` with an exponent of zero or less, which is PostgreSQL's display scale: 1.10 keeps two
-digits. There is no negative zero and no positive exponent (1e5 is 100000). All arithmetic goes through `EXACT`, whose
-precision no numeric can reach: Python's default context would round to 28 digits without a word.
+Internal form: `decimal.Decimal` with an exponent of zero or less, which is PostgreSQL's display scale: 1.10 has two
+digits. There is no negative zero and no positive exponent (1e5 is 100000). All arithmetic uses the context `EXACT`,
+whose precision no numeric can reach: Python's default context would silently round to 28 digits.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ from catalog.types.texts import WHITESPACE, bad_syntax
 MAX_INTEGRAL_DIGITS = 131072
 MAX_SCALE = 16383
 MAX_PRECISION = 1000  # of a declared numeric(p, s)
-_LONG = 1 << 18  # characters; what is longer is no numeric, but for the zeros and spaces before it
-_PIECE = 1 << 20  # characters that are looked at in one step
+_LONG = 1 << 18  # characters; a longer text is a numeric only with leading zeros or spaces
+_PIECE = 1 << 20  # characters compared in one step
 
 EXACT = Context(
     prec=400_000,
@@ -58,12 +58,12 @@ HEADER_BYTES, SIGN_NEGATIVE = _HEADER.size, _SIGN_NEGATIVE
 
 
 def overflow() -> SqlError:
-    """22003: more digits than any numeric has."""
+    """Returns error 22003 for more digits than a numeric can have."""
     return SqlError("22003", "value overflows numeric format")
 
 
 def canonical(value: Decimal) -> Decimal:
-    """Brings a result of decimal arithmetic into the internal form. Raises 22003 past the limits of the type."""
+    """Converts a result of decimal arithmetic to the internal form. Raises 22003 beyond the limits of the type."""
     if not value:
         value = value.copy_abs()
     exponent = value.as_tuple().exponent
@@ -79,7 +79,7 @@ def canonical(value: Decimal) -> Decimal:
 
 
 def parse_numeric(text: str) -> Decimal:
-    """A numeric as numeric_in reads it, without a modifier. Raises 22P02, 22003."""
+    """Reads a numeric as numeric_in does, without a modifier. Raises 22P02, 22003."""
     if len(text) > _LONG:
         return _parse_long(text)
     if _NUMBER.match(text) is None:
@@ -98,8 +98,8 @@ def parse_numeric(text: str) -> Decimal:
 
 
 def _parse_long(text: str) -> Decimal:
-    """As parse_numeric. Without the spaces around it and the zeros that it begins with a long text is a short number or
-    none: to make a Decimal of millions of digits takes seconds."""
+    """Does the same as parse_numeric for a long text. Removes spaces and leading zeros; the rest is a short number or
+    an error. Making a Decimal of millions of digits would take seconds."""
     number = text.strip(WHITESPACE)
     sign = number[:1] if number[:1] in ("+", "-") else ""
     start = len(sign)
@@ -145,24 +145,25 @@ def _parse_scientific(text: str, text_only: str) -> Decimal:
 
 
 def format_numeric(value: Decimal) -> str:
-    """As numeric_out prints it: never in exponent form."""
+    """Returns the text of numeric_out, which never has an exponent."""
     text = str(value)
     return format(value, "f") if "E" in text else text
 
 
 def precision_of(typmod: int) -> int:
-    """The declared precision of numeric(p, s)."""
+    """Returns the declared precision of numeric(p, s)."""
     return (typmod - 4) >> 16 & 0xFFFF
 
 
 def scale_of(typmod: int) -> int:
-    """The declared scale of numeric(p, s), -1000 .. 1000."""
+    """Returns the declared scale of numeric(p, s), -1000 to 1000."""
     scale = (typmod - 4) & 0x7FF
     return (scale ^ 1024) - 1024
 
 
 def apply_typmod(typmod: int) -> Callable[[Any], object]:
-    """Makes the rounding to numeric(p, s). It raises 22003 for what needs more than p - s digits before the point."""
+    """Returns the function that rounds to numeric(p, s). It raises 22003 for more than p - s digits before the
+    point."""
     precision, scale = precision_of(typmod), scale_of(typmod)
     unit = Decimal((0, (1,), -scale))
     one = Decimal(1)
@@ -193,7 +194,7 @@ def apply_typmod(typmod: int) -> Callable[[Any], object]:
 
 
 def decode_binary(data: bytes) -> Decimal:
-    """numeric_recv: base-10000 digits behind count, weight, sign and scale. Raises 22P03, 08P01."""
+    """numeric_recv: reads count, weight, sign and scale, then base-10000 digits. Raises 22P03, 08P01."""
     if len(data) < 8:
         raise SqlError("08P01", "insufficient data left in message")
     count, weight, sign, scale = _HEADER.unpack_from(data)
@@ -213,7 +214,8 @@ def decode_binary(data: bytes) -> Decimal:
     coefficient = 0
     for digit in digits:
         coefficient = coefficient * 10_000 + digit
-    shift = scale + 4 * (weight - count + 1)  # from the last digit sent to the last digit shown; the rest is cut off
+    # Digits from the last transmitted one to the last one of the scale, where the rest is truncated.
+    shift = scale + 4 * (weight - count + 1)
     if coefficient:
         coefficient = coefficient * 10**shift if shift >= 0 else coefficient // 10**-shift
     if sign == _SIGN_NEGATIVE:
@@ -223,12 +225,12 @@ def decode_binary(data: bytes) -> Decimal:
 
 
 def scale_decimal(coefficient: int, scale: int) -> Decimal:
-    """The number of so many units of the last of `scale` decimal places."""
+    """Returns coefficient * 10 ** -scale."""
     return Decimal(coefficient).scaleb(-scale, EXACT)
 
 
 def all_scaled(coefficients: Sequence[int], scale: int) -> list[Decimal]:
-    """`scale_decimal` of many with one scale."""
+    """Returns `scale_decimal` of many coefficients with one scale."""
     return list(map(EXACT.multiply, coefficients, repeat(Decimal((0, (1,), -scale)))))
 
 
@@ -269,9 +271,10 @@ _COMPLEMENT = bytes(255 - byte for byte in range(256))
 
 
 def encode_key(value: Any) -> bytes:
-    """Class, exponent of the first digit (3 bytes), digits without trailing zeros (one byte each, 1 .. 10), 0x00.
+    """Encodes class, exponent of the first digit (3 bytes), digits without trailing zeros (one byte each, 1 to 10),
+    0x00.
 
-    Where negative, everything behind the class byte is complemented. 1.0 and 1.00 give the same bytes.
+    For negative numbers, all bytes after the class byte are complemented. 1.0 and 1.00 have the same bytes.
     """
     sign, digits, exponent = value.as_tuple()
     if isinstance(exponent, str):

@@ -1,6 +1,6 @@
-"""oid and what is numbered like it: the reg* types, xid, cid, xid8. Internal form `int`; text is the digits.
+"""oid, the reg* types, xid, cid and xid8. Internal form `int`; the text is its digits.
 
-The name form of the reg* types ('pg_class'::regclass) needs the catalog: it is a cast of expressions, not of text here.
+The names of the reg* types ('pg_class'::regclass) need the catalog: expressions convert them, not these codecs.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _REG_TYPES = (
 
 
 def parse_oid(text: str) -> int:
-    """An OID as PostgreSQL reads it: -1 is 4294967295. Raises 22P02, 22003."""
+    """Reads an OID as PostgreSQL does: -1 is 4294967295. Raises 22P02, 22003."""
     match = _NUMBER.match(text)
     if match is None:
         raise bad_syntax("oid", text)
@@ -54,7 +54,7 @@ def _decode_oid(text: str) -> object:
 
 
 class UnsignedInteger(SqlType):
-    """An unsigned integer of 4 or 8 bytes; how its text is read differs by type."""
+    """An unsigned integer of 4 or 8 bytes; each type has its own function to read its text."""
 
     def __init__(
         self,
@@ -117,7 +117,8 @@ _MOST_DIGITS = 23  # one more than the largest number has in base 8
 
 
 def bits_kept(source: int, target: int) -> Callable[[int], int] | None:
-    """What a binary-coercible cast makes of a number: int4 is signed, and an OID is not. None: the same number."""
+    """Returns the function of a binary-coercible cast, which keeps the bits: int4 is signed, an OID is not. None if the
+    number does not change."""
     if source == oids.INT4 and target in _OF_FOUR_BYTES:
         return _as_unsigned
     return _as_signed if target == oids.INT4 and source in _OF_FOUR_BYTES else None
@@ -135,7 +136,7 @@ _OF_FOUR_BYTES = frozenset((oids.OID, oids.REGCONFIG, oids.REGDICTIONARY, *(item
 
 
 def _parse_c_number(text: str, bits: int) -> int:
-    """strtoul() with base 0, as the transaction id types use it: no error for what is no number."""
+    """strtoul() with base 0, for transaction id types: returns 0 for a text without a number."""
     match = _XID.match(text)
     if match is None:
         return 0
@@ -158,7 +159,7 @@ def _decode_reg(name: str) -> Callable[[str], object]:
 
 
 class FixedNames(UnsignedInteger):
-    """An OID of objects of which there are only built-in ones, in pg_catalog."""
+    """A reg type of objects that are all built in, in pg_catalog."""
 
     def __init__(self, oid: int, array_oid: int, name: str, what: str, known: Mapping[int, str]) -> None:
         by_name = {called: number for number, called in known.items()}

@@ -177,7 +177,7 @@ ANYCOMPATIBLEARRAY = 5078
 ANYCOMPATIBLENONARRAY = 5079
 ANYCOMPATIBLERANGE = 5080
 
-# Of extensions (catalog/data/extensions): the same in every database.
+# Types of extensions (catalog/data/extensions), the same in every database.
 CITEXT = 14001
 CITEXT_ARRAY = 14000
 HSTORE = 14203
@@ -201,7 +201,7 @@ NAMED_ARRAY_TYPES = frozenset(
     }
 )
 
-# Sets that several modules ask about. What one module alone asks stands there, made of these.
+# Sets that several modules use. A module defines its own sets from these.
 INTEGERS = frozenset({INT2, INT4, INT8})
 WHOLE_NUMBERS = INTEGERS | {OID}
 FLOATS = frozenset({FLOAT4, FLOAT8})
@@ -209,13 +209,13 @@ NUMBERS = WHOLE_NUMBERS | FLOATS | {NUMERIC}
 TIMESTAMPS = frozenset({TIMESTAMP, TIMESTAMPTZ})
 DATED = TIMESTAMPS | {DATE}
 SMALL = NUMBERS | TIMESTAMPS | {BOOL, DATE, TIME}
-"""Numbers, and what is kept as one: a value of these is cheap to make, to compare and to hash."""
+"""Types whose internal form is a number or a bool: values are cheap to make, to compare and to hash."""
 VARYING_TEXTS = frozenset({TEXT, VARCHAR})
 UNPADDED_TEXTS = VARYING_TEXTS | {NAME}
 TEXTS = VARYING_TEXTS | {BPCHAR}
 COLLATABLE = TEXTS | {NAME}
 OF_LENGTH = frozenset({BPCHAR, VARCHAR})
-"""Texts whose modifier is a number of characters, and 4."""
+"""Texts whose modifier is a number of characters, plus 4."""
 JSON_TYPES = frozenset({JSON, JSONB})
 RECORDS = frozenset({RECORD, RECORD_ARRAY})
 UNDECLARED = frozenset({UNKNOWN, RECORD})
@@ -227,13 +227,13 @@ FIXED_SIZE = WHOLE_NUMBERS | FLOATS | TIMESTAMPS | NAMED_TYPES | {
     BOOL, CHAR, NAME, TID, XID, CID, POINT, LSEG, BOX, LINE, CIRCLE, CIDR, INET, MACADDR, MACADDR8, MONEY, DATE, TIME,
     TIMETZ, INTERVAL, VOID, UUID, PG_LSN, REGCONFIG, REGDICTIONARY,
 }  # fmt: skip
-"""Types whose values take a few bytes, whatever they are."""
+"""Types whose values always take only a few bytes."""
 VECTORS = frozenset({INT2VECTOR, OIDVECTOR})
 """Arrays whose subscripts start at 0."""
 EQUALITY_ONLY = frozenset({XID, CID, ACLITEM})
 """Types that can be compared by = and have no order."""
 
-# Polymorphic types: those of one family stand for the same type in a call.
+# Polymorphic types: in a call, all types of a family are resolved to the same type.
 ANY_FAMILY = frozenset({ANYELEMENT, ANYARRAY, ANYNONARRAY, ANYENUM, ANYRANGE, ANYMULTIRANGE})
 ANYCOMPATIBLE_FAMILY = frozenset(
     {ANYCOMPATIBLE, ANYCOMPATIBLEARRAY, ANYCOMPATIBLENONARRAY, ANYCOMPATIBLERANGE, ANYCOMPATIBLEMULTIRANGE}

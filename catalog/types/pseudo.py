@@ -1,4 +1,4 @@
-"""void and record, the pseudo-types that results can have, and pg_lsn and tid, which are as small."""
+"""void and record, the pseudo-types of results, and two small types: pg_lsn and tid."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _LSN = re.compile(r"([0-9a-fA-F]{1,8})/([0-9a-fA-F]{1,8})\Z")
 
 
 class Void(SqlType):
-    """What a function without a result gives. Internal form: the empty string."""
+    """The result of a function without a result. Internal form: the empty string."""
 
     oid = oids.VOID
     array_oid = 0
@@ -86,13 +86,13 @@ class PgLsn(SqlType):
         return "UBIGINT"
 
 
-_C_NUMBER = rf"((?:[{WHITESPACE}]*[+-]?[0-9]+)?)"  # strtoul() makes 0 of nothing
-_TID = re.compile(rf"[^(,)]*[(,]{_C_NUMBER},{_C_NUMBER}\)")  # nothing else is looked at
+_C_NUMBER = rf"((?:[{WHITESPACE}]*[+-]?[0-9]+)?)"  # strtoul() returns 0 for an empty text
+_TID = re.compile(rf"[^(,)]*[(,]{_C_NUMBER},{_C_NUMBER}\)")  # the rest is ignored
 _TID_LAYOUT = struct.Struct(">IH")
 
 
 def _c_number(text: str) -> int:
-    """What strtoul() reads, with its sign; -(1 << 63) for what is out of its range."""
+    """Returns the result of strtoul(), with its sign; -(1 << 63) for a number out of range."""
     text = text.strip(WHITESPACE)
     digits = text.lstrip("+-").lstrip("0")
     if len(digits) > 19:
@@ -105,7 +105,7 @@ def _pack_tid(value: Any) -> bytes:
 
 
 class Tid(SqlType):
-    """A row's block and offset. Internal form: a tuple of two."""
+    """The block and the offset of a row. Internal form: a tuple of two."""
 
     oid = oids.TID
     array_oid = oids.TID_ARRAY
@@ -151,14 +151,15 @@ _ROW_QUOTED = re.compile(r'[\s"\\(),]', re.ASCII)
 
 
 def quote_field(text: str) -> str:
-    """A field within the text of a row: in double quotes, doubled inside, where it needs them."""
+    """Returns a field of a row's text: in double quotes if necessary, with inner quotes doubled."""
     if not text or _ROW_QUOTED.search(text):
         return '"' + text.replace("\\", "\\\\").replace('"', '""') + '"'
     return text
 
 
 class Record(SqlType):
-    """A row of unnamed type, output only. Without the types of its fields it cannot be shown: see `encoder_of`."""
+    """A row of an undeclared type, for output only. Its text needs the types of its fields: see
+    `record_text_encoder`."""
 
     oid = oids.RECORD
     array_oid = oids.RECORD_ARRAY
@@ -194,7 +195,7 @@ class Record(SqlType):
 def record_text_encoder(
     fields: tuple[SqlType, ...], settings: FormatSettings = DEFAULT_FORMAT
 ) -> Callable[[Any], bytes]:
-    """The output function of a row with fields of these types: '(1,"a b",)'."""
+    """Returns the output function of a row with fields of these types: '(1,"a b",)'."""
     encoders = tuple(field.text_encoder(settings) for field in fields)
 
     def encode(value: Any) -> bytes:
@@ -208,9 +209,9 @@ def record_text_encoder(
 
 
 def record_binary_encoder(fields: tuple[SqlType, ...], declared: tuple[int, ...] = ()) -> Callable[[Any], bytes]:
-    """record_send: the number of fields, then each field's type, length (-1 for NULL) and bytes.
+    """record_send: sends the number of fields, then each field's type, length (-1 for NULL) and bytes.
 
-    `declared` are the types that are told, where some are domains.
+    `declared` are the types that are sent, if some are domains.
     """
     told = declared or tuple(field.oid for field in fields)
     encoders = tuple((oid, field.binary_encoder()) for oid, field in zip(told, fields, strict=True))

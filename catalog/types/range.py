@@ -1,7 +1,7 @@
 """Ranges: int4range, int8range, numrange, tsrange, tstzrange, daterange. Internal form `Range`, always canonical.
 
-A bound that is None is infinite. Ranges of integers and dates are brought to the form [a,b), as PostgreSQL does, so
-that equal ranges have equal bounds (PostgreSQL 16 manual, 8.17; rangetypes.c). On columns they are carried as text.
+A bound that is None is infinite. As in PostgreSQL, ranges of integers and dates have the form [a,b), so that equal
+ranges have equal bounds (PostgreSQL 16 manual, 8.17; rangetypes.c). In columns they are text.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _LAST_DATE = 2145031948  # 5874897-12-31
 
 
 class Range(NamedTuple):
-    """`empty` ranges have no bounds, and infinite bounds are not inclusive."""
+    """A range. An `empty` range has no bounds; infinite bounds are not inclusive."""
 
     lower: Any
     upper: Any
@@ -45,7 +45,7 @@ def _malformed_error(text: str, detail: str) -> SqlError:
 
 
 def read_range(text: str) -> tuple[str | None, str | None, str, str] | None:
-    """Texts of the bounds and the brackets; None for 'empty'. Raises 22P02."""
+    """Returns the texts of the bounds, and the brackets; None for 'empty'. Raises 22P02."""
     start = len(text) - len(text.lstrip(WHITESPACE))
     if text[start : start + 5].lower() == "empty":
         if text[start + 5 :].strip(WHITESPACE):
@@ -94,7 +94,7 @@ class RangeType(SqlType):
         )
 
     def make(self, lower: Any, upper: Any, lower_inclusive: bool, upper_inclusive: bool) -> Range:
-        """The canonical range. Raises 22000 for bounds in the wrong order, 22003, 22008."""
+        """Returns the canonical range. Raises 22000 for bounds in the wrong order, 22003, 22008."""
         lower_inclusive = lower_inclusive and lower is not None
         upper_inclusive = upper_inclusive and upper is not None
         if lower is not None and upper is not None:
@@ -196,11 +196,12 @@ class RangeType(SqlType):
         return encode
 
     def sort_key(self) -> Callable[[Any], object]:
-        """The empty range, then by lower bound, then by upper bound."""
+        """Compares by lower bound, then by upper bound; the empty range is the least."""
         return lambda value: (0,) if value.empty else (1, *self.ends(value))
 
     def ends(self, value: Range) -> tuple[Any, Any]:
-        """Both bounds on one scale: an exclusive bound lies beside its value, on the inner side of the range."""
+        """Returns comparable keys of both bounds: the key of an exclusive bound is next to its value, on the inner side
+        of the range."""
         lower: Any = (0,) if value.lower is None else (1, self.key(value.lower), 0 if value.lower_inclusive else 1)
         upper: Any = (2,) if value.upper is None else (1, self.key(value.upper), 0 if value.upper_inclusive else -1)
         return lower, upper

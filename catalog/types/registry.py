@@ -1,8 +1,8 @@
-"""How a type's OID becomes its codec, its row of pg_type and its name in SQL.
+"""Maps a type's OID to its codec, its row of pg_type and its name in SQL.
 
-The package `catalog.types` registers the built-in types here, and collated.py those that stand for text under a
-collation; user.py knows the types of users and extensions. Codecs of arrays and composite types ask here for the types
-of their parts, so this module needs none of them.
+The package `catalog.types` registers the built-in types here, and collated.py the collated types; user.py has the types
+of users and extensions. Codecs of arrays and composite types look up the types of their parts here, so this module
+imports none of them.
 """
 
 from __future__ import annotations
@@ -26,19 +26,20 @@ _collated: dict[int, SqlType] = {}
 
 
 def register(built_in: Iterable[SqlType]) -> None:
-    """These are the built-in types that have values here."""
+    """Registers the built-in types with codecs."""
     for sql_type in built_in:
         by_oid[sql_type.oid] = by_name[sql_type.name] = sql_type
 
 
 def add_collated(*collated: SqlType) -> None:
-    """These stand for text, or arrays of it, under a collation."""
+    """Registers collated types."""
     for sql_type in collated:
         _collated[sql_type.oid] = sql_type
 
 
 def lookup(oid: int) -> SqlType:
-    """The type with its codecs. Raises 0A000 for a type of PostgreSQL without one here, 42704 for no type at all."""
+    """Returns the type with its codecs. Raises 0A000 for a type of PostgreSQL without codecs, 42704 for an unknown
+    OID."""
     found = by_oid.get(oid) or _collated.get(oid)
     if found is None:
         entry = user.entry_of(oid)
@@ -51,7 +52,7 @@ def lookup(oid: int) -> SqlType:
 
 
 def columns_of(oid: int) -> Columns:
-    """What columns of a type are; nothing is said of a type that has no values here."""
+    """Returns the column properties of a type; the defaults for a type without codecs."""
     found = by_oid.get(oid)
     if found is None and (entry := user.entry_of(oid)) is not None:
         found = entry.sql_type
@@ -62,7 +63,7 @@ _UNSAID = Columns()
 
 
 def type_row(oid: int) -> TypeRow | None:
-    """The row of pg_type, also of a user's type."""
+    """Returns the row of pg_type, also of a user-defined type; None for an unknown OID."""
     row = pg_type_by_oid.get(oid)
     if row is None and (entry := user.entry_of(oid)) is not None:
         return entry.row
@@ -72,13 +73,13 @@ def type_row(oid: int) -> TypeRow | None:
 
 
 def array_of(oid: int) -> int:
-    """The OID of the array type over `oid`, 0 if there is none."""
+    """Returns the OID of the array type of `oid`; 0 if there is none."""
     row = type_row(oid)
     return row.array if row else 0
 
 
 def element_of(oid: int) -> int:
-    """The OID of the element type of an array type (also of int2vector and oidvector), 0 for anything else."""
+    """Returns the OID of the element type of an array type (also of int2vector and oidvector); 0 for other types."""
     row = type_row(oid)
     return row.element if row and (row.category == "A" or row.oid == oids.RECORD_ARRAY) else 0
 
@@ -105,9 +106,9 @@ _UNLIMITED_NAMES = {oids.BPCHAR: "bpchar", oids.BIT: '"bit"'}
 
 
 def format_type(oid: int, typmod: int | None = None) -> str:
-    """What PostgreSQL's format_type(oid, typmod) prints: 'character varying(10)', 'integer[]', '???'.
+    """Returns the text of PostgreSQL's format_type(oid, typmod): 'character varying(10)', 'integer[]', '???'.
 
-    `typmod` None is SQL's NULL: char is then 'character' (which has length 1), where -1 gives 'bpchar' (no limit).
+    `typmod` None is SQL's NULL: then char is 'character' (of length 1); with -1 it is 'bpchar' (no limit).
     """
     if oid == 0:
         return "-"
@@ -133,8 +134,8 @@ def _format_scalar(row: TypeRow, typmod: int | None) -> str:
 
 
 def _shown_name(entry: UserEntry) -> str:
-    """Its name as format_type prints it: with its schema where the search path does not lead there, or leads to the
-    built-in type of that name first."""
+    """Returns a user-defined type's name for format_type: with its schema if the schema is not in the search path, or
+    if an earlier schema has a type of this name."""
     current = user.visible()
     if entry.schema in current.path:
         name, before = entry.row.name, current.path[: current.path.index(entry.schema)]

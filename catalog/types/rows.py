@@ -1,4 +1,4 @@
-"""What PostgreSQL declares about every built-in type (pg_type of release 15), also of those without a codec here."""
+"""PostgreSQL's declarations of all built-in types (pg_type of release 15), also of types without codecs."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class TypeRow:
     preferred: bool
     delimiter: str
     relation: int
-    element: int  # typelem: what subscripting gives; an array only if category is 'A'
+    element: int  # typelem: the type of a subscripted value; the type is an array only if category is 'A'
     array: int  # typarray
     base: int
     typmod: int
@@ -36,7 +36,7 @@ class TypeRow:
 
 
 def read_type_rows(path: str = "data/pg_type.tsv") -> tuple[TypeRow, ...]:
-    """All rows of a file of that form, in OID order: by default of the built-in types."""
+    """Returns all rows of such a file, in the order of OIDs; by default the built-in types."""
     text = resources.files("catalog").joinpath(path).read_text(encoding="utf-8")
     reader = csv.reader(text.splitlines(), delimiter="\t", quoting=csv.QUOTE_NONE)
     next(reader)

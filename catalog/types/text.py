@@ -1,7 +1,7 @@
 """text, varchar, bpchar, name, "char", unknown and cstring: strings, ordered by their UTF-8 bytes (the C collation).
 
-bpchar is padded with blanks to its length, and those blanks do not count in comparisons. name holds 63 bytes. "char"
-holds one byte, shown as backslash and three octal digits where it is not ASCII.
+bpchar is padded with blanks to its length, and comparisons ignore these blanks. name has at most 63 bytes. "char" has
+one byte, which is printed as backslash and three octal digits if it is not ASCII.
 """
 
 from __future__ import annotations
@@ -81,7 +81,7 @@ class Text(SqlType):
 
 
 class _Sized(Text):
-    """A string with a length in characters as modifier, kept with the 4 bytes of a varlena header added."""
+    """A string with a length in characters as modifier, plus 4, the size of a varlena header."""
 
     modifier_name = ""
 
@@ -100,7 +100,8 @@ class _Sized(Text):
         return f"({typmod - 4})" if typmod > 4 else ""
 
     def _cut(self, value: Any, limit: int, explicit: bool) -> object:
-        """A value that is too long: only a cast cuts off more than blanks (22001)."""
+        """Truncates a value that is too long. Raises 22001 if that removes other characters than blanks, except for an
+        explicit cast."""
         if not explicit and value[limit:].strip(" "):
             raise SqlError("22001", f"value too long for type {self.sql_name}({limit})")
         return value[:limit]
@@ -139,13 +140,13 @@ class Bpchar(_Sized):
 
 
 def has_blanks(type_: TypeRef) -> bool:
-    """Whether it is char(n), whose values are padded with blanks to one length: in columns of stored tables they lack
-    them. A bpchar without a length keeps the blanks that it is given."""
+    """Whether the type is char(n), whose values are padded with blanks to one length; columns of stored tables have
+    them without the blanks. A bpchar without a length keeps its blanks."""
     return type_.oid == oids.BPCHAR and type_.typmod >= 4
 
 
 def clip_name(value: str) -> str:
-    """At most 63 bytes, cut between characters, as PostgreSQL truncates identifiers."""
+    """Truncates to 63 bytes between characters, as PostgreSQL truncates identifiers."""
     if len(value) <= NAME_BYTES // 4:
         return value
     data = value.encode()
@@ -157,7 +158,8 @@ _UPPER = str.maketrans(string.ascii_uppercase, string.ascii_lowercase)
 
 
 def split_name(text: str) -> tuple[str, ...]:
-    """'s."T"' -> ('s', 'T'), each cut to 63 bytes (stringToQualifiedNameList). Raises 42602 for a malformed name."""
+    """Splits a name: 's."T"' -> ('s', 'T'), each truncated to 63 bytes (stringToQualifiedNameList). Raises 42602 for a
+    malformed name."""
     names: list[str] = []
     at = 0
     while (found := _PART.match(text, at)) is not None:
@@ -170,7 +172,7 @@ def split_name(text: str) -> tuple[str, ...]:
 
 
 class Name(Text):
-    """name: an identifier, silently cut to 63 bytes on input."""
+    """name: an identifier, silently truncated to 63 bytes on input."""
 
     def input_function(self, settings: FormatSettings = DEFAULT_FORMAT, typmod: int = -1) -> Callable[[str], object]:
         return lambda text: clip_name(cast(str, _decode_text(text)))
@@ -225,7 +227,7 @@ class SingleByte(Text):
 
 
 class OutputOnlyText(Text):
-    """A type of the system catalogs whose values only the server makes, as the text that PostgreSQL shows."""
+    """A type of the system catalogs whose values only the server makes, with PostgreSQL's text."""
 
     columns = Columns(layout=Layout.TEXT)
 

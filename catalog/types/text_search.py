@@ -1,4 +1,4 @@
-"""tsvector and tsquery. Internal form `str`: the text that PostgreSQL prints (`catalog.text_search` takes it apart)."""
+"""tsvector and tsquery. Internal form `str`: the text that PostgreSQL prints (`catalog.text_search` parses it)."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _OPERATOR_OF = {number: operator for operator, number in _OPERATORS.items()}
 
 
 class _Bytes:
-    """Reads a message. Raises 08P01 where it ends too soon."""
+    """Reads a binary value. Raises 08P01 if it ends too early."""
 
     def __init__(self, data: bytes) -> None:
         self._data = data
@@ -140,7 +140,7 @@ class TsVector(_TextSearchType):
 
 
 class TsQuery(_TextSearchType):
-    """Its order is that of PostgreSQL's memory; only equality is known here."""
+    """tsquery. PostgreSQL's order depends on its memory layout; here only equality is supported."""
 
     oid = oids.TSQUERY
     array_oid = oids.TSQUERY_ARRAY

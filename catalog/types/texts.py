@@ -1,4 +1,4 @@
-"""What the text forms of several types share: PostgreSQL's idea of white space, its errors, escaped key bytes."""
+"""Functions for the text forms of several types: PostgreSQL's white space, its errors, escaped key bytes."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ WHITESPACE = " \t\n\v\f\r"  # isspace() of the C locale
 
 
 def bad_syntax(type_name: str, text: str) -> SqlError:
-    """22P02, as every input function says it."""
+    """Returns error 22P02, with the message of every input function."""
     return SqlError("22P02", f'invalid input syntax for type {type_name}: "{text}"')
 
 
 def out_of_range(type_name: str, text: str) -> SqlError:
-    """22003, as the integer input functions say it."""
+    """Returns error 22003, with the message of the integer input functions."""
     return SqlError("22003", f'value "{text}" is out of range for type {type_name}')
 
 
 def wrong_length(data: bytes, length: int) -> SqlError:
-    """A binary value with fewer bytes (08P01) or more (22P03) than its type has."""
+    """Returns the error for a binary value with fewer bytes (08P01) or more bytes (22P03) than its type has."""
     if len(data) < length:
         return SqlError("08P01", "insufficient data left in message")
     return SqlError("22P03", "incorrect binary data format")
@@ -33,13 +33,13 @@ _WITHIN = re.compile(r'[^"\\]+')
 
 @lru_cache(16)
 def _plain(stops: str) -> Callable[[str, int], re.Match[str] | None]:
-    """Matches what stands for itself outside of quotes."""
+    """Returns a matcher of literal characters outside of quotes."""
     return re.compile(rf'[^"\\{re.escape(stops)}]+').match
 
 
 def read_part(text: str, at: int, stops: str, malformed: Callable[[str, str], SqlError]) -> tuple[str | None, int]:
-    """A field of a row or a bound of a range, None if nothing stands there, and where it ends: at one of `stops`.
-    Quotes may stand anywhere in it. Raises what `malformed` makes of the text and a detail."""
+    """Reads a field of a row or a bound of a range, up to one of `stops`. Returns it, None if it is empty, and its end.
+    Quotes may be anywhere in it. Raises the error that `malformed` makes from the text and a detail."""
     if text[at : at + 1] in tuple(stops):
         return None, at
     parts: list[str] = []
@@ -72,12 +72,12 @@ def read_part(text: str, at: int, stops: str, malformed: Callable[[str, str], Sq
 
 
 def null_byte() -> SqlError:
-    """22021: text holds no NUL in PostgreSQL."""
+    """Returns error 22021: text in PostgreSQL contains no NUL."""
     return SqlError("22021", 'invalid byte sequence for encoding "UTF8": 0x00')
 
 
 def decode_utf8(data: bytes) -> str:
-    """Text from the wire. Raises 22021 with the offending bytes, as pg_verifymbstr does."""
+    """Decodes a client's text. Raises 22021 with the invalid bytes, as pg_verifymbstr does."""
     try:
         text = str(data, "utf-8")
     except UnicodeDecodeError as error:
@@ -95,5 +95,5 @@ def _bad_utf8(data: bytes, start: int) -> SqlError:
 
 
 def text_key(value: str) -> bytes:
-    """Order-preserving, self-delimiting: UTF-8 (which holds no NUL here) and a NUL."""
+    """Returns an order-preserving, self-delimiting key: UTF-8 (which contains no NUL) and a NUL."""
     return value.encode() + b"\0"

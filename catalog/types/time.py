@@ -1,4 +1,4 @@
-"""time and timetz: microseconds since midnight, 24:00:00 included; timetz with its zone in seconds west."""
+"""time and timetz: microseconds since midnight, up to 24:00:00; timetz also has a zone in seconds west of UTC."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def _parse(text: str, type_name: str, settings: FormatSettings) -> Moment:
 
 
 def parse_time_of_day(text: str, settings: FormatSettings = DEFAULT_FORMAT) -> int:
-    """A time as time_in reads it: a zone is read and ignored. Raises 22007, 22008, 22009, 22023."""
+    """Reads a time as time_in does, ignoring a zone. Raises 22007, 22008, 22009, 22023."""
     match = _ISO.match(text)
     if match is not None:
         hour, minute, second, fraction = match.groups()
@@ -49,13 +49,13 @@ def parse_time_of_day(text: str, settings: FormatSettings = DEFAULT_FORMAT) -> i
 
 
 def parse_timetz(text: str, settings: FormatSettings = DEFAULT_FORMAT) -> tuple[int, int]:
-    """A time with zone as timetz_in reads it. Raises as `parse_time_of_day`."""
+    """Reads a time with zone as timetz_in does. Raises the errors of `parse_time_of_day`."""
     moment = _parse(text, "time with time zone", settings)
     return moment.time(), -moment.offset
 
 
 def format_timetz(value: tuple[int, int]) -> str:
-    """'20:38:40+01'."""
+    """Returns '20:38:40+01'."""
     return format_time(value[0]) + format_offset(-value[1])
 
 
@@ -130,7 +130,7 @@ def _unpack(data: Any) -> object:
 
 
 class TimeTz(_TimeOfDay):
-    """timetz, internal form (microseconds, seconds west). Ordered by the instant, then by the zone."""
+    """timetz, internal form (microseconds, seconds west). The order is by the instant, then by the zone."""
 
     oid = oids.TIMETZ
     array_oid = oids.TIMETZ_ARRAY

@@ -1,4 +1,4 @@
-"""timestamp and timestamptz: microseconds since 2000-01-01, of local time and of UTC."""
+"""timestamp and timestamptz: microseconds since 2000-01-01, in local time and in UTC."""
 
 from __future__ import annotations
 
@@ -53,9 +53,9 @@ _SPECIAL = {
 
 
 def read_iso(text: str) -> tuple[int, bool] | None:
-    """The common form 'YYYY-MM-DD HH:MM:SS[.ffffff][+HH[:MM]]', or None for any other.
+    """Reads the common form 'YYYY-MM-DD HH:MM:SS[.ffffff][+HH[:MM]]'; None for other forms.
 
-    Gives the microseconds and whether the text names its offset: they are of UTC then, else of local time.
+    Returns the microseconds, and whether the text has an offset: then they are in UTC, otherwise in local time.
     """
     match = _ISO.match(text)
     if match is None:
@@ -70,14 +70,14 @@ def read_iso(text: str) -> tuple[int, bool] | None:
 
 
 def zoned_form(text: str) -> tuple[int, int] | None:
-    """Of the common form with an offset: how many characters say the local time, and the microseconds of UTC; None for
-    any other."""
+    """Reads the common form with an offset. Returns the number of characters of the local time, and the microseconds
+    in UTC; None for other forms."""
     match, found = _ISO.match(text), read_iso(text)
     return (match.start(1), found[0]) if match is not None and found is not None and found[1] else None
 
 
 def local_form(text: str) -> tuple[int, int] | None:
-    """Of the common form without an offset: its length, and the microseconds; None for any other."""
+    """Reads the common form without an offset. Returns its length, and the microseconds; None for other forms."""
     found = read_iso(text)
     return None if found is None or found[1] else (len(text), found[0])
 
@@ -96,7 +96,7 @@ def _finish(value: int, text: str) -> int:
 
 
 def parse_timestamp(text: str, settings: FormatSettings = DEFAULT_FORMAT) -> int:
-    """A timestamp as timestamp_in reads it: a zone is read and ignored. Raises 22007, 22008, 22009, 22023."""
+    """Reads a timestamp as timestamp_in does, ignoring a zone. Raises 22007, 22008, 22009, 22023."""
     moment = _parse(text, "timestamp", settings, find_zone(settings.timezone))
     if moment.special:
         return _SPECIAL[moment.special]
@@ -104,7 +104,8 @@ def parse_timestamp(text: str, settings: FormatSettings = DEFAULT_FORMAT) -> int
 
 
 def parse_timestamptz(text: str, settings: FormatSettings = DEFAULT_FORMAT) -> int:
-    """A timestamptz as timestamptz_in reads it, in the session's zone if it names none. Raises as `parse_timestamp`."""
+    """Reads a timestamptz as timestamptz_in does, in the session's zone if the text has none. Raises the errors of
+    `parse_timestamp`."""
     moment = _parse(text, "timestamp with time zone", settings, find_zone(settings.timezone))
     if moment.special:
         return _SPECIAL[moment.special]
@@ -112,7 +113,7 @@ def parse_timestamptz(text: str, settings: FormatSettings = DEFAULT_FORMAT) -> i
 
 
 def precision_typmod(arguments: tuple[str, ...], name: str, suffix: str) -> int:
-    """The modifier of timestamp(p) and time(p). Raises 22023."""
+    """Returns the modifier of timestamp(p) and time(p). Raises 22023."""
     decode = INT4.input_function()
     numbers: list[Any] = [decode(argument) for argument in arguments]
     if len(numbers) != 1:
@@ -158,7 +159,7 @@ class Timestamp(SqlType):
                 try:
                     return (from_iso(text) - _EPOCH) // _MICROSECOND
                 except ValueError:
-                    pass  # the thorough reader has the right error for it
+                    pass  # the general reader raises the error
             return parse_timestamp(text, settings)
 
         return decode

@@ -1,12 +1,12 @@
-"""Time zones: which offset holds when, from the system's TZif files, POSIX strings and PostgreSQL's abbreviations.
+"""Time zones and their offsets, from the system's TZif files, POSIX strings and PostgreSQL's abbreviations.
 
-A `Zone` is the list of its transitions (from the file) and the rule after the last one (the POSIX string at the file's
-end), so an offset is one bisection. PostgreSQL's rules on top of it:
+A `Zone` has the list of its transitions (from the file) and the rule after the last one (the POSIX string at the file's
+end), so a bisection finds an offset. In addition there are PostgreSQL's rules:
 
     before the first transition     the first type of the file (local mean time)
-    a local time in a gap           read with the offset before the transition
-    a local time that occurs twice  read with the offset after the transition
-    names                           found in any letter case
+    a local time in a gap           the offset before the transition
+    a local time that occurs twice  the offset after the transition
+    names                           any letter case
 
 Seconds here are Unix seconds (1970), east of Greenwich is positive.
 """
@@ -31,7 +31,7 @@ _UNIX_TO_CIVIL = 719468  # days from 0000-03-01 to 1970-01-01
 
 @dataclass(frozen=True, slots=True)
 class Offset:
-    """What holds between two transitions."""
+    """The offset between two transitions."""
 
     seconds: int  # east of Greenwich
     daylight: bool
@@ -52,7 +52,7 @@ class Change:
     seconds: int  # after local midnight
 
     def local_seconds(self, year: int) -> int:
-        """When it happens in `year`, in seconds of local time."""
+        """Returns the time of the change in `year`, in Unix seconds of local time."""
         first = _days(year, 1, 1)
         if self.kind == "N":
             day = first + self.day
@@ -69,7 +69,7 @@ class Change:
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """A POSIX TZ string: one offset for ever, or two that take turns every year."""
+    """A POSIX TZ string: a fixed offset, or two that alternate every year."""
 
     standard: Offset
     daylight: Offset | None = None
@@ -77,7 +77,7 @@ class Rule:
     end: Change | None = None
 
     def transitions(self, year: int) -> list[tuple[int, Offset]]:
-        """The changes of one year in order: Unix seconds, and what holds from then on."""
+        """Returns the changes of one year in order: Unix seconds, and the new offset."""
         if self.daylight is None or self.start is None or self.end is None:
             return []
         return sorted(
@@ -94,7 +94,7 @@ def _leap(year: int) -> bool:
 
 
 def _days(year: int, month: int, day: int) -> int:
-    """Days since 1970-01-01 of the proleptic Gregorian calendar."""
+    """Returns days since 1970-01-01 in the proleptic Gregorian calendar."""
     year -= month <= 2
     cycle, of_cycle = divmod(year, 400)
     day_of_year = (153 * (month + (-3 if month > 2 else 9)) + 2) // 5 + day - 1
@@ -102,12 +102,13 @@ def _days(year: int, month: int, day: int) -> int:
 
 
 def _year_of(seconds: int) -> int:
-    """The year in which a Unix second falls (in UTC), or one off near its ends: callers look at the neighbours too."""
+    """Returns the year of a Unix second (in UTC), or near the ends of a year a neighbouring one: callers also use the
+    neighbours."""
     return 1970 + (seconds * 400) // (146097 * _DAY)
 
 
 class Zone:
-    """One time zone. `name` has the spelling of its file."""
+    """One time zone. `name` is the file's name."""
 
     def __init__(
         self, name: str, times: list[int], offsets: list[Offset], first: Offset, before: Offset, rule: Rule | None
@@ -116,7 +117,7 @@ class Zone:
         self._times = times
         self._offsets = offsets  # from times[i] on
         self._first = first  # before the first transition
-        self._before = before  # PostgreSQL's other answer for that, when it looks for the next transition
+        self._before = before  # the same in PostgreSQL's search for the next transition, which differs
         self._rule = rule
         self._varying = rule if rule is not None and rule.daylight is not None else None
         self._rule_years: dict[int, list[tuple[int, Offset]]] = {}
@@ -126,7 +127,7 @@ class Zone:
             self.fixed = first if not times and self._varying is None else None
 
     def at(self, seconds: int) -> Offset:
-        """The offset at a Unix second."""
+        """Returns the offset at a Unix second."""
         times = self._times
         if not times or seconds >= times[-1]:
             if self._varying is not None:
@@ -136,7 +137,7 @@ class Zone:
         return self._offsets[index - 1] if index else self._first
 
     def _near(self, seconds: int) -> list[tuple[int, Offset]]:
-        """The rule's changes in the years around a Unix second, in order."""
+        """Returns the rule's changes in the years around a Unix second, in order."""
         year = _year_of(seconds)
         found = self._rule_years.get(year)
         if found is None:
@@ -154,7 +155,8 @@ class Zone:
         return held
 
     def next_transition(self, seconds: int) -> tuple[Offset, int, Offset] | None:
-        """The first transition after a Unix second: what held before, when, what holds then. None if there is none."""
+        """Returns the first transition after a Unix second: old offset, Unix seconds, new offset. None if there is
+        none."""
         times = self._times
         index = bisect_right(times, seconds)
         if index < len(times):
@@ -167,7 +169,7 @@ class Zone:
         return None
 
     def local_offset(self, local_seconds: int) -> int:
-        """The offset with which to read a local time (Unix seconds as if it were UTC)."""
+        """Returns the offset of a local time (Unix seconds as if it were UTC)."""
         if self.fixed is not None:
             return self.fixed.seconds
         return self._determine(local_seconds)[0].seconds
@@ -187,11 +189,13 @@ class Zone:
         return (before, if_before) if if_before > if_after else (after, if_after)
 
     def abbreviation_offset(self, abbreviation: str, local_seconds: int) -> int:
-        """The offset that an abbreviation of this zone means near a local time; the zone's own where it is unknown."""
+        """Returns the offset of an abbreviation in this zone near a local time; for an unknown abbreviation, the zone's
+        offset."""
         return self.abbreviation_offset_at(abbreviation, self._determine(local_seconds)[1])
 
     def abbreviation_offset_at(self, abbreviation: str, utc: int) -> int:
-        """The same near an instant (Unix seconds): what it meant last, or first if it had not been used by then."""
+        """Returns the same near an instant (Unix seconds): the last offset of the abbreviation up to then, otherwise
+        its first later one."""
         own, name = self.at(utc), abbreviation.upper()
         if own.abbreviation == name:
             return own.seconds
@@ -232,7 +236,7 @@ def _parse_change(text: str) -> Change | None:
 
 
 def parse_posix(text: str) -> Rule | None:
-    """A POSIX TZ string ('EST5EDT,M3.2.0,M11.1.0': positive is west there), or None if it is none."""
+    """Parses a POSIX TZ string ('EST5EDT,M3.2.0,M11.1.0', where positive is west); None for other texts."""
     match = _POSIX.match(text)
     if match is None:
         return None
@@ -248,7 +252,7 @@ def parse_posix(text: str) -> Rule | None:
 
 
 def _read_tzif(name: str, data: bytes) -> Zone:
-    """The 64-bit part of a TZif file (RFC 8536)."""
+    """Reads the 64-bit part of a TZif file (RFC 8536)."""
     counts = struct.unpack_from(">6l", data, 20)
     utc_count, std_count, leap_count, time_count, type_count, char_count = counts
     first_size = time_count * 5 + type_count * 6 + char_count + leap_count * 8 + std_count + utc_count
@@ -276,7 +280,7 @@ def _read_tzif(name: str, data: bytes) -> Zone:
 
 @cache
 def _zone_names() -> dict[str, str]:
-    """All names of the system's zone files, by their lower-case spelling."""
+    """Returns the names of the system's zone files, by the lower-case name."""
     return {name.lower(): name for name in sorted(zoneinfo.available_timezones())}
 
 
@@ -294,7 +298,7 @@ def _read_file(name: str) -> bytes | None:
 
 
 def offset_zone_name(seconds: int) -> str:
-    """The POSIX string of a zone that is so many seconds east of Greenwich, as SHOW TimeZone gives it: <+02>-02."""
+    """Returns the POSIX string of a zone with a fixed offset in seconds east, as SHOW TimeZone does: <+02>-02."""
     minutes, rest = divmod(abs(seconds), 60)
     text = f"{minutes // 60:02d}"
     if minutes % 60 or rest:
@@ -303,14 +307,14 @@ def offset_zone_name(seconds: int) -> str:
     return f"<{east}{text}>{west}{text}"
 
 
-# POSIX strings with too short a name, or none: '+02:00' is west of Greenwich too.
+# POSIX strings with a too short name or no name: '+02:00' is west of Greenwich too.
 _SHORT_POSIX = re.compile(r"[A-Za-z]{0,2}([+-]?)(\d{1,3})(?::(\d{1,2}))?(?::(\d{1,2}))?", re.ASCII)
 _NAME = re.compile(r"[A-Za-z][A-Za-z0-9_+-]*(?:/[A-Za-z0-9_+-]+)*\Z")
 
 
 @remembering(2048)
 def zone_or_none(name: str) -> Zone | None:
-    """The zone of an IANA name (in any case) or of a POSIX string; None if it is neither."""
+    """Returns the zone of an IANA name (in any letter case) or of a POSIX string; None for other names."""
     if name == "UTC":
         return Zone("UTC", [], [], UTC_OFFSET, UTC_OFFSET, None)
     if name.upper() == "GMT":
@@ -333,7 +337,7 @@ def zone_or_none(name: str) -> Zone | None:
 
 
 def find_zone(name: str) -> Zone:
-    """The zone of a name. Raises 22023."""
+    """Returns the zone of a name. Raises 22023 for an unknown name."""
     found = zone_or_none(name)
     if found is None:
         raise SqlError("22023", f'time zone "{name}" not recognized')
@@ -342,14 +346,14 @@ def find_zone(name: str) -> Zone:
 
 @dataclass(frozen=True, slots=True)
 class Abbreviation:
-    """What an abbreviation in a date means: a fixed offset, or whatever a zone says at that date."""
+    """An abbreviation in a date: a fixed offset, or a zone whose offset depends on the date."""
 
     seconds: int  # east of Greenwich
     daylight: bool
     zone: str | None = None
 
 
-# Abbreviations whose meaning changed over time (timezonesets/Default of PostgreSQL 15).
+# Abbreviations whose offset has changed (timezonesets/Default of PostgreSQL 15).
 _DYNAMIC = {
     "America/Argentina/Buenos_Aires": "ART ARST",
     "America/Santiago": "CLT",
@@ -392,7 +396,7 @@ _DYNAMIC = {
 
 @cache
 def abbreviations() -> dict[str, Abbreviation]:
-    """PostgreSQL's default set, by the abbreviation in lower case."""
+    """Returns PostgreSQL's default set of abbreviations, by the lower-case abbreviation."""
     dynamic = {name.lower(): zone for zone, names in _DYNAMIC.items() for name in names.split()}
     text = resources.files("catalog").joinpath("data/pg_timezone_abbrevs.tsv").read_text(encoding="utf-8")
     found = {}

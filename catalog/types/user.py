@@ -1,13 +1,11 @@
-"""The types that users define or extensions bring, beside the built-in ones: how an OID becomes a `SqlType` and a row
-of pg_type.
+"""User-defined types and types of extensions: maps their OIDs to a `SqlType` and a row of pg_type.
 
-A user's type belongs to a catalog, and `catalog.types.lookup` knows only its OID. OIDs are never reused, so what an OID
-means can change in one way: its definition does (a label more, another name). Two places are asked, in this order:
+A user-defined type belongs to a catalog, but `catalog.types.lookup` gets only an OID. OIDs are never reused, so only
+the definition of an OID can change (a new label, another name). There are two sources, in this order:
 
-    current   the types of the catalog that the running statement is analysed with (a context variable: every task and
-              every thread made for one has its own), so that a transaction sees its own uncommitted changes
-    known     every definition that this process has seen, the newest of each: for code that has no statement (storage,
-              bulk jobs, the worker)
+    current   the types of the catalog with which the running statement is analysed (a context variable, which each
+              task and each thread of a statement has), so that a transaction sees its own uncommitted changes
+    known     the newest definitions in this process, for code without a statement (storage, bulk jobs, the worker)
 
 catalog/usertypes.py makes the entries from schema objects.
 """
@@ -22,14 +20,14 @@ from catalog.types.base import SqlType, TypeRef
 from catalog.types.rows import TypeRow
 
 FIRST_USER_OID = 16384
-FIRST_ADDED_OID = 14000  # of what a database may or may not have: types of extensions and of users
+FIRST_ADDED_OID = 14000  # the first OID of types of extensions and of users
 
 
 @dataclass(frozen=True, slots=True)
 class UserEntry:
-    """What the engine must know of one user type, or of its array type. `shown`: its name in SQL, quoted if need be.
+    """The properties of a user-defined type, or of its array type. `shown`: its name in SQL, quoted if necessary.
 
-    `definition` is the schema object (catalog/schema.py) that both are made of; None for a type of an extension.
+    `definition` is the schema object (catalog/schema.py) of both types; None for a type of an extension.
     """
 
     sql_type: SqlType | None  # None for a domain: its values have the base type
@@ -41,7 +39,7 @@ class UserEntry:
 
 @dataclass(frozen=True, slots=True)
 class Visible:
-    """The user types of a statement: its catalog's, and the schemas whose names need not be said."""
+    """The user-defined types of a statement: those of its catalog, and the search path."""
 
     entries: Mapping[int, UserEntry]
     path: tuple[str, ...]
@@ -53,28 +51,28 @@ _known: dict[int, UserEntry] = {}
 
 
 def use(entries: Mapping[int, UserEntry], path: tuple[str, ...]) -> None:
-    """The statement that is analysed from here on has these types."""
+    """Sets the user-defined types and the search path of the statement that is analysed next."""
     if entries or _current.get() is not _NONE:
         _current.set(Visible(entries, path))
 
 
 def visible() -> Visible:
-    """What the statement that is being analysed has."""
+    """Returns the user-defined types and the search path of the current statement."""
     return _current.get()
 
 
 def restore(found: Visible) -> None:
-    """What `visible` has given is so again."""
+    """Restores an earlier result of `visible`."""
     _current.set(found)
 
 
 def remember(entries: Mapping[int, UserEntry]) -> None:
-    """These are the newest definitions of their OIDs."""
+    """Stores the newest definitions for this process."""
     _known.update(entries)
 
 
 def entry_of(oid: int) -> UserEntry | None:
-    """The user type, or the array of one, with this OID."""
+    """Returns the user-defined type, or its array type, with this OID; None if there is none."""
     if oid < FIRST_ADDED_OID:
         return None
     found = _current.get().entries.get(oid)
@@ -82,14 +80,14 @@ def entry_of(oid: int) -> UserEntry | None:
 
 
 def sent_oid(type_: TypeRef) -> int:
-    """The type of a column as clients are told of it: of a domain the base type, of an array of a domain that array's
-    own, of a table's row its row type."""
+    """Returns the type of a column that clients see: for a domain the base type, for an array of a domain the OID of
+    this array type, for a table's row its row type."""
     return base_domain(type_.domain) or type_.oid if type_.domain else type_.oid
 
 
 def base_domain(domain: int) -> int:
-    """`TypeRef.domain` of the base type of a domain: 0, or that of an array of another domain. What is no domain (an
-    array of one, a table's row) is its own base type."""
+    """Returns `TypeRef.domain` of the base type of a domain: 0, or the OID of an array of another domain. A type that
+    is not a domain (an array of a domain, a table's row) is its own base type."""
     entry = entry_of(domain)
     while entry is not None and entry.row.kind == "d":
         domain = entry.row.base

@@ -14,7 +14,7 @@ _FORM = re.compile(r"(\{?)[0-9a-fA-F]{4}(?:-?[0-9a-fA-F]{4}){7}(\}?)\Z")
 
 
 def parse_uuid(text: str) -> bytes:
-    """With or without braces, a hyphen after any group of four digits. Raises 22P02."""
+    """Reads a uuid with or without braces, and with a hyphen after any group of four digits. Raises 22P02."""
     match = _FORM.match(text)
     if match is None or bool(match[1]) != bool(match[2]):
         raise bad_syntax("uuid", text)
@@ -22,7 +22,7 @@ def parse_uuid(text: str) -> bytes:
 
 
 def format_uuid(value: bytes) -> str:
-    """Lower case, 8-4-4-4-12."""
+    """Returns lower-case digits in groups of 8-4-4-4-12."""
     digits = value.hex()
     return f"{digits[:8]}-{digits[8:12]}-{digits[12:16]}-{digits[16:20]}-{digits[20:]}"
 
@@ -34,7 +34,7 @@ def _decode_binary(data: bytes) -> object:
 
 
 class Uuid(SqlType):
-    """uuid, internal form `bytes`, 16 of them; ordered by its bytes."""
+    """uuid, internal form `bytes`, 16 of them; the order is that of the bytes."""
 
     oid = oids.UUID
     array_oid = oids.UUID_ARRAY

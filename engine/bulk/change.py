@@ -52,7 +52,7 @@ class KeySpace:
     def __init__(self, store: Tablespace, own: Column | None, newest: NewestRows | None) -> None:
         self._store = store
         self._own = own
-        self._newest = newest  # None: nothing that comes can be in the way of anything
+        self._newest = newest  # None: no new key can conflict
         self._gone: BulkRunWriter | None = None
         self._come: BulkRunWriter | None = None
         self._stay: BulkRunWriter | None = None

@@ -78,7 +78,7 @@ class Claim:
         self.watch = watch
         self.run = run
         self.duplicate = duplicate
-        self.locked: list[bytes] = []  # keys that somebody has locked, and that are not compared yet
+        self.locked: list[bytes] = []  # keys that other transactions have locked, and that were not compared yet
         self._rivals: set[str] = set()  # runs of others whose keys the run does not have
 
     def collect(self, transaction: Transaction) -> tuple[list[bytes], list[bytes], list[BulkRun]]:

@@ -32,7 +32,7 @@ _ESCAPES = {
 _ESCAPE = re.compile(rb"\\([0-7]{1,3}|x[0-9A-Fa-f]{1,2}|[\s\S]|$)")
 _PAIR = re.compile(rb"\\[\s\S]")
 
-_AT_ONCE = 10_000  # escapes that one step of C looks at, which keeps the interpreter; some 0.1 ms
+_AT_ONCE = 10_000  # escapes that one step of C processes while it holds the interpreter lock; some 0.1 ms
 _LONG_FIELD = 1 << 16  # bytes, from which on no list of all escapes is made
 
 Fields = list[bytes | None]
@@ -281,7 +281,7 @@ def _csv_splitter(options: CopyOptions) -> Splitter:
                 processes.check()
             place = found.end()
             if found[0] == escape and (escape != quote or line[place : place + 1] == quote):
-                place += 1  # behind what is escaped
+                place += 1  # after the escaped character
             else:
                 return place - 1
         raise SqlError("22P04", "unterminated CSV quoted field")

@@ -34,7 +34,7 @@ from engine.bulk.rows import RowSet
 from engine.storage.columns import Column, one_array
 
 _END_OF_DATA = re.compile(rb"(?:\A|\n)(\\\.(?:\r?\n|\Z))")
-_BLOCK_BYTES = 1 << 20  # what is no more is for one thread
+_BLOCK_BYTES = 1 << 20  # data of at most this size is parsed by one thread
 SHOWN_BYTES = 100  # of a line or a value, in an error's context
 _MOST_QUOTES = 1 << 22  # in a piece: their places take 100 bytes each while one looks at them
 
@@ -106,7 +106,7 @@ class CopyParser:
             try:
                 rows = self._read(source, attempt)
             except (pa.ArrowInvalid, Doubt, SqlError):
-                processes.check()  # rather than read it again for nobody
+                processes.check()  # a cancelled statement does not read the data again
                 continue
             piece = self._number_lines(rows, data)
             if piece is not None and mark is not None:

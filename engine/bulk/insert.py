@@ -90,7 +90,7 @@ class Target:
         self._store = store
         self._newest = newest  # None: no key can be taken
         self._own = own  # keys that the transaction has written singly
-        self.watch = watch  # None: nobody else can write here
+        self.watch = watch  # None: no other transaction can write here
         self.freed: set[bytes] = set()  # keys that existed at first, and that the transaction has locked since
         self.writer: BulkRunWriter | None = None
         self.run: BulkRun | None = None

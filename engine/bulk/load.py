@@ -58,7 +58,7 @@ _WAITING = 2  # parsed pieces
 NOT_NULL_VIOLATION, CHECK_VIOLATION = "23502", "23514"
 _PADDED_BYTES = 64 << 20  # of a piece's rows where char(n) makes them longer than their text
 SMALL_PIECE_BYTES = 1 << 18  # while it gives way to short statements: a millisecond or two of each thread
-_MORE = 4  # a piece may be larger by this part of what was asked for, where that is at hand
+_MORE = 4  # a piece may exceed the requested size by a quarter (1 / _MORE) if the data has arrived
 
 
 class Pieces:
@@ -187,7 +187,7 @@ class Load:
             if column.number not in given and column.generated is None
         ]
         self.writer, checks = self.encoder.writer, rules.checks
-        if table.partitioning is not None:  # whose partitions check what comes to them
+        if table.partitioning is not None:  # each partition checks its own rows
             self.writer, checks = PartitionedWriter(session.catalog, table, session.key.format), ()
         self.completer = RowCompleter(session, self.writer, defaults, rules.generated, checks, plan.where)
 
@@ -289,7 +289,7 @@ class Load:
                 some = SMALL_PIECE_BYTES if foreground().is_pressed else PIECE_BYTES
                 data = await pieces.gather(min(some, self._piece_bytes))
             await parsed.put(None)
-        except Exception as error:  # handed on: whoever takes the pieces raises it
+        except Exception as error:  # the reader of the pieces raises it
             await parsed.put(error)
 
     async def _write(self, bulk: BulkInsert | PartitionedInsert, thread: BulkThread, piece: Piece) -> None:

@@ -53,5 +53,5 @@ async def lock_for_changes(session: BulkSession, table: Table, held_before: int)
     finally:
         telling.cancel()
     if session.catalog.get(table.oid) is not table:
-        # Somebody was before us in the queue and has changed the definition.
+        # An earlier transaction in the queue has changed the definition.
         raise SqlError("40001", f'table "{table.name}" was changed while the statement waited for a lock')

@@ -30,8 +30,8 @@ class Doubt(Exception):  # noqa: N818 - not an error: the column is to be read b
 
 
 class Source:
-    """A piece of data, with searches that are done once for all columns. NumPy searches megabytes for single bytes,
-    because it is fast and releases the interpreter lock."""
+    """A piece of data, searched once for all columns. NumPy searches megabytes for single bytes, because it is fast and
+    releases the interpreter lock."""
 
     def __init__(self, data: bytes) -> None:
         self.data = data

@@ -35,7 +35,7 @@ class _Other(Protocol):
 
 
 class ColumnMaker(Protocol):
-    """What makes columns of a load's rows while it runs (engine/columnar/drafts.py)."""
+    """Makes columns from a load's rows while the load runs (engine/columnar/drafts.py)."""
 
     def look(self, writer: BulkRunWriter) -> None: ...
     def keep(self, writer: BulkRunWriter, run: BulkRun) -> None: ...

@@ -61,7 +61,7 @@ class _Found:
         self.log = log
         self.changes: list[bytes] = []
         self.shapes: dict[int, Captured | Recorded] = {}
-        self.referred = 0  # bytes of what is referred to
+        self.referred = 0  # bytes of the changes that the commit refers to
 
     def add(self, item: Captured, key: bytes, before: bytes | None, after: bytes | None) -> None:
         """Adds the change of one row; `key` with its storage id."""

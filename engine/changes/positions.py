@@ -101,7 +101,7 @@ class Trimmer:
             upto = max(upto, head.end)
             if not self._delete_references(log, part, head.place, writes):
                 full = True
-                break  # its row goes when all to which it refers is gone
+                break  # the row is removed after all changes that it refers to
             writes[log.key(lsn, number)] = None
         if not writes:
             return False

@@ -2,7 +2,7 @@
 
     lsn > 0, below BULK    changes of the commit with that LSN; a large one has several parts, 0, 1, ...
     lsn >= BULK            one change each of a COPY or of large DML, to which a commit refers by this number
-    lsn = 0                what was let go (engine/changes/positions.py)
+    lsn = 0                the end of the removed changes (engine/changes/positions.py)
     lsn < 0                a shape (engine/changes/shapes.py)
 
 The body of a commit's part:
@@ -11,8 +11,8 @@ The body of a commit's part:
     1  last            u8   1 for the last part of the commit
     2  commit time     i64  microseconds since 2000-01-01 UTC
     10 schema version  i64
-    18 end             u64  bytes of all changes so far, this part and what it refers to included: what lies between two
-                            positions is known by subtraction
+    18 end             u64  bytes of all changes up to here, including this part and the changes that it refers to: a
+                            subtraction gives the bytes between two positions
     26 streams         u16  n, then n x u32: the OIDs of the streams that some of its changes are in
        changes         to the end, each:
                        u8 operation, i64 shape, u32 length of the key, u32 of the row before, u32 of the row after

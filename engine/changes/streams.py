@@ -43,7 +43,7 @@ class ChangeStreams:
         self._look_at = 0  # the LSN in pg_default that is to be durable before it is looked
         self._trimming = False
         self._telling = False
-        self._told: dict[int, int] = {}  # by OID of a stream: the LSN of the newest change that was told
+        self._told: dict[int, int] = {}  # by OID of a stream: the LSN of the newest change in a notification
 
     # ---- the catalog ------------------------------------------------------------------------------------------------
 
@@ -136,7 +136,7 @@ class ChangeStreams:
         }
         try:
             log = self.log_of(stream)
-        except SqlError:  # its tablespace is not on this node: what is in the catalog is shown all the same
+        except SqlError:  # its tablespace is not on this node: shows only the data of the catalog
             return {**row, "state": "elsewhere"}
         gone, _ = log.get_trimmed(reader)
         first, newest = self._ends(log, reader, stream, max(position, gone))

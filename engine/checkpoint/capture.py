@@ -45,7 +45,7 @@ if TYPE_CHECKING:
 BATCH_ROWS = 65_536
 BATCH_BYTES = 16 << 20
 SLICE_VERSIONS = 2048  # of a memtable
-SLICE_ROWS = 256  # taken from LMDB at once: a loop in C, which does not let go of the interpreter
+SLICE_ROWS = 256  # read from LMDB in one loop of C, which does not release the interpreter lock
 SLICE_BYTES = 1 << 20
 
 Pause = Callable[[], None]

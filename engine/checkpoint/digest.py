@@ -19,7 +19,7 @@ from engine.priority import Pace
 if TYPE_CHECKING:
     from engine.storage.tablespace import Tablespace
 
-DIGEST_REST = 1.0  # see engine.priority.Pace; less than a backup rests, for somebody waits for all replicas' digests
+DIGEST_REST = 1.0  # see engine.priority.Pace; shorter than for a backup, because a session waits for all digests
 
 Compare = Callable[[Capture, BulkThread, Pause], Awaitable[tuple[int, tuple[tuple[str, str], ...]]]]
 """engine.columnar_checks.CopyChecks.compare."""

@@ -322,11 +322,11 @@ class _Loader:
         self._transaction: Any = None
         self._cursor: Any = None
         self._size = 0
-        self._last = b""  # the highest key so far: what is above is appended
+        self._last = b""  # the highest key so far: higher keys are appended
         self._codec: RowCodec
         self._encoder: TableEncoder
         self._writers: list[BulkRunWriter] = []
-        self._runs: dict[int, BulkRun] = {}  # sorted entries of indexes whose turn has not come
+        self._runs: dict[int, BulkRun] = {}  # sorted entries of indexes that are not yet written
         self._loading: Table
 
     # --- tables and their indexes --------------------------------------------------------------------------------

@@ -58,7 +58,7 @@ class Options:
     resumable: bool = False
 
 
-class _Stopped(Exception):  # noqa: N818 - not an error: whoever waited has given up
+class _Stopped(Exception):  # noqa: N818 - not an error: the caller no longer waits
     """Stops the work in the thread."""
 
 
@@ -121,9 +121,9 @@ class _Writer:
         self._sizes: dict[str, dict[str, int]] = {}  # of older folders, by folder
         self._rows = self._bytes = 0
         self._pace = Pace(self._options.rest, self._check_stopped)
-        self._tables: list[TableEntry] = []  # those that are written
+        self._tables: list[TableEntry] = []  # the tables that were written
         self._partials: list[str] = []
-        self._partial_bytes = 0  # how much of it the last partial manifest says
+        self._partial_bytes = 0  # the part of `_bytes` in the last partial manifest
 
     def _take_over(self, previous: Manifest) -> None:
         self._previous.update({table.oid: (table, previous.lsn) for table in previous.tables})
@@ -144,7 +144,7 @@ class _Writer:
                 await self._take_over_partials()
             local = tempfile.mkdtemp(prefix="checkpoint-", dir=self._scratch)
             made = await self._publish(await self._write_all(local, entry))
-            with suppress(Exception):  # they are in nobody's way
+            with suppress(Exception):  # left manifests do no harm
                 for name in self._partials:
                     await self._files.delete(self._root + name)
             return made
@@ -209,7 +209,7 @@ class _Writer:
             tuple(tables),
         )
 
-    # --- going on from what was broken off -----------------------------------------------------------------------
+    # --- continuing interrupted attempts -------------------------------------------------------------------------
 
     async def _take_over_partials(self) -> None:
         """The manifests of interrupted attempts, newest last."""
@@ -219,7 +219,7 @@ class _Writer:
             if manifests.is_partial(name):
                 found.append(name)
         for name in sorted(found):
-            with suppress(SqlError):  # half written, where a store can leave such a thing
+            with suppress(SqlError):  # a store may contain partly written objects
                 partial = manifests.decode(await self._files.get(self._root + name))
                 if self._continues(partial):
                     self._take_over(partial)
@@ -382,7 +382,7 @@ class _Writer:
                 return made
             self._uploaded = uploaded
             self._check_history(found, made.entry_hash)
-            await self._clean_up()  # somebody else was quicker: the same state, in other files
+            await self._clean_up()  # another node was faster: the same state in other files
             return found
         return made
 

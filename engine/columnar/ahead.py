@@ -1,18 +1,17 @@
-"""Columns of tables before a query asks for them: of those that have just been filled, and after a start of those that
-the worker has saved.
+"""Builds columns before a query needs them: of tables that were just filled, and after a start of saved tables.
 
-The first analytic query of a table waits until the worker has built it, half a second for a million rows, and whoever
-fills a table mostly reads it next. So a table that a commit fills in bulk (COPY and large INSERTs into one that was
-empty) is announced to the worker just before: empty it costs nothing, and the bulk run's file comes to it as any other
-change does, within a second and behind everybody else's back (feed.py). That is half the work of reading it from LMDB,
-and of a large run the worker has the columns by then (drafts.py).
+The first analytic query of a table waits until the worker has built the table, half a second for a million rows, and a
+table that was just filled is mostly read next. So when a commit fills an empty table in bulk (by COPY or a large
+INSERT), the engine announces the table to the worker just before the commit. An empty table costs nothing, and the bulk
+run's file is then sent like any other change, within a second and in the background (feed.py). That is half the work of
+reading the table from LMDB, and for a large run the worker has the columns already (drafts.py).
 
-Only where the worker runs already, because somebody asks analytic queries, or because a large load has started it. A
-load may commit before that start is complete: its table is then built as soon as the worker is ready.
+This requires that the worker runs already, because of analytic queries or because a large load has started it. If a
+load commits before that start is complete, its table is built as soon as the worker is ready.
 
-What the worker finds in its file when it starts is brought up to now at once, and so are tables whose storage parameter
-`columnar` is `on`: a table after another, so that what a query asks for comes between them. A table with `off` is built
-when a query needs it, and not kept.
+When the worker starts, it updates the tables in its file at once, and builds tables whose storage parameter `columnar`
+is `on`. It does so one table after another, so that the tables of queries can be built between them. A table with `off`
+is built when a query needs it, and not kept.
 """
 
 from __future__ import annotations
@@ -36,11 +35,11 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("shoal.columnar")
 
-AGAIN_SECONDS = 30.0  # after a build that found no room on the disk
+AGAIN_SECONDS = 30.0  # until a build that found no room on the disk is repeated
 
 
 def columnar_of(table: Table) -> str:
-    """Its storage parameter: on, off or auto."""
+    """Returns a table's storage parameter `columnar`: on, off or auto."""
     return dict(table.options).get(COLUMNAR, "auto").lower()
 
 
@@ -51,7 +50,7 @@ def is_empty(store: AnyStore, storage_id: int) -> bool:
 
 
 class BackgroundBuild:
-    """Tables that are built, or brought up, one after another. In the event loop."""
+    """Builds or updates tables, one after another, in a task of the event loop."""
 
     def __init__(self, worker: WorkerClient) -> None:
         self._worker = worker
@@ -64,8 +63,8 @@ class BackgroundBuild:
             self._task = asyncio.get_running_loop().create_task(self._run())
 
     def take_up(self, tables: Iterable[Table], in_file: Iterable[int]) -> None:
-        """The worker has started, and has found some tables in its file: those that are still there are brought up,
-        the others go."""
+        """Called when the worker has started. Updates the tables in its file that still exist, drops the others, and
+        builds tables with columnar = on."""
         wanted = {table.storage_id: table for table in tables if columnar_of(table) != "off"}
         found = list(in_file)
         for storage_id in found:
@@ -75,22 +74,22 @@ class BackgroundBuild:
         self.add(wanted[storage_id] for storage_id in dict.fromkeys([*found, *on]) if storage_id in wanted)
 
     def on_published(self, changes: Mapping[int, SchemaObject | None]) -> None:
-        """Tables have changed, or are new."""
+        """Called when tables have changed or are new."""
         for item in changes.values():
             if isinstance(item, Table):
-                self._worker.has_copy(item)  # columns that have come or gone do so in the worker
+                self._worker.has_copy(item)  # sends the worker added and dropped columns
                 if columnar_of(item) == "on":
                     self.add((item,))
                 elif columnar_of(item) == "off":
                     self._worker.forget(item.storage_id)
 
     def forget(self, storage_id: int) -> None:
-        """The table is gone."""
+        """Called when the table was dropped."""
         if self._tables:
             self._tables = deque(table for table in self._tables if table.storage_id != storage_id)
 
     def _add_again(self, storage_id: int) -> None:
-        """A table that is to have columns, for which the disk had no room."""
+        """Repeats the build of a table with columnar = on, for which the disk had no room."""
         tables = self._worker.stored_tables
         if self._worker.running and tables is not None:
             self.add(item for item in tables() if item.storage_id == storage_id and columnar_of(item) == "on")
@@ -116,8 +115,8 @@ class BackgroundBuild:
 
 
 def announce(worker: WorkerClient, store: AnyStore, catalog: Catalog, runs: Sequence[BulkRun]) -> None:
-    """Tells the worker of the tables that these runs, which are about to be committed, are the first rows of.
-    `catalog`: as the commit leaves it."""
+    """Announces to the worker the empty tables that these runs fill, just before their commit. `catalog` is the catalog
+    after the commit."""
     if not (worker.running or worker.starting):
         return
     filled = {int.from_bytes(run.first_key[:PREFIX_BYTES], "big") for run in runs if run.first_key is not None}

@@ -1,8 +1,8 @@
-"""COPY TO in the format `arrow`: a result as an Arrow IPC stream, cut into CopyData messages at its own messages.
+"""COPY TO in the format `arrow`: a result as an Arrow IPC stream, with each message of the stream in one CopyData.
 
     CopyData: schema | CopyData: record batch | ... | CopyData: end of stream
 
-A column leaves in the Arrow type that says the same as its SQL type, and as PostgreSQL's text where Arrow has none:
+A column is sent in the Arrow type for its SQL type, or as PostgreSQL's text if Arrow has no such type:
 
     bool, int2, int4, int8, float4, float8, oid     bool, int16, int32, int64, float, double, int64
     numeric(p,s) up to 38 digits, other numeric     decimal128(p, s), utf8
@@ -12,8 +12,8 @@ A column leaves in the Arrow type that says the same as its SQL type, and as Pos
     arrays of these                                 list of these
     anything else                                   utf8
 
-Infinite dates and timestamps are the ends of Arrow's range, 24:00:00 is refused. Values are as DuckDB gave them where
-the form is the same: nothing is done row by row.
+Infinite dates and timestamps become the limits of Arrow's range; 24:00:00 is refused. DuckDB's values are sent
+unchanged if the form is the same. No code runs for each row.
 """
 
 from __future__ import annotations
@@ -41,21 +41,21 @@ Convert = Callable[[Any], Any]
 
 
 class ArrowEncoder:
-    """Encodes one result. `start`, then every batch, then `end`; each gives CopyData messages."""
+    """Encodes one result as CopyData messages: by `start`, then `encode` for every batch, then `end`."""
 
     def __init__(self, column_types: Sequence[int], names: Sequence[str], settings: FormatSettings) -> None:
         self._names = list(names)
         self._columns = [_converter(oid, settings) for oid in column_types]
 
     def start(self, schema: Any) -> memoryview:
-        """The schema of the stream, from that of the batches to come."""
+        """The message with the schema of the stream, from the schema of the batches."""
         columns = [
             convert(pa.array([], field.type)) for convert, field in zip(self._columns, self._used(schema), strict=True)
         ]
         return _copy_data(self._batch(columns).schema.serialize())
 
     def encode(self, batch: Any) -> Iterator[tuple[memoryview, int]]:
-        """One batch, with its number of rows."""
+        """The message with a batch, and its number of rows. None for an empty batch."""
         if not batch.num_rows:
             return
         columns = [
@@ -64,7 +64,7 @@ class ArrowEncoder:
         yield _copy_data(self._batch(columns).serialize()), batch.num_rows
 
     def end(self) -> memoryview:
-        """The end of the stream."""
+        """The message with the end of the stream."""
         return _copy_data(END_OF_STREAM)
 
     def _used(self, columns: Any) -> list[Any]:
@@ -100,7 +100,7 @@ def _converter(oid: int, settings: FormatSettings) -> Convert:
 
     def as_list(column: Any) -> Any:
         if not pa.types.is_list(column.type):
-            return as_text(column)  # arrays that no list holds: the whole result has them as text
+            return as_text(column)  # the query runs in its form for arrays of any shape, with arrays as text
         return pa.ListArray.from_arrays(column.offsets, inner(one_array(column.values)), mask=_mask(column))
 
     return as_list

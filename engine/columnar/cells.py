@@ -1,8 +1,8 @@
 """Text and binary forms of whole columns (see datarow.py): Arrow values in, `Cells` out.
 
-`text_cells(oid, settings)` and `binary_cells(oid)` make the encoder of a column once a query. PostgreSQL's text form is
-followed exactly; where Arrow's own cast differs (floats past 10 digits before the point, decimals near zero, years
-outside 0001..9999, infinities) the odd values are found by a mask and made by catalog.types' encoders.
+`text_cells(oid, settings)` and `binary_cells(oid)` make the encoder of a column, once per query. Texts are exactly
+PostgreSQL's. If Arrow's cast differs (floats with more than 10 digits before the point, decimals near zero, years
+outside 0001..9999, infinities), a mask selects the differing values, and the encoders of catalog.types convert them.
 """
 
 from __future__ import annotations
@@ -36,8 +36,8 @@ _INTERVAL: Any = np.dtype([("months", "<i4"), ("days", "<i4"), ("nanoseconds", "
 
 
 class Cells:
-    """Every value of a column in its form on the wire: `lengths` (bytes, -1 for NULL), and either `matrix` (all values
-    of one width, none NULL) or `values` (Arrow binary without nulls: a NULL is empty there)."""
+    """The values of a column in wire format: `lengths` in bytes (-1 for NULL), and either `matrix` (all values have the
+    same width, and none is NULL) or `values` (an Arrow binary array, in which a NULL is an empty value)."""
 
     __slots__ = ("lengths", "matrix", "values")
 
@@ -64,7 +64,7 @@ class Cells:
 
     @classmethod
     def of_matrix(cls, matrix: Bytes, array: pa.Array) -> Cells:
-        """Cells of one width; `array` says which of them are NULL."""
+        """Cells of one width. `array` has the same NULLs."""
         rows, width = matrix.shape
         lengths = np.full(rows, width, dtype=np.int64)
         if not array.null_count:
@@ -82,7 +82,7 @@ class Cells:
         return self.values if self.matrix is None else binary_of_matrix(self.matrix)
 
     def valid(self) -> npt.NDArray[np.bool_] | None:
-        """Which cells are not NULL; None when all are."""
+        """A mask of the cells that are not NULL; None if no cell is NULL."""
         valid = self.lengths >= 0
         return None if valid.all() else valid
 
@@ -94,7 +94,7 @@ def _valid(array: pa.Array) -> npt.NDArray[np.bool_]:
 
 
 def _stored_numbers(array: pa.Array, oid: int) -> npt.NDArray[Any]:
-    """Dates or timestamps as PostgreSQL counts them (NULL slots hold anything)."""
+    """Dates or timestamps as PostgreSQL's numbers. Those of NULLs have no meaning."""
     numbers_in = column_form(oid).numbers_in
     assert numbers_in is not None
     numbers: npt.NDArray[Any] = numbers_in(array)
@@ -102,7 +102,7 @@ def _stored_numbers(array: pa.Array, oid: int) -> npt.NDArray[Any]:
 
 
 def binary_of_matrix(matrix: Bytes) -> pa.Array:
-    """A byte matrix as Arrow binary, one value a row, without copying."""
+    """A byte matrix as an Arrow binary array with one value per row, without a copy."""
     rows, width = matrix.shape
     ends = np.arange(rows + 1, dtype=np.int32) * np.int32(width)
     return pa.Array.from_buffers(
@@ -111,7 +111,7 @@ def binary_of_matrix(matrix: Bytes) -> pa.Array:
 
 
 def contains_any(array: pa.Array, characters: bytes) -> bool:
-    """Whether any value of a binary array has one of these bytes."""
+    """Whether any value of a binary array contains one of these bytes."""
     offsets = np.frombuffer(array.buffers()[1], dtype=np.int32, count=len(array) + 1, offset=array.offset * 4)
     if array.buffers()[2] is None:
         return False
@@ -126,10 +126,10 @@ def contains_any(array: pa.Array, characters: bytes) -> bool:
 
 
 def text_cells(oid: int, settings: FormatSettings) -> Encoder:
-    """Makes the text encoder of a column of this SQL type, as PostgreSQL prints it under the settings."""
+    """Makes the text encoder of a column with this SQL type, for PostgreSQL's text under these settings."""
 
     columns = types.columns_of(oid)
-    named = holds_names(types.lookup(oid))  # the names have been looked up where the text was made
+    named = holds_names(types.lookup(oid))  # the text contains names that were looked up already
 
     def encode(array: pa.Array) -> Cells:
         kind = array.type
@@ -140,7 +140,7 @@ def text_cells(oid: int, settings: FormatSettings) -> Encoder:
         if pa.types.is_string(kind) or pa.types.is_large_string(kind):
             if columns.layout is types.Layout.TEXT and not columns.printed:
                 return Cells.of(_by_value(array, oid, types.lookup(oid).text_encoder(settings)))
-            return Cells.of(array)  # other types lie in VARCHAR in their text form
+            return Cells.of(array)  # other types are stored in VARCHAR in their text form
         if pa.types.is_null(kind):
             return Cells.of(pa.nulls(len(array), pa.binary()))
         if pa.types.is_boolean(kind):
@@ -177,7 +177,7 @@ def _iso_text(array: pa.Array, oid: int, settings: FormatSettings) -> Cells | No
 
 
 def _by_value(array: pa.Array, oid: int, encode: Callable[[Any], bytes]) -> pa.Array:
-    """Each distinct value through an encoder of catalog.types."""
+    """Encodes each distinct value by an encoder of catalog.types."""
     if len(array) > 32 and not pa.types.is_nested(array.type) and not pa.types.is_interval(array.type):
         dictionary = array.dictionary_encode()
         if len(dictionary.dictionary) < len(array) // 2:
@@ -187,7 +187,7 @@ def _by_value(array: pa.Array, oid: int, encode: Callable[[Any], bytes]) -> pa.A
 
 
 def _patch(text: pa.Array, array: pa.Array, odd: npt.NDArray[np.bool_], oid: int, settings: FormatSettings) -> pa.Array:
-    """`text` with the odd rows made value by value instead."""
+    """Replaces the texts of the rows in the mask `odd` by those of the type's encoder in catalog.types."""
     if array.null_count:
         odd = odd & _valid(array)
     if not odd.any():
@@ -207,7 +207,7 @@ def _integer_text(array: pa.Array) -> pa.Array:
 
 
 def _float_text(array: pa.Array, oid: int) -> pa.Array:
-    """Arrow prints the same shortest digits, but changes to exponents elsewhere than PostgreSQL."""
+    """The text of floats. Arrow prints the same shortest digits as PostgreSQL, but uses exponents for other values."""
     text = array.cast(pa.string())
     size = np.abs(numbers_of(array, "<f4" if pa.types.is_float32(array.type) else "<f8"))
     with np.errstate(invalid="ignore"):
@@ -216,8 +216,8 @@ def _float_text(array: pa.Array, oid: int) -> pa.Array:
 
 
 def _decimal_text(array: pa.Array) -> pa.Array:
-    """DECIMAL with exactly its scale. Arrow's cast prints small values with an exponent, so 64-bit arithmetic makes
-    the digits, and Python's decimals those that need more."""
+    """The text of DECIMALs with all digits of their scale. Arrow's cast prints small values with an exponent. So 64-bit
+    arithmetic makes the digits, or Python's decimals for longer values."""
     scale = array.type.scale
     words = numbers_of(array, _WORDS)
     low = words["low"]
@@ -232,7 +232,7 @@ def _decimal_text(array: pa.Array) -> pa.Array:
     else:
         whole, fraction = np.divmod(np.abs(low), 10**scale)
         sign = pa.DictionaryArray.from_arrays(pa.array((low < 0).astype(np.int8)), pa.array(["", "-"]))
-        # A leading 1 keeps the zeros of the fraction, and is cut off again.
+        # A leading 1, which is removed later, keeps the zeros of the fraction.
         padded = pa.array(fraction + 10**scale).cast(pa.string())
         text = pc.binary_join_element_wise(
             sign.cast(pa.string()), pa.array(whole).cast(pa.string()), ".", pc.utf8_slice_codeunits(padded, 1), ""
@@ -241,7 +241,7 @@ def _decimal_text(array: pa.Array) -> pa.Array:
 
 
 def _uuid_text(array: pa.Array) -> Cells:
-    """Sixteen bytes as 8-4-4-4-12 hexadecimal digits."""
+    """The text of uuid: 16 bytes as 8-4-4-4-12 hexadecimal digits."""
     packed = array.fill_null(bytes(16))
     offsets = np.frombuffer(packed.buffers()[1], dtype=np.int32, count=1, offset=packed.offset * 4)
     raw = np.frombuffer(packed.buffers()[2], dtype=np.uint8, count=len(array) * 16, offset=int(offsets[0]))
@@ -256,7 +256,7 @@ _HEX_PAIRS = np.frombuffer(b"".join(b"%02x" % i for i in range(256)), dtype="<u2
 
 
 def _hex_text(array: pa.Array) -> pa.Array:
-    """bytea as \\x and hexadecimal digits."""
+    """The text of bytea: \\x and hexadecimal digits."""
     offsets = np.frombuffer(array.buffers()[1], dtype=np.int32, count=len(array) + 1, offset=array.offset * 4)
     first, last = int(offsets[0]), int(offsets[-1])
     data = array.buffers()[2]
@@ -273,7 +273,7 @@ def _hex_text(array: pa.Array) -> pa.Array:
 
 
 def _fraction_text(microseconds: npt.NDArray[np.int64]) -> pa.Array | None:
-    """'.25' for 250000, '' for 0; None when all are 0."""
+    """The text of fractions of a second: '.25' for 250000, '' for 0. None if all are 0."""
     if not microseconds.any():
         return None
     digits = pc.utf8_slice_codeunits(pa.array(microseconds + 1_000_000).cast(pa.string()), 1)
@@ -323,7 +323,7 @@ def _null_like(text: pa.Array, array: pa.Array) -> pa.Array:
 
 
 def binary_cells(oid: int) -> Encoder:
-    """Makes the binary encoder of a column of this SQL type (its send function, PostgreSQL 16 manual, 55.2.4)."""
+    """Makes the binary encoder of a column with this SQL type (its send function, PostgreSQL 16 manual, 55.2.4)."""
 
     def encode(array: pa.Array) -> Cells:
         kind = array.type

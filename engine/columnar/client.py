@@ -1,20 +1,19 @@
-"""The engine's side of the columnar worker: starts it, keeps its tables up, sends queries, streams results.
+"""The engine's side of the columnar worker: starts it, updates its tables, sends queries, streams results.
 
-A query's way, all on the event loop:
+The steps of a query, all on the event loop:
 
-    start the worker if it is not there; load the tables that it lacks          (waits)
-    one turn: each table's delta, then the query with its overlays              (frames in order, no waiting)
-    chunks arrive as the reader takes them                                      (credit, see worker/query.py)
+    start the worker if it is not running; load the tables that it lacks        (waits)
+    send each table's delta, then the query with its overlays                   (one turn of the loop, no waiting)
+    receive chunks of the result as the reader takes them                       (credit, see worker/query.py)
 
-The worker handles frames in order and pins a query to DuckDB's state when its turn comes, so what was sent before the
-query is what it sees, whatever is sent behind it.
+The worker executes frames in order and pins a query to DuckDB's state of that moment. So the query sees exactly the
+changes that were sent before it.
 
-The worker starts on first use, so that a server without analytic queries does not pay for one, and starts again after
-it has died. A query that the worker takes down with it, or that was under way, runs once more if nothing of its result
-had arrived; else, or the second time, it ends with 57P02. A worker that ends by itself, since it has grown and has
-nothing to do, does not count: the query had only been on its way. Everything in the worker is a copy, so nothing is
-lost. Most of it outlives the process in a file (worker/columns_file.py): a table that is there is brought up by what
-has changed since.
+The worker starts on first use, so that a server without analytic queries does not pay for it, and starts again after it
+has died. A query that was running then is repeated once if no part of its result had arrived; otherwise, or the second
+time, it ends with 57P02. A worker that ends by itself, because its memory has grown and it has no work, does not count:
+it had not begun the query. The worker has only copies, so no data is lost. A file keeps most of them after the process
+has ended (worker/columns_file.py): a table in the file is updated with the changes made since.
 """
 
 from __future__ import annotations
@@ -68,19 +67,19 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("shoal.columnar")
 
-UNSENT_LIMIT = 64 << 20  # bytes of deltas that the worker has not yet applied, before unasked ones wait
-LOADING_PATIENCE = 20.0  # seconds for which a table that found no memory waits for queries under way to end
+UNSENT_LIMIT = 64 << 20  # bytes of unapplied deltas from which on background pushes wait
+LOADING_PATIENCE = 20.0  # seconds for which a load without memory waits for the running queries to end
 SAVE_AT_END_SECONDS = 20.0
-ASKED = 1  # the number of a save that the engine asks for
+ASKED = 1  # the id of a save that the engine has requested
 VERSIONS_KEPT = 4  # contents of one virtual table that the worker keeps
 
 
 class WorkerClient(ColumnarEngine):
-    """`directory` is the worker's own: the file with the tables is there, if it is to outlive the process (`keep`), and
-    the spill directory, where DuckDB may put what does not fit, which is emptied. `memory_limit` in bytes, `spill` too:
-    the most that may lie there (0: nine tenths of what the file system has free).
+    """`directory` belongs to the worker. It contains the file with the tables, which is kept after the process has
+    ended if `keep` is set, and the spill directory for DuckDB's temporary files, which is emptied at the start.
+    `memory_limit` and `spill` are in bytes; `spill` limits the temporary files (0: nine tenths of the free space).
 
-    `virtual_content` provides virtual tables where a query is not given a provider of its own.
+    `virtual_content` provides the content of virtual tables for queries without a provider of their own.
     """
 
     def __init__(
@@ -109,20 +108,20 @@ class WorkerClient(ColumnarEngine):
         )
         self.spill_directory = self._process.spill_directory
         self.in_file: set[int] = set()
-        """Storage ids of the tables that the file had when the worker started, and that are not loaded."""
+        """Storage ids of the tables that the file had when the worker started and that were not loaded since."""
         self.stored_tables: Callable[[], Iterable[Table]] | None = None
-        """What tables there are."""
+        """Returns all stored tables."""
         self.background = BackgroundBuild(self)
         self.report = WorkerReport(self.columns_path, self.spill_directory)
         self.virtual_content = virtual_content
         self.drafts = Drafts(self.spill_directory, self._write, lambda: self.running, self.start)
         self._feed = self.drafts.feed = Feed(store, self.drafts)
-        self._settling: Generator[None, None, None] | None = None  # of the feed: what is left of it
+        self._settling: Generator[None, None, None] | None = None  # a run of Feed.settle that has not ended
         self._loads: dict[int, asyncio.Future[None]] = {}
         self._streams: dict[int, Stream] = {}
         self._hearing = Hearing(self._ask, partial(self._replace, "does not answer"))
-        self._sent: set[int] = set()  # tables that the worker was sent to load, and has not
-        self._blocked = 0  # how many wait for it to read
+        self._sent: set[int] = set()  # storage ids of tables whose load was sent and is not answered
+        self._blocked = 0  # tasks that wait for the worker to read
         self._watch = Watch(self._is_under_way, self._is_due, partial(self._replace, "does nothing"))
         self._identifiers = itertools.count(1)
         self._versions: dict[int, dict[object, str]] = {}
@@ -139,7 +138,7 @@ class WorkerClient(ColumnarEngine):
         return WorkerStatus(pid, len(feed.tables), len(self._streams), feed.behind, feed.late_since, self._unapplied)
 
     def copies(self) -> dict[int, CopyStatus]:
-        """The tables that the worker has, by storage id."""
+        """The status of the worker's tables, by storage id."""
         found = {storage_id: CopyStatus("saved") for storage_id in self.in_file}
         for storage_id, fed in self._feed.tables.items():
             if fed.ready:
@@ -152,13 +151,13 @@ class WorkerClient(ColumnarEngine):
         return found
 
     def work(self) -> list[ColumnsWork]:
-        """The present tasks with columns."""
+        """The running and waiting tasks with columns."""
         known = self.report.work
         return [*known.values(), *(ColumnsWork(number, WAITING) for number in self._loads if number not in known)]
 
     @property
     def running(self) -> bool:
-        """Whether the worker takes requests without being started for them."""
+        """Whether the worker is ready for requests."""
         return self._process.running
 
     @property
@@ -169,16 +168,16 @@ class WorkerClient(ColumnarEngine):
     # ---- several tablespaces --------------------------------------------------------------------------------------
 
     def use(self, stores: Stores) -> None:
-        """From now on tables lie in any of these tablespaces; pg_default is the one that there was."""
+        """From now on, tables are stored in any of these tablespaces; pg_default is the previous store."""
         self._feed.store = stores
 
     def add_tablespace(self, space: Tablespace) -> None:
-        """One that the stores have got."""
+        """Called when a tablespace was added to the stores."""
         assert isinstance(self._feed.store, Stores)
         self._feed.store.on_durable(self._durable, space.slot)
 
     def remove_tablespace(self, space: Tablespace) -> None:
-        """One that has been dropped: whatever of it was loaded is forgotten."""
+        """Called when a tablespace was dropped: forgets its loaded tables."""
         for storage_id in [number for number, fed in self._feed.tables.items() if fed.store is space]:
             self.forget(storage_id)
 
@@ -193,9 +192,9 @@ class WorkerClient(ColumnarEngine):
         virtual: VirtualContent | None = None,
         memory: int = UNLIMITED,
     ) -> RowStream:
-        """Runs the query as of the reader and streams encoded rows. `parameters` has an internal-form value for every
-        entry of `query.parameters`, in that order. Returns when the query is under way; its errors come out of the
-        stream. Raises 57P02 when no worker can be started, 72000 for a reader that is too old."""
+        """Starts the query in the reader's snapshot, and returns a stream of encoded rows. `parameters` are the values
+        of `query.parameters` in internal form, in that order. The stream raises the query's errors. Raises 57P02 if no
+        worker can be started, 72000 if the reader is too old."""
         return RowStream(await self._begin(query, parameters, reader, encoding, virtual, memory))
 
     async def batches(
@@ -207,8 +206,8 @@ class WorkerClient(ColumnarEngine):
         memory: int = UNLIMITED,
         rows: Sequence[Buffer] | None = None,
     ) -> BatchStream:
-        """The same as pyarrow record batches in DuckDB's types. Close the stream if it is not read to its end. `rows`
-        (frames.encode_pairs) are read in place of those of the query's one table."""
+        """Like `rows`, but streams pyarrow record batches in DuckDB's types. The caller closes a stream that it does
+        not read to its end. The query reads `rows` (frames.encode_pairs) in place of the rows of its only table."""
         return BatchStream(await self._begin(query, parameters, reader, None, virtual, memory, rows))
 
     async def _begin(
@@ -242,7 +241,7 @@ class WorkerClient(ColumnarEngine):
                 await self._load_all(query.tables)
                 break
             except asyncio.CancelledError:
-                if self.running:  # else it is on its way, and need not hear yet
+                if self.running:  # a starting worker cannot answer yet
                     self._hearing.ask(self.process_id or 0)
                 raise
             except WorkerLoss as loss:
@@ -255,14 +254,15 @@ class WorkerClient(ColumnarEngine):
         self._send_query(stream)
 
     async def _others_end(self) -> None:
-        """Waits until no query is under way, but not for long: a table has found no memory beside them."""
+        """Waits up to LOADING_PATIENCE seconds until no query is running, because a load found no memory."""
         loop = asyncio.get_running_loop()
         until = loop.time() + LOADING_PATIENCE
         while self._streams and loop.time() < until:
             await asyncio.sleep(OPENING_PAUSE)
 
     def _send_query(self, stream: Stream) -> None:
-        """One turn: deltas, overlays, the query. Nothing may wait in here, or two tables could be at two moments."""
+        """Sends deltas, overlays and the query in one turn of the loop. It must not wait: otherwise two tables could
+        have the states of two LSNs."""
         request = stream.request
         query, reader = request.query, request.reader
         relations: dict[str, str] = {}
@@ -320,7 +320,7 @@ class WorkerClient(ColumnarEngine):
         self._watch.begin(self.process_id or 0, self._process.watchers)
 
     def _merge(self, table: Table, name: str) -> str:
-        """The plain table without the overlay's keys, and the overlay's rows."""
+        """SQL for the plain table without the overlay's keys, plus the overlay's rows."""
         storage_id = table.storage_id
         fed = self._feed.tables[storage_id].table
         keys = key_columns(fed)
@@ -334,7 +334,8 @@ class WorkerClient(ColumnarEngine):
         )
 
     def _virtual_name(self, relation: VirtualTable, request: Request, own: list[str], buffers: list[Buffer]) -> str:
-        """Under which name the query finds a virtual table's content, sent now if the worker does not have it."""
+        """Returns the name of a virtual table's content in the worker, and sends the content if the worker does not
+        have it."""
         if request.virtual is None:
             raise SqlError("XX000", f"nothing provides the content of {relation.name}")
         version, batch = request.virtual(relation, request.reader)
@@ -358,8 +359,8 @@ class WorkerClient(ColumnarEngine):
             self._write({"op": "credit", "id": stream.identifier, "bytes": size})
 
     def cancel(self, stream: Stream) -> None:
-        """Stops a query in the worker; nothing of it is handed on any more. A worker that does not even read this is
-        held by a single call, for as long as that takes: another one takes its place."""
+        """Cancels a query in the worker, and discards the rest of its result. A worker that does not read the
+        cancellation, because a single call blocks it, is replaced (engine/columnar/worker_answers.py)."""
         if self._streams.pop(stream.identifier, None) is not None:
             self._write({"op": "cancel", "id": stream.identifier})
             self._hearing.note_cancel(stream.identifier, self.process_id or 0)
@@ -380,15 +381,15 @@ class WorkerClient(ColumnarEngine):
     # ---- tables ---------------------------------------------------------------------------------------------------
 
     async def start_if_wanted(self) -> None:
-        """Starts the worker where it has saved tables, or is to have some. Raises 57P02."""
+        """Starts the worker if its file exists or a table has columnar = on. Raises 57P02 if it cannot be started."""
         saved = self._process.keep and os.path.exists(self.columns_path)
         if saved or any(columnar_of(table) == "on" for table in (self.stored_tables or tuple)()):
             await self.start()
 
     @contextlib.asynccontextmanager
     async def started_if_wanted(self) -> AsyncIterator[None]:
-        """The same within the context, beside everything else; that it cannot be started harms nobody before a query
-        asks for it."""
+        """Runs `start_if_wanted` in the background within the context, and ignores its errors: the next query starts
+        the worker again."""
         task = asyncio.create_task(self.start_if_wanted())
         try:
             yield
@@ -397,7 +398,7 @@ class WorkerClient(ColumnarEngine):
             await asyncio.gather(task, return_exceptions=True)
 
     async def load(self, table: Table) -> None:
-        """Waits until the worker, which is started if need be, has the table. Raises what loading has met."""
+        """Starts the worker if needed, and waits until it has loaded the table. Raises the errors of the load."""
         try:
             await self.start()
             await self._load_all((table,))
@@ -405,7 +406,7 @@ class WorkerClient(ColumnarEngine):
             raise loss.error("loaded a table") from None
 
     async def _load_all(self, tables: Sequence[Table]) -> None:
-        """Waits until the worker has every one of these tables with all the columns asked for."""
+        """Waits until the worker has all these tables with all their columns."""
         while True:
             missing = [table for table in tables if not self._has(table)]
             if not missing:
@@ -428,12 +429,12 @@ class WorkerClient(ColumnarEngine):
         return True
 
     def has_copy(self, table: Table) -> bool:
-        """Whether the worker has the table, with all its columns, those included that it is told to add."""
+        """Whether the worker has the table with all its columns. Sends the worker added and dropped columns first."""
         return self.running and self._has(table)
 
     def build_ahead(self, table: Table) -> None:
-        """Loads a table without rows, to which many are about to come, before a query asks for it. A worker that does
-        not run is not started for this, but one that is being started loads it then. engine/columnar/ahead.py."""
+        """Loads an empty table that a commit is about to fill in bulk (engine/columnar/ahead.py). Does not start the
+        worker for this; if the worker is being started, it loads the table afterwards."""
         if table.storage_id in self._feed.tables or columnar_of(table) == "off":
             return
         if self.running:
@@ -442,7 +443,7 @@ class WorkerClient(ColumnarEngine):
             self.background.add((table,))
 
     def _load(self, table: Table) -> asyncio.Future[None]:
-        """Begins to load a table. Raises 57P03 where its tablespace is not on this node; nothing has begun then."""
+        """Begins to load a table. Raises 57P03, and begins nothing, if its tablespace is not on this node."""
         fed = self._feed.begin_load(table)
         bases = fed.store.leaning.chain(table.storage_id)
         empty = not bases and not fed.store.has_flushed_rows(table.storage_id)
@@ -456,8 +457,8 @@ class WorkerClient(ColumnarEngine):
         }
         future = self._loads[table.storage_id] = asyncio.get_running_loop().create_future()
         future.add_done_callback(_retrieve)
-        # LMDB has to have what was kept for a branch when that was made, and bulk runs as wholes; where it has nothing
-        # of the table, nothing of it is read
+        # The worker reads LMDB, which must contain the versions kept for a branch, and bulk runs completely. If LMDB
+        # has no rows of the table, the worker does not read it.
         if bases or (not empty and fed.store.has_unflushed_runs(table.storage_id)):
             fed.store.flush(partial(self._load_flushed, future, load), partial(self._load_failed, table.storage_id))
         else:
@@ -465,11 +466,12 @@ class WorkerClient(ColumnarEngine):
         return future
 
     def _is_kept(self, table: Table, bases: Sequence[int]) -> bool:
-        """Whether the table is to outlive the worker. One that leans on others changes with them: it is built anew."""
+        """Whether the worker saves the table in its file. It does not save a table that depends on others (a branch),
+        because it changes with them."""
         return self._process.keep and not bases and columnar_of(table) != "off"
 
     def _load_flushed(self, future: asyncio.Future[None], load: frames.Header) -> None:
-        """The worker may have ended meanwhile: then whoever waits knows."""
+        """Sends the load, unless the worker has ended meanwhile: then the future has its error already."""
         if not future.done() and self._process.frames is not None:
             self._write(load)
             self._sent.add(load["table"]["storage_id"])
@@ -482,7 +484,8 @@ class WorkerClient(ColumnarEngine):
             waiting.set_exception(error)
 
     def forget(self, storage_id: int) -> None:
-        """The table is gone (dropped, truncated, elsewhere): the worker may let its copy go, once it has it."""
+        """Drops the worker's copy of a table that was dropped, truncated or moved. A copy that is being loaded is
+        dropped when the load has ended."""
         self.background.forget(storage_id)
         fed = self._feed.tables.get(storage_id)
         if fed is None:
@@ -500,8 +503,8 @@ class WorkerClient(ColumnarEngine):
             self._write({"op": "drop", "storage_id": storage_id})
 
     def _push(self, fed: FedTable, whole: bool = True) -> None:
-        """Sends what the worker's table lacks; the last message says which LSN it has reached with it. What nobody
-        waits for need not be sent as a whole."""
+        """Sends the changes that the worker's table lacks. The last message contains the LSN that the table then has.
+        With `whole` false, for pushes in the background, some changes may be left for later."""
         runs, changes = self._feed.delta(fed, whole)
         storage_id = fed.table.storage_id
         messages: list[tuple[Header, list[Buffer]]] = [
@@ -517,7 +520,8 @@ class WorkerClient(ColumnarEngine):
             self._write(header, buffers)
 
     def _durable(self, lsn: int) -> None:
-        """Keeps the feed's hold young without being asked by a query: soon after many commits, a second after few."""
+        """Called when commits are durable: pushes changes without a query, so that the feed's snapshot stays recent. It
+        pushes at once after PUSH_LSNS commits, otherwise after PUSH_SECONDS."""
         if self._process.frames is None or not self._feed.tables:
             return
         if self._feed.behind >= PUSH_LSNS:
@@ -540,7 +544,7 @@ class WorkerClient(ColumnarEngine):
             self._settle_next()
 
     def _settle_next(self) -> None:
-        """A few thousand changed keys in a turn of the loop; then what is to be sent."""
+        """Collects a few thousand changed keys per turn of the loop, then sends the changes."""
         if self._settling is None:
             return
         settling, self._settling = self._settling, None
@@ -552,7 +556,7 @@ class WorkerClient(ColumnarEngine):
         self._push_next(deque(self._feed.due))
 
     def _push_next(self, due: deque[FedTable]) -> None:
-        """One table in a turn of the loop: others get theirs meanwhile."""
+        """Sends the changes of one table per turn of the loop, so that other tasks can run in between."""
         if due and self._process.frames is not None and self._unapplied < UNSENT_LIMIT:
             fed = due.popleft()
             if self._feed.tables.get(fed.table.storage_id) is fed:
@@ -582,18 +586,18 @@ class WorkerClient(ColumnarEngine):
             self._blocked -= 1
 
     def _take_up(self) -> None:
-        """The worker is there."""
+        """Called when the worker has started."""
         if self.stored_tables is not None:
             self.background.take_up(self.stored_tables(), sorted(self.in_file))
 
     @property
     def columns_path(self) -> str:
-        """The file in which tables outlive the worker."""
+        """The path of the file with the saved tables."""
         return self._process.columns_path
 
     @property
     def process_id(self) -> int | None:
-        """The worker's process id; None while there is none."""
+        """The worker's process id; None if it is not running."""
         return self._process.process_id
 
     def _write(self, header: Header, buffers: Sequence[Buffer] = ()) -> None:
@@ -631,7 +635,7 @@ class WorkerClient(ColumnarEngine):
         elif operation == "saved":
             for storage_id, lsn, rows, size in header["tables"]:
                 fed = self._feed.tables.get(storage_id)
-                if fed is not None and fed.ready:  # else it is about a copy of before
+                if fed is not None and fed.ready:  # otherwise the message is about an earlier copy
                     fed.saved = lsn, rows, size
                     fed.store.note_saved(storage_id, lsn)
             self._process.note_saved()
@@ -685,7 +689,7 @@ class WorkerClient(ColumnarEngine):
             waiting.set_exception(error)
 
     def _note_loss(self, reason: str) -> None:
-        """The worker has ended."""
+        """Called when the worker has ended: all loads and streams fail with WorkerLoss."""
         if self._push_timer is not None:
             self._push_timer.cancel()
             self._push_timer = None
@@ -712,18 +716,19 @@ class WorkerClient(ColumnarEngine):
         self._note_save()
 
     def _forget_readers(self) -> None:
-        """The worker may have been reading LMDB when it ended."""
+        """Removes the reader slots of an ended worker from LMDB."""
         store = self._feed.store
         for space in store.open_spaces() if isinstance(store, Stores) else (store,):
             space.forget_dead_readers()
 
     def _note_save(self, identifier: object = ASKED) -> None:
-        """The file has been saved, or will not be. None: nobody had asked for that."""
+        """Called when the worker has saved its file, or failed to. Only the save that the engine has requested is
+        awaited."""
         if identifier == ASKED and self._saved is not None and not self._saved.done():
             self._saved.set_result(None)
 
     async def _save(self) -> None:
-        """Lets the worker save its tables, so that the next one has little to do; whatever prevents it does no harm."""
+        """Lets the worker save its tables, so that the next worker has less to load. Failures are ignored."""
         self._saved = asyncio.get_running_loop().create_future()
         with contextlib.suppress(WorkerLoss, TimeoutError):
             for fed in self._feed.tables.values():
@@ -734,7 +739,7 @@ class WorkerClient(ColumnarEngine):
                 await self._saved
 
     async def close(self) -> None:
-        """Ends the worker, which saves its tables first. Queries under way end with 57P02."""
+        """Ends the worker, which saves its tables first. Running queries end with 57P02."""
         await self._process.stop_starts()
         if self._process.keep and self._process.frames is not None and self._feed.tables:
             await self._save()
@@ -742,8 +747,8 @@ class WorkerClient(ColumnarEngine):
 
 
 def _guard(sql: str, query: ColumnarQuery) -> str:
-    """The query, refusing intervals that DuckDB would hand to Arrow as something else: Arrow counts nanoseconds, and
-    DuckDB's conversion overflows in silence past 292 years of microseconds."""
+    """Returns the query with a check of its intervals (0A000). Arrow's intervals are in nanoseconds, and DuckDB's
+    conversion overflows without an error for more than 292 years of microseconds."""
     if all(column.duckdb_type != "INTERVAL" for column in query.columns):
         return sql
     error = sql_error_call("0A000", "an interval of more than 2500000 hours in an analytic query is not supported")
@@ -758,13 +763,13 @@ def _guard(sql: str, query: ColumnarQuery) -> str:
 
 
 def _retrieve(future: asyncio.Future[None]) -> None:
-    """Whoever waits gets the exception; if everybody has left, it is no news to the event loop."""
+    """Retrieves the exception, so that asyncio does not log it if no task awaits the future any more."""
     if not future.cancelled():
         future.exception()
 
 
 def key_columns(table: Table) -> tuple[str, ...]:
-    """By which columns of the worker's table its rows are found (engine/columnar/worker/keys.py)."""
+    """The columns of the worker's table that identify a row (engine/columnar/worker/keys.py)."""
     return KeyPlan(table).columns
 
 

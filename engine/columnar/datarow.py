@@ -1,15 +1,14 @@
-"""Result rows in wire format, whole record batches at a time: DataRow and CopyData messages out of Arrow columns.
+"""Result rows in wire format: DataRow and CopyData messages from Arrow columns, one record batch at a time.
 
-Each column becomes *cells*: the text or binary form of every value, either all of one width (a NumPy byte matrix) or of
-any width (an Arrow binary array). A message is then a join of pieces,
+Each column becomes *cells*: the text or binary form of every value, either of one width (a NumPy byte matrix) or of
+any width (an Arrow binary array). A message is a join of pieces:
 
     'D' length count | length cell | length cell ...        DataRow  (PostgreSQL 16 manual, 55.7)
     'd' length | cell TAB cell ... NEWLINE                   CopyData with one line of COPY's text format
 
-where neighbouring pieces of fixed width are glued into one matrix first, so that Arrow's `binary_join_element_wise`
-copies few and long runs. No Python code runs per row, but for types whose text has no columnar rule (arrays,
-intervals, styles other than ISO, time zones with offsets): those go value by value through catalog.types' encoders,
-distinct values once.
+Adjacent pieces of fixed width are first joined to one matrix, so that Arrow's `binary_join_element_wise` copies few and
+long pieces. No Python code runs for each row, except for types whose text has no columnar rule (arrays, intervals,
+styles other than ISO, time zones with offsets): the encoders of catalog.types convert each of their distinct values.
 """
 
 from __future__ import annotations
@@ -29,16 +28,17 @@ from engine.columnar import cells
 from engine.columnar.cells import Bytes, Cells
 
 CHUNK_BYTES = 256 << 10
-_JOIN_LIMIT = 1 << 30  # bytes a join may make: its offsets are 32 bits wide
+_JOIN_LIMIT = 1 << 30  # bytes; a larger join needs offsets of 64 bits
 
 
 class RowEncoder:
-    """Encodes the record batches of one result. Made once a query; one format stands for all columns, none for text.
+    """Encodes the record batches of one result. A query makes one encoder. One format applies to all columns; no format
+    means text.
 
-    `kind`, `formats` and `options` as in RowEncoding, and kind 'copy_binary' (rows of COPY's binary format, without its
-    header and trailer). Options of COPY that this knows: delimiter, null, quote, escape, force_quote ('*' or names
-    joined by commas). Raises 0A000 for another. `records`: of each column that is a STRUCT to be sent as a record in
-    binary, the type of each field and the one that is told of it, which may be a domain over it; nothing of others.
+    `kind`, `formats` and `options` are those of RowEncoding; 'copy_binary' makes rows without COPY's header and
+    trailer. Supported options of COPY: delimiter, null, quote, escape, force_quote ('*' or names joined by commas);
+    others raise 0A000. `records`: for each column that is a STRUCT and is sent as a binary record, the type of each
+    field and its declared type, which may be a domain; empty for other columns.
     """
 
     def __init__(
@@ -67,17 +67,17 @@ class RowEncoder:
         self._copy = _CopyOptions.read(kind, dict(options), names) if kind in ("copy_text", "copy_csv") else None
 
     def encode(self, batch: pa.RecordBatch) -> Iterator[tuple[memoryview, int]]:
-        """The rows of a batch as chunks of about 256 KiB, with the number of rows in each; a row is never split."""
+        """Encodes the rows of a batch in chunks of about 256 KiB, each with its number of rows. No row is split."""
         rows = batch.num_rows
         if rows == 0:
             return
         if batch.nbytes > _JOIN_LIMIT // 8 and rows > 1:
-            # Text can be several times as long as the column (bytea doubles, escapes double again).
+            # Text can be several times as long as the column: bytea doubles its length, escapes double it again.
             half = rows // 2
             yield from self.encode(batch.slice(0, half))
             yield from self.encode(batch.slice(half))
             return
-        # DuckDB gives at least one column; a SELECT without any has rows, but nothing in them.
+        # DuckDB returns at least one column; the rows of a SELECT without columns are empty.
         columns = batch.columns if self._columns else ()
         made = [encoder(column) for encoder, column in zip(self._columns, columns, strict=True)]
         message, ends = self._copy_lines(made, rows) if self._copy is not None else self._data_rows(made, rows)
@@ -162,7 +162,7 @@ def _big_endian(values: npt.NDArray[Any], dtype: str) -> Bytes:
 
 
 class _Join:
-    """Pieces of every row, in order. Fixed ones wait to be glued to their neighbours."""
+    """Joins the pieces of every row, in order. Adjacent pieces of fixed width are joined first."""
 
     def __init__(self, rows: int) -> None:
         self._rows = rows
@@ -182,7 +182,7 @@ class _Join:
         self._pieces.append(column.values)
 
     def result(self) -> memoryview:
-        """The rows, one after the other. Matrices are read now: callers may fill them after adding them."""
+        """The rows, one after the other. Matrices are read only now, so the caller may fill them after `add_fixed`."""
         if self._matrices:
             self._pieces.append(self._matrices)
             self._matrices = []
@@ -202,7 +202,7 @@ class _Join:
 
 @dataclass(frozen=True, slots=True)
 class _CopyOptions:
-    """COPY TO's options for one stream (PostgreSQL 16 manual, COPY). HEADER is the caller's to write."""
+    """The options of COPY TO for one stream (PostgreSQL 16 manual, COPY). The caller writes the header line."""
 
     csv: bool
     delimiter: str
@@ -239,7 +239,7 @@ class _CopyOptions:
         )
 
     def field(self, column: Cells, position: int, alone: bool) -> Cells:
-        """A column's cells as COPY writes them: escaped or quoted, NULL as the null string."""
+        """A column's cells in COPY's format: escaped or quoted, with the null string for NULL."""
         values = column.as_values()
         valid = column.valid()
         values = self._quote(values, position, alone) if self.csv else self._escape(values)

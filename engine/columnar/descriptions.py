@@ -58,21 +58,22 @@ def table_of(description: Any) -> Table:
 
 
 def text_of(description: Header) -> str:
-    """A description as text, equal for tables whose stored rows become the same columns. Its types are known."""
+    """A description as text. It is equal for tables whose stored rows become the same columns. The user types in it
+    must be registered."""
     parts = {name: part for name, part in description.items() if name != "bases"}
     return json.dumps({**parts, "types": sorted(definitions(description))}, sort_keys=True)
 
 
 def definitions(description: Header) -> set[tuple[str, ...]]:
-    """The definitions of types on which it depends what columns hold. Those of enums are none of them: rows and columns
-    hold the positions of labels, and a position belongs to its label for ever (catalog/types/enum.py)."""
+    """The definitions of the user types that determine the content of columns. Enums do not: rows and columns contain
+    the positions of labels, which never change (catalog/types/enum.py)."""
     if all(_is_plain(oid) for _, oid, _, _ in description["columns"]):
         return set()
     return {tuple(definition) for definition in description["types"]}
 
 
 def _is_plain(oid: int) -> bool:
-    """Whether it is an enum, an array of an enum, or no type of a user and not collated."""
+    """Whether a type is an enum or an array of an enum, or neither user-defined nor collated."""
     if oid < FIRST_USER_OID:
         return plain(oid) == oid
     return isinstance(lookup(element_of(oid) or oid), EnumType)

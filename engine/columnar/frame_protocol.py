@@ -11,7 +11,7 @@ from engine.columnar.frames import Header
 
 
 class FrameProtocol(asyncio.BufferedProtocol):
-    """Cuts the socket's bytes into frames, each received straight into a buffer of its size."""
+    """Splits the socket's bytes into frames, and receives each frame into a buffer of its size."""
 
     def __init__(self, received: Callable[[Header, list[memoryview]], None], lost: Callable[[], None]) -> None:
         self._received = received

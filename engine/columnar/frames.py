@@ -2,12 +2,12 @@
 
     u32 header bytes | u32 reserved, 0 | u64 body bytes | header (JSON object) | body (the buffers, one after the other)
 
-The header's "buffers" holds each buffer's size, so the receiver cuts the body into memoryviews without copying. Both
-ends run the same code on the same machine, so the fixed part is little-endian and carries no version. Nothing is ever
-unpickled: what crosses is JSON, lengths, and bytes.
+The header's "buffers" is a list of the buffers' sizes, by which the receiver splits the body into memoryviews without a
+copy. Both ends run the same code on the same machine, so the fixed part is little-endian without a version. A frame
+consists of JSON, lengths and bytes only; it contains no pickled objects.
 
-A list of (key, value) pairs crosses as five buffers, which are those of two Arrow binary arrays: n + 1 offsets (i32)
-and bytes of the keys, the same of the values, and one byte a pair, 1 where the value is None (the key is gone).
+A list of (key, value) pairs is sent as five buffers, those of two Arrow binary arrays: n + 1 offsets (i32) and the
+bytes of the keys, the same for the values, and one byte per pair, 1 if the value is None (a deleted key).
 """
 
 from __future__ import annotations
@@ -34,18 +34,18 @@ PORTION_BYTES = 256 << 20
 
 
 class FrameError(Exception):
-    """The other end does not speak this protocol: the connection is of no use any more."""
+    """Raised for bytes that are not a frame. The connection cannot be used any more."""
 
 
 def encode(header: Header, buffers: Sequence[Buffer] = ()) -> list[Buffer]:
-    """The frame as pieces to be written in order (the buffers are not copied)."""
+    """The pieces of a frame, to be written in this order. The buffers are not copied."""
     sizes = [memoryview(buffer).nbytes for buffer in buffers]
     text = orjson.dumps({**header, "buffers": sizes} if sizes else header)
     return [FIXED.pack(len(text), 0, sum(sizes)) + text, *buffers]
 
 
 def sizes_of(fixed: Buffer) -> tuple[int, int]:
-    """(header bytes, body bytes) from the fixed part. Raises FrameError."""
+    """The sizes of header and body in bytes, from the fixed part. Raises FrameError."""
     header, reserved, body = FIXED.unpack(fixed)
     if reserved or header > MAX_HEADER or body > MAX_BODY:
         raise FrameError("malformed frame")
@@ -53,7 +53,7 @@ def sizes_of(fixed: Buffer) -> tuple[int, int]:
 
 
 def decode(header: Buffer, body: Buffer) -> tuple[Header, list[memoryview]]:
-    """The header's object, and the buffers as views of `body`."""
+    """Decodes the header, and returns the buffers as views of `body`."""
     decoded = orjson.loads(header)
     views: list[memoryview] = []
     view = memoryview(body)
@@ -65,7 +65,7 @@ def decode(header: Buffer, body: Buffer) -> tuple[Header, list[memoryview]]:
 
 
 def ipc_stream(batch: pa.RecordBatch) -> memoryview:
-    """A record batch as an Arrow IPC stream of its own."""
+    """A record batch as a separate Arrow IPC stream."""
     sink = pa.BufferOutputStream()
     with pa.ipc.new_stream(sink, batch.schema) as writer:
         writer.write_batch(batch)
@@ -73,7 +73,7 @@ def ipc_stream(batch: pa.RecordBatch) -> memoryview:
 
 
 def encode_pairs(pairs: Iterable[tuple[bytes, bytes | None]]) -> list[Buffer]:
-    """(key, value) pairs as five buffers. 54000 for 2 GiB or more: see `portions`."""
+    """Encodes (key, value) pairs as five buffers. Raises 54000 for 2 GiB or more (see `portions`)."""
     keys: list[bytes] = []
     values: list[bytes] = []
     gone = bytearray()
@@ -85,13 +85,13 @@ def encode_pairs(pairs: Iterable[tuple[bytes, bytes | None]]) -> list[Buffer]:
 
 
 def encode_columns(keys: Any, values: Any) -> list[Buffer]:
-    """The same of two Arrow binary arrays, without looking at single pairs; NULL is a key that is gone."""
+    """Encodes pairs given as two Arrow binary arrays. A NULL value is a deleted key."""
     gone = values.is_null().to_numpy(zero_copy_only=False)
     return [*_pieces(keys), *_pieces(values.fill_null(b"") if values.null_count else values), gone.tobytes()]
 
 
 def _pieces(column: Any) -> tuple[Buffer, Buffer]:
-    """Offsets and bytes of a binary array."""
+    """The offsets and bytes of a binary array."""
     column = column.cast(pa.binary())
     _, offsets, heap = column.buffers()
     ends = np.frombuffer(offsets, np.int32, len(column) + 1, 4 * column.offset)
@@ -107,7 +107,7 @@ def _offsets(items: list[bytes]) -> bytes:
 
 
 def portions(pairs: Sequence[tuple[bytes, bytes | None]]) -> Iterator[Sequence[tuple[bytes, bytes | None]]]:
-    """The pairs in parts of about PORTION_BYTES, for what can be handed over in parts."""
+    """Splits the pairs into parts of about PORTION_BYTES, for receivers that accept parts."""
     start = size = 0
     for index, (key, value) in enumerate(pairs):
         size += len(key) + (0 if value is None else len(value))
@@ -119,7 +119,7 @@ def portions(pairs: Sequence[tuple[bytes, bytes | None]]) -> Iterator[Sequence[t
 
 
 class Pairs:
-    """Pairs as Arrow binary arrays: `keys` are all of them; `row_keys` and `rows` those with a value."""
+    """Pairs as Arrow binary arrays. `keys`: the keys of all pairs; `row_keys`, `rows`: the pairs with a value."""
 
     __slots__ = ("keys", "row_keys", "rows")
 
@@ -130,21 +130,21 @@ class Pairs:
 
     @classmethod
     def of(cls, keys: Any, values: Any) -> Pairs:
-        """Pairs whose value is NULL where the key is gone."""
+        """Makes Pairs from arrays of keys and values. A NULL value is a deleted key."""
         if not values.null_count:
             return cls(keys, keys, values)
         kept = values.is_valid()
         return cls(keys, keys.filter(kept), values.filter(kept))
 
     def without(self, keys: Any) -> Pairs:
-        """The pairs but those of these keys (a binary array)."""
+        """The pairs without those of `keys` (a binary array)."""
         others = pc.invert(pc.is_in(self.keys, value_set=keys))
         other_rows = pc.invert(pc.is_in(self.row_keys, value_set=keys))
         return Pairs(self.keys.filter(others), self.row_keys.filter(other_rows), self.rows.filter(other_rows))
 
     @classmethod
     def from_buffers(cls, buffers: Sequence[memoryview]) -> Pairs:
-        """The pairs of five buffers."""
+        """Decodes the five buffers."""
         key_offsets, keys, value_offsets, values, gone = buffers
         dropped = np.frombuffer(gone, dtype=np.bool_)
         all_keys, rows = _binary(key_offsets, keys), _binary(value_offsets, values)

@@ -9,8 +9,8 @@
 Names inside DuckDB: a stored table is `t<storage_id>`, its columns `c<attnum>`, its hidden row number `r`. A virtual
 table is `v<oid>`, with columns `c<attnum>`. A query has placeholders for tables, `{t<storage_id>}` and `{v<oid>}`. The
 client replaces them by the plain table or, for a transaction with own writes or an old snapshot, by a merged view of
-it, and for a virtual table by the version for this query. A placeholder stands where a table name may stand, and is
-followed by an alias (`FROM {t123} AS x`), because its replacement may be a subquery in parentheses.
+it, and for a virtual table by the version for this query. A placeholder takes the place of a table name and is followed
+by an alias (`FROM {t123} AS x`), because its replacement may be a subquery in parentheses.
 """
 
 from __future__ import annotations
@@ -29,8 +29,8 @@ from engine.storage.moments import Lsn
 
 @dataclass(frozen=True, slots=True)
 class OutputColumn:
-    """A result column: its SQL type, and the DuckDB type in which the generated SQL yields it (for the encoder).
-    `fields`: the types of a record that is sent in binary, and comes as a STRUCT."""
+    """A result column: its SQL type, and its DuckDB type in the result of the generated SQL (for the encoder).
+    `fields`: the types of the fields of a record that DuckDB returns as a STRUCT and that is sent in binary."""
 
     name: str
     type: TypeRef
@@ -40,26 +40,26 @@ class OutputColumn:
 
 @dataclass(frozen=True, slots=True)
 class UdfSignature:
-    """A Python function that the worker registers in DuckDB before a query that calls it; equal names, equal meaning.
+    """A Python function that the worker registers in DuckDB before a query that calls it. Functions with equal names
+    are equal.
 
-    What runs, by `kind` (`source` is the prosrc key into catalog.functions where one is named):
-        function   the `python` side of implementation(source), one value a row
-        set        the same of a set-returning function: all its values (or tuples, for a record) as one LIST
-        aggregate  `python_aggregate` over whole groups: each argument is a LIST, all of one length, NULL when no row
-                   came in (the result is then that of no rows); rows with a NULL are skipped if `strict`
+    `kind` determines the code (`source` is the prosrc key into catalog.functions, unless noted otherwise):
+        function   the `python` side of implementation(source), called for each row
+        set        a set-returning function, called for each row: all its values (or tuples, for a record) as one LIST
+        aggregate  `python_aggregate` over whole groups: the arguments are LISTs of equal length, NULL for a group
+                   without rows; rows with a NULL are skipped if `strict`
         input      text -> result_type: its text_decoder(settings, result_type.typmod)
         output     argument type -> text: its text_encoder(settings)
         length     length_coercion(result_type.typmod, explicit) of a value of its own type; `source` is 'explicit' or
                    'implicit'
-        key        key_encoder of the argument type -> BLOB whose order and equality are the type's own
-    Values are converted between Arrow and internal form by SQL type (`argument_types`, `result_type`), each in the
-    DuckDB type beside it; `result_fields` are the SQL types of the fields if the result is a record (a STRUCT with
-    fields f1, f2, ...). A NULL argument gives NULL without a call if `strict`. Errors go out as
-    catalog.functions.duckdb_errors says.
+        key        key_encoder of the argument type -> BLOB with the type's order and equality
+    Values are converted between Arrow and internal form by their SQL types (`argument_types`, `result_type`), each with
+    its DuckDB type. `result_fields` are the SQL types of the fields of a record (a STRUCT with fields f1, f2, ...). If
+    `strict`, a NULL argument gives NULL without a call. Errors have the form of catalog/functions/duckdb_errors.py.
 
-    `context` says which arguments come before the declared ones: '' none; 'settings' one VARCHAR made by
-    `settings_text`; 'call' that VARCHAR, then statement time and transaction time (TIMESTAMP): enough for a CallContext
-    without session. They are the same in every row.
+    `context` determines the arguments before the declared ones: '' none; 'settings' one VARCHAR made by
+    `settings_text`; 'call' that VARCHAR, the statement's time and the transaction's time (TIMESTAMP), which suffice for
+    a CallContext without a session. They are the same in every row.
     """
 
     name: str
@@ -73,19 +73,19 @@ class UdfSignature:
     context: str = ""
     volatile: bool = False
     result_fields: tuple[TypeRef, ...] = ()
-    direct: int = 0  # ordered-set aggregates: how many arguments are single values for the state maker, not LISTs
+    direct: int = 0  # ordered-set aggregates: the number of arguments that are direct ones, and so not LISTs
     distinct: tuple[tuple[int, bool, bool], ...] = ()
-    """Aggregates with DISTINCT that is left to them: rows are sorted by these arguments (descending, NULLs first), and
-    each counts once."""
+    """For aggregates that implement DISTINCT: rows are sorted by these arguments (number, descending, NULLs first), and
+    equal rows count once."""
 
     @property
     def parameters(self) -> tuple[str, ...]:
-        """The DuckDB types of all arguments, those of the context first."""
+        """The DuckDB types of all arguments, beginning with those of the context."""
         return CONTEXT_TYPES[self.context] + self.argument_duckdb
 
 
 def whole_signature(oid: int, form: str) -> UdfSignature:
-    """An array type's LISTs (of this DuckDB type) -> the text that any array of the type has."""
+    """The function that converts LISTs (of this DuckDB type) to the text form for arrays of any shape."""
     return UdfSignature(
         name=f"whole_{oid}",
         kind="length",
@@ -114,7 +114,7 @@ def settings_of(text: str) -> FormatSettings:
     return FormatSettings(*json.loads(text))
 
 
-GROUP_ROWS = 122_880  # of a row group of DuckDB: fewer rows of a transaction are in memory until its commit
+GROUP_ROWS = 122_880  # in a row group of DuckDB; a transaction with fewer rows keeps them in memory until its commit
 STATEMENT_TIME = -1
 TRANSACTION_TIME = -2
 FIRST_COMPUTED = -10
@@ -122,19 +122,19 @@ FIRST_COMPUTED = -10
 
 @dataclass(frozen=True, slots=True)
 class ColumnarQuery:
-    """`sql` has {t123} table placeholders (braces that are not placeholders are doubled, as for str.format) and
-    parameters $1.. numbered by their position in `parameters`, not as in the statement.
+    """A query for the worker. `sql` has placeholders of tables such as {t123} (other braces are doubled, as for
+    str.format), and parameters $1, ... with the numbers of their positions in `parameters`, not those in the statement.
 
-    `parameters`: where each value comes from, with the DuckDB type it is bound as:
+    `parameters`: the source of each value, with its DuckDB type:
         n >= 1              the statement's parameter $n
         STATEMENT_TIME      the statement's time, TRANSACTION_TIME the transaction's (timestamptz)
-        <= FIRST_COMPUTED   computed[FIRST_COMPUTED - n]: an expression without columns that needs the session, computed
-                            on the engine's side before the query is sent
-    `settings_free` is False when the SQL text depends on session settings (time zone, DateStyle) and must be made again
-    after SET. `virtual_tables` are to be handed to the worker as relations `v<oid>`, `lists` as `l0`, `l1`, ...: Arrow
-    streams with one column, `n`, of the query's own. `in_whole` makes the same query in
-    the form that reads arrays of any shape, under these settings, or those that it was made under; there, stored tables
-    with arrays are `w<storage_id>`. `in_digits`: likewise with numerics of any number of digits.
+        <= FIRST_COMPUTED   computed[FIRST_COMPUTED - n]: an expression without columns that needs the session; the
+                            engine computes it before it sends the query
+    `settings_free` is False if the SQL text depends on settings of the session (time zone, DateStyle), and must be made
+    again after SET. The worker receives `virtual_tables` as relations `v<oid>`, and `lists` as `l0`, `l1`, ...: Arrow
+    streams with one column, `n`. `in_whole` makes the form of the query for arrays of any shape, under the given
+    settings or those of this query; its stored tables with arrays are `w<storage_id>`. `in_digits` makes the form for
+    numerics with any number of digits.
     """
 
     sql: str
@@ -145,10 +145,10 @@ class ColumnarQuery:
     functions: tuple[UdfSignature, ...] = ()  # UDFs that it calls
     settings_free: bool = True
     computed: tuple[Expr, ...] = ()
-    texts: tuple[tuple[int, int], ...] = ()  # (n, type) of parameters that are handed over in their text form
-    types: tuple[tuple[str, ...], ...] = ()  # the user types that its columns and functions have (catalog.usertypes)
+    texts: tuple[tuple[int, int], ...] = ()  # (n, type) of parameters that are sent in text form
+    types: tuple[tuple[str, ...], ...] = ()  # the user types of its columns and functions (catalog.type_descriptions)
     lists: tuple[memoryview, ...] = field(default=(), compare=False, repr=False)
-    whole: bool = False  # arrays are text in it
+    whole: bool = False  # its arrays are text
     arrays: tuple[int, ...] = ()  # storage ids of tables whose arrays it reads
     in_whole: Callable[[FormatSettings | None], ColumnarQuery] | None = field(default=None, compare=False, repr=False)
     in_digits: Callable[[FormatSettings | None], ColumnarQuery] | None = field(default=None, compare=False, repr=False)
@@ -165,12 +165,12 @@ class ResultStream(Protocol):
 
 
 VirtualContent = Callable[[VirtualTable, object], "tuple[object, object]"]
-"""(virtual table, reader) -> (version, content as engine/columnar/virtual.py makes it). Equal versions mean equal
-content, which is sent once; a version of None is for what only this query is to see."""
+"""(virtual table, reader) -> (version, content in the form of engine/columnar/virtual.py). Equal versions mean equal
+content, which is sent once. Content with the version None is for this query only."""
 
 
 class BatchStream(Protocol):
-    """A result as pyarrow record batches. Close it if you do not read it to its end."""
+    """A result as pyarrow record batches. The reader closes it if it does not read it to its end."""
 
     @property
     def lsn(self) -> Lsn:
@@ -182,7 +182,7 @@ class BatchStream(Protocol):
 
 
 class ColumnarEngine(Protocol):
-    """`parameters` has an internal-form value for each entry of `query.parameters`, in that order."""
+    """The columnar path. `parameters` are the values of `query.parameters` in internal form, in that order."""
 
     async def rows(
         self,
@@ -209,10 +209,11 @@ class ColumnarEngine(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class RowEncoding:
-    """How result rows leave the worker. kind: 'datarow' (DataRow messages; `formats` 0 text, 1 binary per column),
-    'copy_text', 'copy_csv', 'copy_binary' (CopyData messages with one row each; `options` as in COPY: delimiter, null,
-    quote, escape, force_quote ('*' or names joined by commas); 'copy_arrow' (an Arrow IPC stream in CopyData messages,
-    its schema and its end as chunks without rows); header, and COPY's binary header, are the caller's)."""
+    """The form in which the worker sends result rows. kind: 'datarow' (DataRow messages; `formats` per column: 0 text,
+    1 binary); 'copy_text', 'copy_csv', 'copy_binary' (CopyData messages with one row each; `options` as in COPY:
+    delimiter, null, quote, escape, force_quote ('*' or names joined by commas)); 'copy_arrow' (an Arrow IPC stream in
+    CopyData messages, with its schema and its end as chunks without rows). The caller writes COPY's header line or
+    binary header."""
 
     kind: str
     formats: tuple[int, ...]

@@ -1,8 +1,8 @@
-"""Parameter values as DuckDB SQL, and the query text with them and with table names in their places.
+"""Parameter values as DuckDB SQL, and the query text with these values and the names of tables.
 
-A value is written as a literal with its type stated (`CAST('-5' AS INTEGER)`), not bound: binding would guess a type
-from the Python value and has no form for infinite dates. Text is quoted by doubling single quotes, the only character
-that means anything inside DuckDB's plain literals.
+A value becomes a literal with its type (`CAST('-5' AS INTEGER)`) and is not bound, because DuckDB would guess the type
+of a bound value from its Python type, and has no bound form of infinite dates. Single quotes are doubled; no other
+character has a meaning inside DuckDB's plain literals.
 """
 
 from __future__ import annotations
@@ -27,14 +27,14 @@ LATE = "a timestamp after 294247-01-10 04:00:54 in an analytic query"
 
 _DATE_MIN, _DATE_MAX = -(2**31), 2**31 - 1
 _TIMESTAMP_MIN, _TIMESTAMP_MAX = -(2**63), 2**63 - 1
-_LONGEST_KEPT = 1 << 16  # characters of a query that is split once for all
+_LONGEST_KEPT = 1 << 16  # characters; the split of a longer query is not cached
 _EPOCH_MICROSECONDS = 946_684_800_000_000
 _EPOCH_DAYS = 10957
 
 
 @lru_cache(maxsize=1024)
 def _split(sql: str) -> tuple[tuple[str, ...], tuple[int, ...]]:
-    """The text between the parameters, and the parameters' numbers; `$1` inside quotes is text."""
+    """The texts between the parameters, and the numbers of the parameters. `$1` inside quotes is text."""
     texts: list[str] = []
     numbers: list[int] = []
     start = 0
@@ -49,7 +49,7 @@ def _split(sql: str) -> tuple[tuple[str, ...], tuple[int, ...]]:
 
 
 def fill(sql: str, relations: Mapping[str, str], parameters: Sequence[str]) -> str:
-    """A ColumnarQuery's `sql` with `{name}` replaced from `relations` and `$n` by `parameters[n - 1]` (SQL both)."""
+    """Replaces `{name}` in a ColumnarQuery's `sql` by `relations[name]`, and `$n` by `parameters[n - 1]` (all SQL)."""
     texts, numbers = _split(sql) if len(sql) <= _LONGEST_KEPT else _split.__wrapped__(sql)
     filled = [texts[0].format_map(relations)]
     for number, text in zip(numbers, texts[1:], strict=True):
@@ -59,7 +59,7 @@ def fill(sql: str, relations: Mapping[str, str], parameters: Sequence[str]) -> s
 
 
 def literal(value: Any, duckdb_type: str) -> str:
-    """An internal-form value as SQL of exactly this DuckDB type. Raises 0A000 for one that the type cannot hold."""
+    """A value in internal form as SQL of exactly this DuckDB type. Raises 0A000 if the type does not have the value."""
     if value is None:
         return f"CAST(NULL AS {duckdb_type})"
     form = parse_type(duckdb_type)

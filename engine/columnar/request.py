@@ -25,7 +25,7 @@ class Request:
     encoding: RowEncoding | None
     virtual: VirtualContent | None
     memory: int
-    rows: Sequence[Buffer] | None = None  # in place of the table's: pairs as frames.encode_pairs makes them
+    rows: Sequence[Buffer] | None = None  # replace the rows of the only table: pairs in the form of frames.encode_pairs
 
     def write_parameters(self) -> None:
         """Converts the values to SQL. Raises 0A000 for a value that its DuckDB type cannot hold."""

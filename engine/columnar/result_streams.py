@@ -19,12 +19,12 @@ from engine.columnar.request import Request
 if TYPE_CHECKING:
     from engine.storage.moments import Lsn
 
-ALONE_PATIENCE = (5.0, 20.0)  # seconds that the second and third try of a query without memory waits to run alone
-OPENING_PATIENCE = 20.0  # seconds for which a query is sent again that neighbours left no memory to be opened
-MOST_LOSSES = 8  # of workers that end since they have grown, by one query: its own doing is none of them
-OPENING_PAUSE = 0.1  # seconds between two such tries
+ALONE_PATIENCE = (5.0, 20.0)  # seconds for which the second and third try of a query without memory wait to run alone
+OPENING_PATIENCE = 20.0  # seconds for which a query is sent again if other queries leave no memory to open it
+MOST_LOSSES = 8  # per query, of workers that ended because they had grown or were broken: the query is not the cause
+OPENING_PAUSE = 0.1  # seconds between two tries to open a query
 CREDIT_BYTES = 256 << 10
-"""Credit goes back in steps: often enough to keep the window open, seldom enough to cost nothing."""
+"""Credit is sent in steps of this size: small enough to keep the window open, and large enough to cost little."""
 
 
 class StreamSource(Protocol):
@@ -78,9 +78,9 @@ class Stream:
         self._losses = 0
         self.alone = 0  # how many times it was sent to run alone
         self._crowded = False  # it did not run alone when it failed
-        self._fatal = False  # a defect of DuckDB's has ended it, and the worker with it
-        self.plainly = False  # it is to be planned so, after that
-        self._opened = True  # it had got as far as to wait for its turn
+        self._fatal = False  # a defect of DuckDB has ended the query and the worker
+        self.plainly = False  # the retry after that is planned with the indispensable optimizers only
+        self._opened = True  # it had been opened, and waited to run, when it failed
         self._closed = False
         self._opening_until: float | None = None  # of the loop's clock
         self._taken = 0
@@ -164,7 +164,7 @@ class Stream:
         await self._client.send(self)
 
     def _may_run_alone(self) -> bool:
-        if self._opened:  # its own size is to blame where it had no neighbours: it would only fail once more
+        if self._opened:  # a query that ran alone needs too much memory itself, and would fail again
             return self._crowded and self.alone < len(ALONE_PATIENCE)
         if not self._crowded:
             return not self.alone

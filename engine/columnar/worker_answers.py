@@ -18,11 +18,11 @@ from collections.abc import Callable
 
 from catalog.stillness import READY, state_of, thread_has_done
 
-CANCEL_SECONDS = 0.6  # in which a worker that has a processor hears that a query is cancelled
-PATIENCE_SECONDS = 3.0  # the same of other questions: what others compute may keep the interpreter for a second
-CANCEL_PATIENCE = 10.0  # the same, whether it has a processor or not
-LAST_SECONDS = 0.1  # in which this thread reads what has come while it was at something else
-AGAIN_SECONDS = 0.5  # between an answer and the next question, while a cancelled query goes on
+CANCEL_SECONDS = 0.6  # until the answer after a cancellation, not counting waits for a processor
+PATIENCE_SECONDS = 3.0  # until other answers: other queries may hold the interpreter lock for a second
+CANCEL_PATIENCE = 10.0  # until any answer, including waits for a processor
+LAST_SECONDS = 0.1  # in which the engine's thread reads answers that arrived while it was busy
+AGAIN_SECONDS = 0.5  # between an answer and the next question, while a cancelled query still runs
 
 
 class Hearing:
@@ -87,7 +87,7 @@ class Hearing:
         passed = time.monotonic() - since
         left = seconds - (passed - (_get_wait(pid) - waited))
         if left <= 0 and state_of(pid, pid) == READY:
-            left = LAST_SECONDS  # it waits for a processor now, which is counted once it has got one
+            left = LAST_SECONDS  # it is ready now, and the system counts the wait only when the wait ends
         left = min(left, CANCEL_PATIENCE - passed)
         if left > 0:
             self._later(max(left, LAST_SECONDS), self._look, pid, seconds, since, waited)

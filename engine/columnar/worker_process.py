@@ -30,9 +30,9 @@ log = logging.getLogger("shoal.columnar")
 COLUMNS_FILE = "columns.duckdb"
 BROKEN_SECONDS = 30.0  # without saves after a worker whose database has failed; twice that after two in a row...
 MOST_BROKEN_SECONDS = 600.0  # ... and at most so many
-USELESS = 2  # workers in a row that ended before they had done anything, from which on the file is not used again
+USELESS = 2  # after so many workers in a row that ended without an answer, the file is removed
 START_SECONDS = 60.0
-STARTS = 2  # how often a worker is started that ends, or does nothing, before it is ready
+STARTS = 2  # attempts, if the worker ends or makes no progress before it is ready
 _PACKAGES = str(Path(__file__).resolve().parents[2])  # where `engine` and `catalog` are imported from
 
 
@@ -61,9 +61,9 @@ class WorkerProcess:
         self.keep = keep
         self.frames: FrameProtocol | None = None
         self.watchers: frozenset[int] = frozenset()
-        """Threads of the worker that only read or look after others."""
+        """Ids of the worker's threads that only read frames or watch other threads."""
         self.useless = 0
-        """Workers in a row that have ended before they had answered anything."""
+        """Workers in a row that ended without an answer."""
         self._memory_limit = memory_limit
         self._threads = threads
         self._spill = spill
@@ -77,7 +77,7 @@ class WorkerProcess:
         self._ready: asyncio.Future[None] | None = None
         self._save_after = 0.0  # on the monotonic clock
         self._broken_seconds = BROKEN_SECONDS
-        self._reason = ""  # for which the worker has said that it ends
+        self._reason = ""  # why the worker ends, if it has announced its end
         self._closed = False
         self._beside = contextlib.ExitStack()
 
@@ -127,13 +127,13 @@ class WorkerProcess:
 
     def note_reason(self, reason: str) -> None:
         """Called when the worker has announced its end."""
-        self._reason = "grown" if reason == "displaced" else reason  # it has nothing to do either
+        self._reason = "grown" if reason == "displaced" else reason  # such a worker is idle too
 
     def note_saved(self) -> None:
         """Called when the worker has saved its tables."""
         self._broken_seconds = BROKEN_SECONDS
 
-    # ---- its start ---------------------------------------------------------------------------------------------------
+    # ---- start -------------------------------------------------------------------------------------------------------
 
     def check_open(self) -> None:
         """Raises 57P02 after `close`."""
@@ -164,7 +164,7 @@ class WorkerProcess:
                 except (OSError, TimeoutError, WorkerLoss) as error:
                     if not left or isinstance(error, TimeoutError):
                         raise WorkerUnavailable("the analytic worker process cannot be started", str(error)) from error
-                while self.frames is not None:  # its end is not to be taken for the next one's
+                while self.frames is not None:  # otherwise its end would count as the next worker's end
                     await asyncio.sleep(0)
         finally:
             self._starting = None
@@ -177,7 +177,7 @@ class WorkerProcess:
                 for option in (socket.SO_SNDBUF, socket.SO_RCVBUF):
                     end.setsockopt(socket.SOL_SOCKET, option, 1 << 20)
             if self._ended is not None:
-                await self._ended  # the file is that one's for as long as it is there
+                await self._ended  # the old process holds the file until it has ended
             self._clear_directory()
             if self.useless >= USELESS:
                 log.warning("the columns are built again: %s workers in a row have ended by what was saved", USELESS)
@@ -204,7 +204,8 @@ class WorkerProcess:
             raise
 
     async def _until_ready(self, ready: asyncio.Future[None], pid: int) -> None:
-        """Raises TimeoutError if it takes too long, WorkerLoss if the worker makes no progress."""
+        """Waits for the worker's first frame. Raises TimeoutError after `START_SECONDS`, and WorkerLoss if the worker
+        makes no progress."""
         watch = Stillness(pid)
         async with asyncio.timeout(START_SECONDS):
             while not ready.done():
@@ -218,7 +219,7 @@ class WorkerProcess:
             "PATH": os.environ.get("PATH", ""),
             "LANG": "C.UTF-8",
             "PYTHONPATH": _PACKAGES,
-            # One allocator and few arenas, so that the limit on memory means what it says.
+            # One allocator with few arenas keeps little free memory, so that the memory limit is exact.
             "ARROW_DEFAULT_MEMORY_POOL": "system",
             "MALLOC_ARENA_MAX": "4",
             "OPENBLAS_NUM_THREADS": "1",
@@ -237,7 +238,7 @@ class WorkerProcess:
             command += ["--save-after", str(max(self._save_after - time.monotonic(), 0.0))]
         process = subprocess.Popen(
             command,
-            stdin=subprocess.PIPE,  # its end ends the worker, whatever that does: engine/columnar/worker/sandbox.py
+            stdin=subprocess.PIPE,  # when it ends, the worker ends at once: engine/columnar/worker/sandbox.py
             stdout=subprocess.DEVNULL,
             pass_fds=(descriptor,),
             env=environment,
@@ -247,7 +248,7 @@ class WorkerProcess:
         self._beside.enter_context(beside(process.pid))
         return process
 
-    # ---- its end -----------------------------------------------------------------------------------------------------
+    # ---- end ---------------------------------------------------------------------------------------------------------
 
     def _note_loss(self) -> None:
         """Called when the socket has ended. The worker has ended or will end."""
@@ -258,7 +259,7 @@ class WorkerProcess:
             assert process.stdin is not None
             process.stdin.close()
             self._beside.close()
-            # It may take the kernel a moment to give its memory back: not on the event loop.
+            # The kernel may need a moment to free the worker's memory, so the event loop does not wait for it.
             self._ended = asyncio.get_running_loop().run_in_executor(None, process.wait)
             self._ended.add_done_callback(lambda _: self._on_exit())
         reason, self._reason = self._reason, ""

@@ -36,17 +36,17 @@ class WorkerStatus:
 
     pid: int  # 0: it does not run
     tables: int
-    queries: int  # under way
-    behind: int  # LSNs that its tables have not been told of, of all tablespaces
-    late_since: int | None  # commit time of the oldest of these, microseconds since 2000-01-01 UTC, if it is known
-    unapplied: int  # bytes of changes that it has not applied yet
+    queries: int  # running
+    behind: int  # LSNs of all tablespaces whose changes were not sent to its tables
+    late_since: int | None  # commit time of the oldest of these, in microseconds since 2000-01-01 UTC; None: unknown
+    unapplied: int  # bytes of changes that were sent and that it has not applied
 
 
 @dataclass(frozen=True, slots=True)
 class CopyStatus:
     """The state of a table in the worker, for `shoal_columns`. None: unknown."""
 
-    state: str  # ready, loading, or saved: in the file, and not brought up yet
+    state: str  # ready, loading, or saved: in the file, and not yet updated
     lsn: int | None = None
     lag: int | None = None  # LSNs
     saved_lsn: int | None = None
@@ -77,7 +77,7 @@ class WorkerReport:
         self.work: dict[int, ColumnsWork] = {}
         self.builds = self.catch_ups = self.saves = self.failed_saves = 0
         self.build_seconds = self.catch_up_seconds = self.save_seconds = 0.0
-        self.saved_tables = self.memory_bytes = 0  # when the worker last said so
+        self.saved_tables = self.memory_bytes = 0  # in the worker's last report
         self._trouble = ""  # why the columns are not saved
 
     def clear(self) -> None:

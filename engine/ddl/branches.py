@@ -53,12 +53,12 @@ from engine.txn.sequences import state_key
 T = TypeVar("T")
 _ORPHANS = storage_prefix(ORPHANS)
 _SYSTEM_SCHEMAS = ("pg_catalog", "information_schema", "pg_toast")
-# What refers to other objects by OID, wherever it stands in an object; anything else is a number of another kind.
+# Fields that contain OIDs of other objects, at any depth of an object. Other fields contain numbers of another kind.
 _REFERENCES = frozenset((
     "oid", "schema", "array_oid", "base_oid", "relation", "table", "index", "references", "sequence", "parent",
     "parents", "indexes", "depends_on", "operators", "operator_class", "collation", "domain",
 ))  # fmt: skip
-_ROLES = frozenset(("owner", "role"))  # what refers to roles by OID
+_ROLES = frozenset(("owner", "role"))  # fields that contain OIDs of roles
 
 
 class Then(Protocol):
@@ -218,8 +218,8 @@ def _share(context: DdlContext, copy: Copy, now: Catalog, then: Then | None) -> 
                 raise SqlError("55006", "the parent's tables were changed while the branch was made", hint="Try again.")
             copied.append((old, new))
             continue
-        # The row lies beside what leans, so the commit has a part there: whoever writes there later, and keeps what he
-        # overwrites, stands behind it in that changelog.
+        # The row is stored in the tablespace of the leaning storage id, so the commit has a part there. A later writer
+        # there, which keeps the rows that it overwrites, follows this commit in that tablespace's changelog.
         transaction.put(base_key(new), storage_prefix(old))
         if then is not None:
             kept = storage_prefix(kept_id(new))

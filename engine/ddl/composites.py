@@ -25,7 +25,7 @@ def create_composite(context: DdlContext, statement: ast.CompositeTypeStmt) -> s
         for attribute in statement.attributes:
             columns = _with_attribute(context, columns, attribute, "")
     except SqlError as error:
-        error.position = None  # PostgreSQL tells none here
+        error.position = None  # as in PostgreSQL
         raise
     item = Composite(
         context.new_oid(), schema.oid, name, context.new_oid(), context.new_oid(), columns, context.user_oid

@@ -83,7 +83,7 @@ class Removal:
         self.columns: list[tuple[Table, Column]] = []  # whose type is dropped
         self.attributes: list[tuple[Composite, Column]] = []
         self._extra: list[tuple[str, str, int]] = []
-        """What CASCADE would have to take: (what, on what, OID of the table that it is a part of, or 0)."""
+        """The dependents that only CASCADE drops: (object, object that it depends on, OID of its table or 0)."""
 
     def add(self, item: SchemaObject) -> None:
         """Adds an object, its parts and its dependents."""
@@ -198,7 +198,7 @@ class Removal:
         for use in users:
             table = use.item.table if isinstance(use.item, Index) else use.item.oid
             if use.item.oid in self.gone or any(table == other.oid for other, _ in self.columns):
-                continue  # what stands on a column that goes, goes with it
+                continue  # a dropped column takes its dependents with it
             on = shown_use(self.context, use.used)
             if isinstance(use.item, Table) and use.part == "default":
                 what = f"default value for column {use.name} of table {use.item.name}"
@@ -259,7 +259,7 @@ class Removal:
 
     def _depend_constraint(self, other: Table, constraint: Constraint, table: Table) -> None:
         self.constraints.append((other.oid, constraint.oid))
-        if constraint.parent is None:  # else it goes with the one that it is part of
+        if constraint.parent is None:  # a part is dropped with its parent constraint
             what = f"constraint {constraint.name} on table {other.name}"
             self._extra.append((what, f"table {table.name}", other.oid))
 

@@ -100,7 +100,7 @@ def merge_column(builder: TableBuilder, definition: ast.ColumnDef) -> bool:
         _same_type(known, replace(known, type=builder.type_of(definition)), "")
     own_default = any(item.kind in ("default", "generated") for item in definition.constraints)
     builder.conflicting_defaults.discard(definition.name)
-    local = definition.type is not None  # of a partition, only what it says of its column is its own
+    local = definition.type is not None  # columns in PARTITION OF have no type, and are not defined by the partition
     builder.change_column(replace(known, local=local, default=None if own_default else known.default))
     return True
 
@@ -151,7 +151,7 @@ def inherit_check(builder: TableBuilder, parent: Table, constraint: Constraint) 
         if known.local or not builder.is_new:
             message = f'constraint "{constraint.name}" for relation "{table.name}" already exists'
         raise SqlError("42710", message)
-    if builder.is_new:  # what the table's own definition says comes second
+    if builder.is_new:  # the table's own constraint is the second one then
         refuse_merge(table, replace(constraint, inherited=1), known)
     else:
         refuse_merge(table, known, constraint)

@@ -208,7 +208,7 @@ def _may_copy(context: DdlContext, statement: ast.CreateDatabaseStmt) -> None:
     if parent is None or context.is_superuser:
         return
     found = context.catalog.get(context.catalog.databases.get(parent, 0))
-    then = statement.as_of is not None or statement.backup is not None  # what was revoked meanwhile would come back
+    then = statement.as_of is not None or statement.backup is not None  # would restore privileges revoked meanwhile
     if then or not (found is None or (isinstance(found, Database) and ownership.owns(context, found))):
         raise SqlError("42501", f'permission denied to copy database "{parent}"')
 

@@ -168,7 +168,7 @@ def _with_options(context: DdlContext, base: Role, options: tuple[tuple[str, Any
         if name == "password":
             base = replace(base, password=None if value is None else verifier(str(value)))
         elif name in ("in_role", "role", "admin", *_OF_MEMBERS):
-            continue  # what they change is other roles
+            continue  # these options change other roles
         elif name == "valid_until":
             base = replace(base, valid_until=_moment(context, value))
         elif name == "sysid":

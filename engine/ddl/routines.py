@@ -74,7 +74,7 @@ def create(context: DdlContext, statement: ast.CreateFunctionStmt) -> str:
             _check_string(context, fresh)
     else:
         known = context.catalog.get(fresh.oid)
-        assert isinstance(known, Routine)  # with what it is granted from the start
+        assert isinstance(known, Routine)  # with its initial privileges
         fresh = replace(known, is_expression=statement.returns_expression)
         context.change({fresh.oid: _with_statements(context, fresh, statement.body)})
     return f"CREATE {statement.kind.upper()}"

@@ -14,7 +14,7 @@ from catalog.schema import COLUMNAR, COLUMNAR_SETTINGS
 from catalog.types.boolean import SPELLINGS
 
 Allowed = tuple[()] | tuple[str, ...] | tuple[int, int] | tuple[float, float]
-"""What a parameter may be: a boolean, one of some words, a whole number or a number between two."""
+"""The allowed values of a parameter: (), for a boolean; words; or the minimum and maximum of an integer or a number."""
 Parameters = tuple[tuple[str, str], ...]
 
 _MOST = 2**31 - 1

@@ -185,7 +185,7 @@ def create_domain(context: DdlContext, statement: ast.CreateDomainStmt) -> str:
     try:
         item = _new_domain(context, statement, schema, name)
     except SqlError as error:
-        error.position = None  # PostgreSQL tells none here
+        error.position = None  # as in PostgreSQL
         raise
     context.change({item.oid: item})
     return "CREATE DOMAIN"

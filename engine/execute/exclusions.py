@@ -182,7 +182,7 @@ class Exclusion:
         yield from found.items()
 
     def conflict(self, members: Members, keys: Sequence[bytes]) -> tuple[bytes, bytes] | None:
-        """The first of the keys whose row conflicts with an earlier row of the group, and that one's key."""
+        """The first key whose row conflicts with an earlier row of the group, and the key of the earlier row."""
         if len(members) < 2 or self._lie_apart(members.values()):
             return None
         later = set(keys)

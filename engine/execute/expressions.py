@@ -86,7 +86,7 @@ class ExpressionCompiler:
         self._domain_values: list[Value] = []
         self._conversions: dict[object, Callable[[object], object]] = {}
         self._folding = Folding(code.literals)
-        self._tested: dict[int, Value] = {}  # what is at hand within a strict call, by the identity of the expression
+        self._tested: dict[int, Value] = {}  # values available within a strict call, by the identity of the expression
         self._folded: dict[int, tuple[tree.FuncExpr, tuple[object] | None]] = {}  # by the identity of the first
 
     # ---- the three ways ---------------------------------------------------------------------------------------------

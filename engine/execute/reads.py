@@ -103,7 +103,7 @@ def _keys(step: Condition, column: KeyColumn, operands: Operands, mark: bytes) -
 
 
 def _members(array: tree.Expr, column: KeyColumn, encode: Encode, operands: Operands, mark: bytes) -> Keys:
-    """Those of an IN list."""
+    """The keys of an IN list."""
     elements: list[Closure] = []
     known: Sequence[object] = ()
     bits = BITS.get(column.type.oid, 0)

@@ -206,7 +206,8 @@ def _types_of_column(variable: tree.Var, levels: Levels) -> list[SqlType | None]
 
 
 def _types_of_output(query: tree.Query, column: int, around: Levels, recursive: bool = False) -> list[SqlType | None]:
-    """Of a column of a query: of each arm of a set operation, but only of the first arm of a recursive one."""
+    """The types of a column of a query: one for each arm of a set operation, but only the first arm's for a recursive
+    one."""
     inside = (*around, query)
     operation = query.set_operation
     if operation is None:

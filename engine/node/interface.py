@@ -1,5 +1,5 @@
-"""The interfaces of a session and of the readable past for the node: both lie above it (engine/session,
-engine/past)."""
+"""The interfaces of sessions and of the readable past for the node, because engine/session and engine/past import the
+node."""
 
 from __future__ import annotations
 

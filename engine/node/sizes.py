@@ -63,7 +63,7 @@ def live_rows(node: NodeServices, catalog: Catalog) -> dict[int, int]:
 
 
 def rows_in(node: NodeServices, table: Table) -> int:
-    """As `live_rows`, of one table; 0 if this node does not have it."""
+    """Like `live_rows`, for one table; 0 if this node does not have it."""
     return sum(sum(space.rows_of(held).values()) for space, held in by_space(node, [table.storage_id]).items())
 
 

@@ -280,7 +280,7 @@ class NodeTablespaces:
 
     @property
     def attached(self) -> Collection[Store]:
-        """The tablespaces beside pg_default that the catalog knows."""
+        """The tablespaces in the catalog, except pg_default."""
         return self._spaces.values()
 
     def doubt(self, oid: int) -> None:

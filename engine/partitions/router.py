@@ -63,7 +63,7 @@ class Router:
         return router.find(row)
 
     def _under(self, table: Table, row: Row) -> tuple[Router, Row]:
-        """The router of a partition that is partitioned itself, and the row in that one's form."""
+        """The router of a partition that is partitioned itself, and the row in this partition's form."""
         below = self._below.get(table.oid)
         if below is None:
             below = self._below[table.oid] = reorder(self.table, table), Router(self._catalog, table)

@@ -78,7 +78,7 @@ class Gone:
     """A dropped tablespace whose past is kept."""
 
     tablespace: bytes
-    lsn: int  # of pg_default, where it was gone
+    lsn: int  # of pg_default, at which the tablespace was dropped
     last: int  # its own last LSN
 
 
@@ -259,7 +259,7 @@ class FarPast:
     async def lsn_at(self, time: int) -> int | None:
         """The last LSN before the first commit later than a time; None if the time is too old."""
         found = await self._source.lsn_at(time)
-        if found is None:  # before the log begins there may be what it goes on from
+        if found is None:  # a checkpoint may have the state just before the log's beginning
             oldest = (await self._source.oldest_entry()) or 0
             for manifest in await self._source.checkpoints():
                 if manifest.lsn + 1 == oldest and manifest.commit_time <= time:

@@ -249,7 +249,7 @@ class PastNode(Node):
         self.commits = _PastCommits(store, present.clock)
         self.at = at
         self.lsn = lsn_in(0, at)
-        """Of pg_default."""
+        """The LSN of pg_default."""
 
     def show(self, present: Node, at: Lsn) -> bool:
         """Moves the closed node to another moment. False if that is not kept, or has another schema than the present.

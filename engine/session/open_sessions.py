@@ -10,5 +10,5 @@ if TYPE_CHECKING:
 
 
 def open_sessions(node: Node) -> dict[int, Session]:
-    """By their process ids."""
+    """The open sessions of the node, by process id."""
     return cast("dict[int, Session]", node.sessions)

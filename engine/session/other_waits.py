@@ -46,7 +46,7 @@ class Work:
             self._callbacks.append(callback)
 
     def cancel(self, error: Exception) -> None:
-        """Nobody waits any more; the work ends if it can."""
+        """Ends the wait with an error, and cancels the work."""
         if not self.done:
             self.error = error
             self._task.cancel()
@@ -78,7 +78,7 @@ class DurabilityWait:
             callback()
 
     def cancel(self, error: Exception) -> None:
-        """Nobody waits any more."""
+        """Ends the wait with an error."""
         if self._left > 0:
             self.error = error
             self._end()

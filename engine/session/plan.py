@@ -86,7 +86,7 @@ class Plan:
         return None
 
     def text_run(self, prepared: Prepared) -> RunRow | None:
-        """The same with results in text, which `prepared` then keeps."""
+        """The same for results in text, which `prepared` then keeps."""
         return None
 
     def answer(

@@ -31,11 +31,11 @@ _SAFE = frozenset(
         tree.BooleanTest, tree.SubLink, tree.Aggref, tree.WindowFunc, tree.GroupingFunc,
     }
 )  # fmt: skip
-"""Aggregates and sub-queries for themselves: what they are given is looked at, and is computed where its query is."""
+"""Nodes that reveal nothing by themselves. Arguments of aggregates, and sub-queries, are examined separately."""
 _CALLS = (tree.FuncExpr, tree.DistinctExpr, tree.NullIfExpr, tree.ScalarArrayOp)
 _LATE = frozenset({"targets", "order_by", "distinct", "windows", "assignments", "generated", "checks", "returning",
                    "actions", "on_conflict", "defaults"})  # fmt: skip
-"""What of the outermost statement is computed for the rows that are left."""
+"""The fields of the outermost statement that are computed after its conditions, for the remaining rows."""
 
 
 def tells(node: object) -> bool:
@@ -54,7 +54,7 @@ def _has_columns(node: object) -> bool:
 
 
 def mark_barriers(analyzed: tree.Analyzed, catalog: Catalog) -> tree.Analyzed:
-    """The statement, with the views marked that must stay apart."""
+    """Marks the views of the statement that must stay separate."""
     if not any(is_barrier(catalog.get(oid)) for oid in analyzed.relations):
         return analyzed
     found = _Telling(catalog)
@@ -93,7 +93,7 @@ class _Telling:
             self.look_at(child, inside)
 
     def look_at_queries(self, node: object) -> None:
-        """At the queries in expressions only."""
+        """Examines only the queries in expressions."""
         if isinstance(node, tree.Query):
             self.look_at(node)
         else:

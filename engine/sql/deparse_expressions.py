@@ -34,7 +34,7 @@ _REG_TYPES = {
 
 @cache
 def quote_identifier(name: str) -> str:
-    """The name as it must be written in SQL: quoted unless it is a plain lower-case word that is no keyword."""
+    """Quotes a name for SQL, unless it is a plain lower-case word and not a keyword."""
     if re.fullmatch(r"[a-z_][a-z0-9_]*", name) and KEYWORDS.get(name, ("U", True))[0] == "U":
         return name
     escaped = name.replace('"', '""')
@@ -85,7 +85,7 @@ class ExpressionPrinter:
         self.indent = max(self.indent + after, 0)
 
     def trim(self) -> None:
-        """Takes trailing blanks away."""
+        """Removes trailing blanks."""
         while self.parts:
             self.parts[-1] = self.parts[-1].rstrip(" ")
             if self.parts[-1]:
@@ -125,7 +125,7 @@ class ExpressionPrinter:
         return Level(entries, aliases, columns, qualified, _renamed_by_joins(entries))
 
     def relation_name(self, oid: int) -> str:
-        """A relation's name, with its schema unless that is visible."""
+        """A relation's name, with its schema unless the schema is visible."""
         item = self.catalog.get(oid) or builtin_relations_by_oid().get(oid)
         schema = getattr(item, "schema", 0)
         name = quote_identifier(getattr(item, "name", str(oid)))
@@ -136,14 +136,14 @@ class ExpressionPrinter:
         return f"{quote_identifier(shown)}.{name}"
 
     def collation(self, oid: int) -> str:
-        """A collation's name, with its schema unless that is visible."""
+        """A collation's name, with its schema unless the schema is visible."""
         item = collations.collation(self.catalog, oid)
         if item.schema == PG_CATALOG_OID or item.schema in self.visible:
             return quote_identifier(item.name)
         return f"{quote_identifier(self.catalog.schema_name(item.schema))}.{quote_identifier(item.name)}"
 
     def function_name(self, function: Function) -> str:
-        """A function's name; with its schema unless that is visible."""
+        """A function's name, with its schema unless the schema is visible."""
         return self._in_schema(function.oid) + quote_identifier(function.name)
 
     def operator_name(self, operator: Operator) -> str:
@@ -157,7 +157,7 @@ class ExpressionPrinter:
         return quote_identifier(schema) + "."
 
     def type(self, found: TypeRef) -> str:
-        """A type as it is written; a user's with its schema unless that is visible."""
+        """The name of a type. A user-defined type has its schema unless the schema is visible."""
         entry = entry_of(found.declared)
         if entry is None:
             return types.format_type(found.oid, found.typmod)
@@ -173,7 +173,8 @@ class ExpressionPrinter:
         _EXPRESSIONS[type(expr)](self, expr)
 
     def operand(self, expr: tree.Expr, parent: tree.Expr, show_implicit: bool = True) -> None:
-        """get_rule_expr_paren: part of another expression, in parentheses where the pretty form needs some."""
+        """get_rule_expr_paren: prints an expression within another one, with parentheses if the pretty form needs
+        them."""
         if self.pretty and not is_simple(expr, parent):
             self.add("(")
             self.expression(expr, show_implicit)
@@ -215,7 +216,7 @@ class ExpressionPrinter:
             self.add(f"::{self.type(expr.type)}")
 
     def value_text(self, value: object, oid: int) -> str:
-        """The output function's text of a constant."""
+        """The text of a constant from its type's output function."""
         kind = _REG_TYPES.get(oid)
         if kind is not None and isinstance(value, int) and value:
             if kind == "relation" and (self.catalog.get(value) or builtin_relations_by_oid().get(value)):
@@ -264,7 +265,7 @@ class ExpressionPrinter:
             self.plain_call(expr)
 
     def part(self, expr: tree.FuncExpr) -> None:
-        """A coordinate of a point or the like, which is written as a subscript."""
+        """Prints a coordinate of a point or a similar type as a subscript."""
         value, number = expr.arguments
         if isinstance(value, tree.Var):
             self.expression(value)
@@ -297,7 +298,7 @@ class ExpressionPrinter:
         self.parenthesis(")")
 
     def sql_syntax(self, expr: tree.FuncExpr) -> bool:
-        """get_func_sql_syntax: calls that SQL spells in its own way. False if this one is not among them."""
+        """get_func_sql_syntax: prints a call with a syntax of its own in SQL. Returns False for other calls."""
         name, arguments = expr.function.name, expr.arguments
         if name == "timezone" and len(arguments) == 2:
             self.bare_sequence("(", arguments[1], " AT TIME ZONE ", arguments[0], ")")
@@ -327,7 +328,7 @@ class ExpressionPrinter:
         return True
 
     def bare_sequence(self, *parts: str | tree.Expr) -> None:
-        """As `sequence`, but without the implicit casts of the expressions."""
+        """Like `sequence`, but without the implicit casts of the expressions."""
         for part in parts:
             if isinstance(part, str):
                 self.add(part)
@@ -335,7 +336,7 @@ class ExpressionPrinter:
                 self.expression(part, False)
 
     def sequence(self, *parts: str | tree.Expr) -> None:
-        """Texts and expressions one after the other."""
+        """Prints texts and expressions one after the other."""
         for part in parts:
             if isinstance(part, str):
                 self.add(part)
@@ -343,7 +344,7 @@ class ExpressionPrinter:
                 self.expression(part)
 
     def cast(self, argument: tree.Expr, target: TypeRef, parent: tree.Expr) -> None:
-        """get_coercion_expr: (argument)::type, with the label of a constant of that type left out."""
+        """get_coercion_expr: prints (argument)::type, without the label of a constant of that type."""
         if isinstance(argument, tree.Const) and argument.type == TypeRef(target.oid):
             self.const(argument, -1)
         else:
@@ -637,7 +638,8 @@ class ExpressionPrinter:
             self.add(" NULLS FIRST")
 
     def print_grouped(self, expr: tree.Expr) -> None:
-        """get_rule_sortgroupclause: an expression of ORDER BY or GROUP BY, not to be taken for a name or number."""
+        """get_rule_sortgroupclause: prints an expression of ORDER BY or GROUP BY so that it is not read as the name or
+        number of a column."""
         if isinstance(expr, tree.Const):
             self.const(expr, 1)
             return
@@ -654,7 +656,7 @@ class ExpressionPrinter:
         raise NotImplementedError
 
 
-# What an operator within them needs no parentheses for: they have their own, or other separators.
+# Expressions in which an operator needs no parentheses, because they have their own or other separators.
 _ENCLOSING = (
     tree.BoolExpr, tree.SubscriptingRef, tree.ArrayExpr, tree.RowExpr, tree.CoalesceExpr, tree.MinMaxExpr,
     tree.NullIfExpr, tree.Aggref, tree.GroupingFunc, tree.WindowFunc, tree.CaseExpr,
@@ -705,7 +707,7 @@ _TRIMS = {"btrim": "BOTH", "ltrim": "LEADING", "rtrim": "TRAILING"}
 
 
 def _renamed_by_joins(entries: Sequence[tree.RangeEntry]) -> dict[tuple[int, int], list[tuple[int, str]]]:
-    """Which columns an aliased join hides behind its own name. Later joins are outer ones."""
+    """The columns that an aliased join hides behind its own name. Later joins are outer ones."""
     found: dict[tuple[int, int], list[tuple[int, str]]] = {}
     for index, entry in enumerate(entries):
         if isinstance(entry, tree.RangeJoin) and entry.alias != "unnamed_join":
@@ -716,7 +718,8 @@ def _renamed_by_joins(entries: Sequence[tree.RangeEntry]) -> dict[tuple[int, int
 
 
 def _hidden_cast(expr: tree.Expr) -> tree.Expr:
-    """A cast that another one to the same type with a modifier follows: only the latter is shown."""
+    """Marks a cast as implicit, because another cast to the same type with a modifier follows: only the latter is
+    printed."""
     if isinstance(expr, tree.FuncExpr) and expr.display == "cast_explicit":
         return replace(expr, display="cast_implicit")
     if isinstance(expr, (tree.RelabelType, tree.CoerceViaIO)) and not expr.implicit:
@@ -725,7 +728,7 @@ def _hidden_cast(expr: tree.Expr) -> tree.Expr:
 
 
 def _compared_value(condition: tree.Expr) -> tree.Expr:
-    """What CASE x WHEN compares x with: the right side of the condition that the analyser built."""
+    """The value that CASE x WHEN compares x with: the right side of the condition that the analyser has built."""
     if isinstance(condition, tree.FuncExpr) and condition.operator is not None and len(condition.arguments) == 2:
         return condition.arguments[1]
     return condition

@@ -16,13 +16,13 @@ from engine.sql import tree
 from engine.sql.tree_walk import children
 
 _CASTS = (tree.RelabelType, tree.CoerceTypmod, tree.CoerceViaIO)
-# Constant where all in them is.
+# Nodes that are constant if all their parts are constant.
 _PLAIN = (
     tree.ArrayExpr, tree.BoolExpr, tree.CaseExpr, tree.CoalesceExpr, tree.MinMaxExpr, tree.NullTest,
     tree.SubscriptingRef,
 )  # fmt: skip
 _NOT_FOLDED = (False, False)
-# Operators of built-in types that give a value whenever their arguments are not NULL.
+# Operators of built-in types whose result is never NULL if no argument is NULL.
 _TOTAL_OPERATORS = frozenset((
     "=", "<>", "<", "<=", ">", ">=", "+", "-", "*", "/", "%", "^", "||", "&", "|", "#", "<<", ">>", "@>", "<@", "&&",
     "^@", "~~", "!~~", "~~*", "!~~*", "~", "!~", "~*", "!~*",
@@ -51,7 +51,7 @@ class Folding:
         return list(self._parts(arguments))
 
     def is_never_null(self, node: tree.Expr) -> bool:
-        """Whether it is constant, and no NULL."""
+        """Whether the expression is constant and not NULL."""
         return self._look(node) == (True, False)
 
     def _parts(self, arguments: Sequence[tree.Expr]) -> Iterator[tuple[tree.Expr, bool]]:

@@ -24,8 +24,8 @@ _MAX_STATEMENT_BYTES: Final = 8192
 _MAX_VERDICTS: Final = 20_000
 _PLACEHOLDERS: Final = [b"$%d" % number for number in range(1, _MAX_LITERALS + 1)]
 
-# It begins with a set of characters, which the engine of re looks for fast; then it looks back at what it found. No
-# string begins behind a quote.
+# The pattern begins with a set of characters, which the engine of re finds fast; the look-behind after it checks that
+# character. No string begins directly after a quote.
 _SPLIT: Final = re.compile(
     rb"""(["'.0-9](?:
       (?<=')(?<!'')[^']*+(?:''[^']*+)*+'(?![\w\x80-\xff'"])
@@ -35,13 +35,14 @@ _SPLIT: Final = re.compile(
     ))""",
     re.VERBOSE,
 )
-# In a template in lower case, literals being $n. Where a number may be a column's: from the one to the other.
+# These patterns search a template in lower case, with $n for literals. Clauses in which a number may be that of a
+# column begin and end with:
 _BY: Final = re.compile(rb"\b(?:order|group)\s+by\b")
 _AFTER_BY: Final = re.compile(rb"\b(?:limit|offset|fetch|having|returning|union|intersect|except)\b")
-# Where a literal cannot be a parameter, by what it stands within.
+# Clauses in which a literal cannot be a parameter.
 _CLAUSES: Final = re.compile(rb"\bdistinct\s+on\b|\bconflict\b(?:(?!\bdo\b)[^$])*\$|\A\s*select\b.*\binto\b", re.DOTALL)
 _IN_CLAUSES: Final = (b"distinct", b"conflict", b"into")
-# The same where it is the first one in parentheses or brackets: modifiers of types, and what reads like them.
+# A literal after an opening parenthesis or bracket: the modifier of a type, or text that looks like one.
 _OPENED: Final = re.compile(rb"[(\[]\s*\$")
 _MODIFIERS: Final = re.compile(
     rb"""(?:\bas|::)\s*[\w\x80-\xff."]+(?:\s+(?:varying|precision))?\s*[(\[]\s*\$
@@ -51,14 +52,14 @@ _MODIFIERS: Final = re.compile(
     re.VERBOSE | re.DOTALL,
 )
 _SEVERAL: Final = re.compile(rb";(?!\s*\Z)")
-# A string that is part of its type's name.
+# A string after the word interval, which is part of a typed literal.
 _OF_INTERVAL: Final = re.compile(rb"\binterval\s+\$\d+")
 _INTERVAL: Final = re.compile(rb"\b(interval)\s+'[^']*+(?:''[^']*+)*+'", re.IGNORECASE)
 _MOMENT: Final = re.compile(rb"\bas\s+of\s+timestamp\s+\Z", re.IGNORECASE)
 _PLACEHOLDER: Final = re.compile(rb"\$(\d+)")
 _STATEMENT: Final = re.compile(rb"\s*(?:select|insert|update|delete)\b", re.IGNORECASE)
 _LAST_WORD: Final = re.compile(rb"(?<![\w\x80-\xff])([\w\x80-\xff]++)\s*+\Z")
-# Words after which a string is a value, and no type's name or part of other syntax is.
+# Words after which a string is a value. None of them is the name of a type or another syntax with a string.
 _BEFORE_VALUES: Final = frozenset(
     (b"select", b"values", b"like", b"ilike", b"in", b"and", b"or", b"not", b"then", b"when", b"else", b"case")
 ) | frozenset((b"where", b"on", b"having", b"between", b"symmetric", b"escape", b"limit", b"offset", b"returning"))
@@ -67,7 +68,7 @@ _MAX_INT8: Final = 2**63 - 1
 _QUOTE: Final = ord("'")
 _UNKNOWN: Final = (0,)
 
-# By template and kinds: which literals stay in the text, None where nothing may be lifted.
+# By template and kinds: the literals that stay in the text; None if none may be replaced.
 _verdicts: dict[bytes, tuple[int, ...] | None] = {}
 
 
@@ -108,7 +109,7 @@ def _split(sql: bytes) -> list[bytes]:
 def _lift(parts: list[bytes]) -> tuple[bytes, list[bytes], bytes]:
     """Template, literals and kinds. In `parts`, placeholders replace the literals."""
     found = parts[1::2]
-    if max(map(len, found)) < 10 and b"".join(found).isdigit():  # nothing but int4, as most often
+    if max(map(len, found)) < 10 and b"".join(found).isdigit():  # only int4, the most frequent case
         parts[1::2] = _PLACEHOLDERS[: len(found)]
         return b"".join(parts), found, b"i" * len(found)
     literals: list[bytes] = []

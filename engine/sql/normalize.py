@@ -28,11 +28,11 @@ _CONSTANT: Final = "?"
 _STRINGS: Final = frozenset(("SCONST", "BCONST", "XCONST"))
 _SECRET: Final = "'********'"
 _QUERIES: Final = (ast.SelectStmt, ast.InsertStmt, ast.UpdateStmt, ast.DeleteStmt, ast.MergeStmt)
-_WORDS: Final = frozenset("abcdefghijklmnopqrstuvwxyz0123456789_$?")  # what a space has to part, in lower case
-# In lower case: space that parts no two words, and what between words is more than one space.
+_WORDS: Final = frozenset("abcdefghijklmnopqrstuvwxyz0123456789_$?")  # characters of words, in lower case
+# In a text in lower case: white space that does not separate two words, and all but one space between words.
 _LOOSE: Final = re.compile(r"(?<![a-z0-9_$?\s])\s++|(?<!\s)\s++(?![a-z0-9_$?])")
 _WIDE: Final = re.compile(r"\s{2,}|[^\S ]")
-# A constant that can be told without its surroundings: a number with its sign, a string that nothing continues, a word.
+# A constant that is recognized without its context: a number with its sign, a string without a continuation, a word.
 _EVIDENT: Final = re.compile(
     r"-?\s*(?:[0-9]+(?:\.(?!\.)[0-9]*)?|\.[0-9]+)(?:[eE][+-]?[0-9]+)?(?![\w.])"
     r"|'[^']*+(?:''[^']*+)*+'(?!\s*')"
@@ -160,7 +160,7 @@ def _tokens(text: str, conforming: bool) -> Iterator[Token]:
 
 
 def _hash(parts: Iterable[str]) -> int:
-    """A number as PostgreSQL's: 8 bytes with a sign, never 0."""
+    """A hash in the form of PostgreSQL's: a signed number of 8 bytes, never 0."""
     digest = blake2b("\0".join(parts).encode("utf-8", "surrogatepass"), digest_size=8).digest()
     return int.from_bytes(digest, "big", signed=True) or 1
 

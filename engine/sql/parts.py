@@ -29,9 +29,9 @@ from engine.sql import tree
 from engine.sql.tree_walk import transform, walk_with_depth
 
 FIRST_RESULT_OID = 0xFFFF_0000
-"""Virtual tables of results are numbered from here, within one statement."""
+"""The OID of the first result of a statement, as a virtual table; further results follow."""
 
-_LOCKED = "*locked"  # names of WITH queries that no text can give
+_LOCKED = "*locked"  # names of WITH queries that cannot occur in a text
 _OUTER = "*"
 
 _Node = TypeVar("_Node")

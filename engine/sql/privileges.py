@@ -48,14 +48,14 @@ HIDDEN = {
     "pg_backend_memory_contexts": _STATISTICS,
     "pg_shmem_allocations": _STATISTICS,
 }  # fmt: skip
-"""The relations of pg_catalog and (HIDDEN_STANDARD) information_schema that not everybody may read, and the roles that
+"""The relations of pg_catalog and (HIDDEN_STANDARD) information_schema that PUBLIC may not read, and the roles that
 may."""
 
 
 @dataclass(slots=True)
 class _Level:
-    """A query or a change. `excluded`: entries that are EXCLUDED; `named`: its names are in the user's statement, not
-    in a view; `read`: by the position of a relation, its columns that are used."""
+    """A query or a change. `excluded`: the entries that are EXCLUDED. `named`: its names are in the user's statement,
+    not in a view. `read`: the used columns of each relation, by its position."""
 
     statement: tree.Statement
     excluded: frozenset[int]
@@ -63,7 +63,7 @@ class _Level:
     named: bool
     read: dict[int, set[int]] = field(default_factory=dict)
     order: Order = field(default_factory=Order)
-    inlined: dict[str, tuple[Order, bool]] = field(default_factory=dict)  # WITH queries that stand where they are named
+    inlined: dict[str, tuple[Order, bool]] = field(default_factory=dict)  # WITH queries inlined at their reference
 
 
 def role_of(catalog: Catalog, name: str) -> Role:
@@ -96,10 +96,8 @@ class _Needs:
     def __init__(self, catalog: Catalog, user: Role) -> None:
         self.catalog = catalog
         self.user = user
-        self.schemas: list[
-            Callable[[], None]
-        ] = []  # of what the statement names, which is asked when a name is looked up
-        self.calls: list[Callable[[], None]] = []  # which is asked when a statement begins to run
+        self.schemas: list[Callable[[], None]] = []  # checks of schemas, which PostgreSQL makes when it looks up a name
+        self.calls: list[Callable[[], None]] = []  # checks of functions, made when a statement begins to run
 
     # ---- relations --------------------------------------------------------------------------------------------------
 
@@ -183,7 +181,7 @@ class _Needs:
         if isinstance(entry, tree.RangeSubquery):
             if entry.view is not None and entry.view < FIRST_USER_OID:
                 level.order.own.append(Need(partial(self._built_in, entry.view, level.role), True))
-                return  # what it reads, it reads as a superuser
+                return  # its query runs with the privileges of a superuser
             view = None if entry.view is None else self.catalog.get(entry.view)
             inner = self._nest(entry.query, level, self._view_role(view, level.role), view is None)
             inner.own[:0] = needs
@@ -285,7 +283,7 @@ class _Needs:
         self._collect(_parts(node), level, (source,))
         for index, entry in enumerate(node.range_table):
             needs = self._of_entry(index, level) if index > is_insert and index in level.read else []
-            if index:  # PostgreSQL has no rights on built-in tables that are changed
+            if index:  # PostgreSQL checks no privileges on a built-in relation that is changed
                 self._entry(entry, needs, level)
         level.order.ctes += (inner for inner, _ in level.inlined.values())
         if isinstance(source, tree.Query):

@@ -27,7 +27,7 @@ from engine.sql.tree_walk import transform, walk_with_depth
 
 
 def sets_apart(query: tree.Query) -> tree.Query:
-    """The query with such functions at supported places; the query itself if it has none."""
+    """Moves set-returning functions to supported places. Returns the query itself if it has none."""
     return _sets_above(_sets_in_from(query)) if query.has_set_functions else query
 
 
@@ -44,7 +44,7 @@ def _sets_above(query: tree.Query) -> tree.Query:
 
 
 class _Expanded(Below):
-    """All but the functions themselves."""
+    """The columns below the set-returning functions: all expressions except these functions."""
 
     def __init__(self, query: tree.Query, keys: tuple[tree.Expr, ...]) -> None:
         super().__init__(query)
@@ -57,8 +57,8 @@ class _Expanded(Below):
 
 
 def _sets_in_from(query: tree.Query) -> tree.Query:
-    """The query with such functions in FROM; the query itself if it has none, or one that returns records or belongs to
-    an outer query."""
+    """Moves set-returning functions to FROM. Returns the query itself if it has none, or one that returns records or
+    belongs to an outer query."""
     if not (query.group_by and query.has_set_functions):
         return query
     calls = _calls(query.group_by)
@@ -88,7 +88,7 @@ def _sets_in_from(query: tree.Query) -> tree.Query:
 
 
 def _calls(node: object) -> list[tree.FuncExpr]:
-    """The calls of set-returning functions in expressions, those of sub-queries left out, each once."""
+    """The calls of set-returning functions in expressions, each once, without those in sub-queries."""
     found = [item for item, depth in walk_with_depth(node) if depth == 0]
     return list(dict.fromkeys(item for item in found if isinstance(item, tree.FuncExpr) and item.function.returns_set))
 

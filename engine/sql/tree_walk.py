@@ -23,7 +23,7 @@ _Rebuilder = Callable[[Any, Callable[..., Any], Change, int], Any]
 _Tree = TypeVar("_Tree")
 
 NO_NODE: tuple[str, ...] = ("",)
-"""In place of the fields of what is no node."""
+"""The entry in `node_fields` of a class that is not a node."""
 _LEVELS = (tree.Query, tree.Insert, tree.Update, tree.Delete, tree.Merge)
 _WORD = re.compile(r"\w+")
 _ONE = re.compile(r"(\w+)( \| FromRef)?( \| None)?")
@@ -31,7 +31,7 @@ _MANY = re.compile(r"tuple\[(\w+), \.\.\.\]")
 _ROWS = re.compile(r"tuple\[tuple\[Expr, (Expr|\.\.\.)\], \.\.\.\]")
 
 
-# ---- where nodes lie ------------------------------------------------------------------------------------------------
+# ---- fields with nodes ----------------------------------------------------------------------------------------------
 
 
 def _is_node(kind: type) -> bool:
@@ -41,7 +41,7 @@ def _is_node(kind: type) -> bool:
 
 
 def _words(module: object, unions: Sequence[str]) -> frozenset[str]:
-    """What annotations call nodes."""
+    """The names of node types in annotations."""
     kinds = {name for name, value in vars(module).items() if isinstance(value, type) and _is_node(value)}
     return frozenset((*kinds, *unions))
 
@@ -65,10 +65,10 @@ class _Fields(dict[type, tuple[str, ...]]):
 
 
 node_fields = _Fields()
-"""The fields in which other nodes may lie, by class; NO_NODE for what is none."""
+"""The fields that may contain nodes, by class; NO_NODE for a class that is not a node."""
 
 
-# ---- what is under a node -------------------------------------------------------------------------------------------
+# ---- the nodes below a node -----------------------------------------------------------------------------------------
 
 
 class _Readers(dict[type, Reader]):
@@ -106,7 +106,7 @@ def _step(name: str, annotation: str) -> str:
 
 
 def _inner_step(name: str, annotation: str) -> str:
-    """The same without leaves."""
+    """Like `_step`, without leaves."""
     kept = "if type(part) not in leaves: found.append(part)"
     if many := _MANY.fullmatch(annotation):
         if wrapped := _wrap(many[1]):
@@ -292,7 +292,7 @@ def shift_levels(node: _Tree, levels: int) -> _Tree:
     return transform(node, change)
 
 
-# ---- what a tree refers to ------------------------------------------------------------------------------------------
+# ---- references of a tree -------------------------------------------------------------------------------------------
 
 
 def variables(node: object) -> list[tree.Var]:
@@ -391,7 +391,7 @@ def changes(node: object) -> bool:
 
 
 def is_volatile(node: object) -> bool:
-    """Whether it contains such a node."""
+    """Whether it contains a node that `changes`."""
     return contains(node, changes)
 
 
@@ -404,7 +404,7 @@ def _is_sublink(node: object) -> bool:
     return type(node) is tree.SubLink
 
 
-_ASKED_AGAIN = (changes, _is_sublink)  # at every level; what they find in a query is kept with it
+_ASKED_AGAIN = (changes, _is_sublink)  # searched at every level, so each query keeps the result
 
 _CONSTANT = (
     tree.Const,

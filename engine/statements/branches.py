@@ -70,11 +70,11 @@ class Recent:
 
 
 class Far:
-    """The same of a moment that memory does not keep, over a directory with its state (engine/past/far.py).
+    """The same for a moment that memory does not keep, from a directory with its state (engine/past/far.py).
 
-    The changes since are found by comparing that state with the present one, in columns and beside writers. A snapshot
-    of the beginning is held, so that memory keeps later changes. The differences are in a run in each tablespace, which
-    the statement commits: the former rows that the parent keeps for the branch."""
+    It finds the changes since the moment by comparing that state with the present one, in columns, while writers go on.
+    It holds a snapshot of the beginning, so that memory keeps later changes. The differences are in a run in each
+    tablespace, which the statement commits: the former rows that the parent keeps for the branch."""
 
     def __init__(self, node: PastNode, still: AnyStore, present: AnyStore, catalog: Catalog, stored_here: bool) -> None:
         self._node = node

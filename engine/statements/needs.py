@@ -33,12 +33,12 @@ WRITES = (ast.InsertStmt, ast.UpdateStmt, ast.DeleteStmt, ast.MergeStmt)
 
 
 def of_query(statement: ast.Node) -> Needs:
-    """Of a query, or of any other tree."""
+    """The needs of a query, or of any other tree."""
     return max((of_node(node) for node in walk(statement)), default=Needs.NOTHING)
 
 
 def of_node(node: ast.Node) -> Needs:
-    """Of one node of a tree, without its children."""
+    """The needs of one node of a tree, without its children."""
     if isinstance(node, WRITES):
         return Needs.LEADER
     if isinstance(node, ast.SelectStmt):

@@ -42,18 +42,18 @@ class StatementKind:
     fields: Callable[[Session, Any], tuple[Field, ...] | None] | None = None
     formats: Callable[[Session, Any], tuple[int, ...] | None] | None = None
     command: str | Callable[[Any], str] = "DDL"
-    """A schema change as a read-only transaction refuses it."""
+    """The name of a schema change in the error of a read-only transaction."""
     outside_blocks: Callable[[Any], str | None] | None = None
-    """What a transaction block refuses, by its name; None: nothing."""
+    """Returns the name of a statement that a transaction block refuses; None: it is allowed there."""
     has_snapshot: bool = True
-    """Whether PostgreSQL gives it a snapshot (PlannedStmtRequiresSnapshot of pquery.c): the modes of a transaction can
-    still be set after what has none."""
+    """Whether PostgreSQL runs it with a snapshot (PlannedStmtRequiresSnapshot of pquery.c). After a statement without
+    one, the modes of the transaction can still be set."""
     answer: Callable[[Session, Prepared], Answer] | None = None
-    """Runs it at once: of a statement that waits for nothing but locks."""
+    """Runs a statement that waits for locks only, and returns its answer at once."""
     is_counted: bool = True
     """Whether it is counted itself, not only what it runs, as in pg_stat_statements."""
     needs: Needs | Callable[[Any], Needs] = Needs.LEADER
-    """What it needs of the node that runs it."""
+    """The needs of the statement that its node must meet."""
     tells_all: bool | Callable[[Any], bool] = False
     """Whether its text names the relations that it concerns. What needs nothing concerns none."""
     changes_schema: bool = False
@@ -91,7 +91,7 @@ def find(tree: ast.Node) -> StatementKind | None:
 
 
 def kind_of(tree: ast.Node) -> StatementKind:
-    """The same. Raises 0A000 for one that is not supported."""
+    """The kind of a statement. Raises 0A000 if the statement is not supported."""
     found = _KINDS.get(type(tree))
     if found is None:
         not_supported(tree.what if isinstance(tree, ast.DoStmt) else type(tree).__name__)

@@ -37,7 +37,7 @@ class ColumnarPath(Protocol):
     """A path other than the row path (paths.py has the kinds)."""
 
     def with_constants(self, parameters: Sequence[object]) -> Self:
-        """The same with these values in place of its parameters, if that is better."""
+        """The path with these values in place of its parameters, if that is better; otherwise the path itself."""
 
     def compute_in_worker(self) -> None:
         """From now on the worker computes the values that took long in the engine. Raises 54000 if it cannot."""
@@ -161,7 +161,7 @@ class RowsPlan(Plan):
 
 
 def columns_of(root: tree.Statement) -> ResultColumns | None:
-    """The columns of what a statement returns."""
+    """The result columns of a statement; None if it returns no rows."""
     returned = root.output if isinstance(root, tree.Query) else root.returning
     fields = tuple(
         Field(target.name, target.expression.type, target.origin_table, target.origin_column) for target in returned

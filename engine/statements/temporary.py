@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 
 class TemporaryTables:
-    """Those of one session (engine.session.interface.TemporaryTables)."""
+    """The temporary tables of one session (engine.session.interface.TemporaryTables)."""
 
     def __init__(self, session: Session) -> None:
         self._session = session

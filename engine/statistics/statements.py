@@ -31,13 +31,13 @@ if TYPE_CHECKING:
     from catalog.catalog import Catalog
 
 MOST = 5000  # statements, PostgreSQL's default of pg_stat_statements.max
-DROPPED = 20  # one of so many goes when there are more
+DROPPED = 20  # one in so many is dropped when there are more than MOST
 LONGEST = 4096  # characters of a text: of statements of a megabyte, which anybody may send, MOST would be 5 GB
 BUCKETS = 64
 GATHERED = 512  # times: to fold so many at once costs a twentieth of adding them one by one
 BUSY_GATHERED = 4096  # of a busy statement: a fold begins with 0.15 ms of code that is in no cache any more
 BUSY_SECONDS = 1.0  # a statement is busy when it gathers GATHERED within so long,
-BUSY = 64  # and so many at most, so that what they have gathered takes 8 MB
+BUSY = 64  # at most so many are busy, so that their gathered times take 8 MB
 FEW = 32  # times that are added one by one sooner
 NEVER = 1 << 62  # nanoseconds
 ROW, COLUMNAR, UTILITY = "row", "columnar", "utility"  # the paths of statements

@@ -84,12 +84,12 @@ class Leaning:
     """The leaning storage ids of a tablespace and their bases. Prefixes are the first four bytes of keys."""
 
     def __init__(self, whole: Collection[bytes] = ()) -> None:
-        """`whole`: prefixes that lean on nothing, whatever the rows say."""
+        """`whole`: prefixes that have no base, even if the rows contain one."""
         self._whole = frozenset(whole)
         self.bases: dict[bytes, bytes] = {}
-        """A prefix -> where to look for what it does not have."""
+        """A prefix -> the prefix in which keys are searched that it does not have."""
         self.heirs: dict[bytes, tuple[bytes, ...]] = {}
-        """A prefix -> those that keep what is overwritten there."""
+        """A prefix -> the prefixes that keep its overwritten rows."""
 
     def learn(self, rows: Iterable[tuple[bytes, bytes]]) -> None:
         """Reads all rows under BASES, as of the sequenced state."""
@@ -103,12 +103,12 @@ class Leaning:
         self.heirs = heirs
 
     def heirs_of(self, storage_id: int) -> list[int]:
-        """The storage ids that lean directly on one."""
+        """The storage ids that lean directly on a storage id."""
         kept = self.heirs.get(storage_prefix(storage_id), ())
         return [int.from_bytes(prefix, "big") & ~(_KEEPS ^ _LEANS) for prefix in kept]
 
     def chain(self, storage_id: int) -> list[int]:
-        """The storage ids that one leans on, nearest first; [] for one that leans on none."""
+        """The storage ids that a storage id leans on, nearest first; [] if it leans on none."""
         found = []
         prefix = self.bases.get(storage_prefix(storage_id))
         while prefix is not None:

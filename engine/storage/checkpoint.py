@@ -233,7 +233,8 @@ class Checkpoint:
         return allocated_bytes(os.path.join(self.path, _FILE)), pages * self.environment.stat()["psize"]
 
     def write(self, layer: Layer, pause: Callable[[float], None]) -> None:
-        """Writes a frozen layer, synced. `pause` is called between slices with the processor seconds that one took."""
+        """Writes a frozen layer and syncs it. Calls `pause` between slices with the processor seconds of the last
+        slice."""
         taking = self.key_notes.begin(layer.first_lsn, layer.last_lsn, layer.drops)
         with self.writing():
             if self._lock is None or layer.keys < APART_KEYS or not self._write_apart(layer, taking, pause, self._lock):

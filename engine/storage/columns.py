@@ -267,7 +267,7 @@ def _intervals_in(column: Column) -> list[Any]:
 
 
 def _intervals_out(values: Sequence[Any]) -> Column:
-    """Raises 0A000 for what is too long: Arrow counts nanoseconds."""
+    """Converts intervals to Arrow, which counts nanoseconds. Raises 0A000 for intervals that are too long."""
     made = [None if v is None else pa.MonthDayNano([v.months, v.days, v.microseconds * 1000]) for v in values]
     try:
         return pa.array(made, pa.month_day_nano_interval())

@@ -85,7 +85,7 @@ class LocalTablespaces:
         self._dropped = os.path.join(data, DROPPED)
         self._keep = keep
         self.dropped: dict[bytes, Dropped] = {}
-        """Those whose changelog is kept, by id."""
+        """The dropped tablespaces whose changelog is kept, by id."""
         self._open_log = open_log
         self._engine_thread = engine_thread
         self._on_fatal = on_fatal

@@ -12,8 +12,8 @@ writes of such tables, in the same LMDB transaction.
 Keys are complete for changes later than `since`, up to `upto`, which each flush moves. A list whose `upto` is before
 the flushed LSN is useless (an older release has flushed). The token identifies the list: a copy with another token
 belongs to another directory, or to a list that had gaps. Keys of saved changes are removed, and `since` moves: an older
-copy, which somebody has put back, must be built again. If a table would need more than MOST_BYTES of keys, its list
-begins again after the flush, and older copies must be built again.
+copy that was restored must be built again. If a table would need more than MOST_BYTES of keys, its list begins again
+after the flush, and older copies must be built again.
 
 A list begins with an entry of its own, and does not wait for the next flush: there may be none before the end.
 

@@ -1,4 +1,4 @@
-"""Storage keys: where a row, or an index entry, lies.
+"""Storage keys: the keys of rows and index entries.
 
     row          storage id (4 bytes, big-endian), then each key column in its type's order-preserving bytes
     row without  storage id, then the hidden row number as an int8 key

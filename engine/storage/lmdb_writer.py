@@ -43,7 +43,7 @@ import lmdb
 COMMIT_BYTES = 128 << 20
 DROP_PAUSE = 0.01  # seconds between two slices
 PACKED_BYTES = 8 << 20  # of values, from which on a packed slice is large enough
-ENTRY_BYTES = 64  # of a key and what LMDB keeps beside it
+ENTRY_BYTES = 64  # an estimate for a key with LMDB's data about it
 LEANS = 0x80
 """The first byte of keys from which on they lean (engine/storage/branch_storage.py): their deletions are empty
 values."""

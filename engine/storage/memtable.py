@@ -8,8 +8,8 @@ more (older than the newest one at or below the horizon) are cut off when their 
 which is updated all the time does not fill the memory. A chain of which much is still wanted is not walked at every
 write: `left` counts down the writes until it is worth the walk.
 
-Keys are in no order until somebody scans: written keys wait in lists, and a storage id's list is sorted into its
-SortedList by the first scan that needs it. Point work never pays for order.
+Written keys are first kept in unsorted lists. The first scan that needs the keys of a storage id sorts its list into
+its SortedList, so that point reads and writes have no cost for the order.
 
 Only the engine's thread touches a memtable, until it is frozen; then it never changes.
 """
@@ -30,7 +30,7 @@ from engine.storage.columns import Column, one_array
 Version = list[Any]
 """[lsn: int, value: bytes | None, older: Version | None, left: int]; those of bulk runs lack the last."""
 
-VERSION_BYTES = 160  # what CPython spends on a version beside key and value: list, dict slot, two bytes objects
+VERSION_BYTES = 160  # of CPython for a version, in addition to key and value: list, dict slot, two bytes objects
 ENTRY_BYTES = 120
 SCAN_CHUNK = 256
 SLICE = 4096

@@ -29,7 +29,7 @@ class Moment:
 
     def __init__(self, lsns: tuple[int, ...]) -> None:
         self.lsns = lsns
-        """By slot."""
+        """The LSN of each tablespace, by slot."""
 
     def of(self, slot: int) -> int:
         """The LSN in a tablespace."""
@@ -59,7 +59,7 @@ class Moment:
 
 
 Lsn = int | Moment
-"""What a node with one tablespace has as an LSN."""
+"""An LSN of a node with one tablespace, or a Moment of a node with several."""
 
 
 def position(slot: int, lsn: int) -> int:

@@ -9,8 +9,8 @@
 All little-endian without padding. Every column is in the row, key columns too.
 
 Decoders and encoders are Python functions written for the table: a row without NULLs of the newest layout is one
-`struct` call, slices, and conversions only where the internal form is not what lies in the row. Rows of older layouts
-decode to the current columns: columns added since have their `missing` value, dropped ones are left out.
+`struct` call, slices, and conversions of columns whose stored form differs from the internal form. Rows of older
+layouts are decoded to the current columns: columns added since have their `missing` value, dropped ones are left out.
 """
 
 from __future__ import annotations

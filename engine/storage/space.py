@@ -184,7 +184,7 @@ class Space:
             self._fail(None, given.impossible)
             return
         self._failures = 0
-        if not given.whole:  # other work waits, and comes first
+        if not given.whole:  # other work waits, and has precedence
             self._dropped = True
             self._before = 0
             self._look_later(READERS_PAUSE)

@@ -13,8 +13,8 @@ the tablespace of that id: `sequence` sends it there, and readers ask that table
 (engine/storage/moments.py).
 
 **Commits over several tablespaces** are one entry in each, connected by a Joint. Their changelogs report the parts one
-after the other, in one turn of the loop. In between some tablespaces show the commit and others do not, so nobody is
-informed until all do (`_note_move`). Sessions run only when they are informed, or in turns of their own.
+after the other, in one turn of the loop. In between some tablespaces show the commit and others do not, so sessions are
+informed only when all do (`_note_move`). Sessions run only when they are informed, or in turns of their own.
 
 **A commit that depends on another tablespace's.** Locks are released when a commit is sequenced, so the next holder may
 have read state that is not durable. In one changelog the order of the LSNs makes that safe. With several, the commit
@@ -147,7 +147,7 @@ class Stores:
         self._half = 0  # commits that some of their tablespaces show, and others not yet
         self._news: set[int] = set()
         self.noted: KeptJoints | None = None
-        """The commits over several tablespaces, while somebody reads the past."""
+        """The commits over several tablespaces, while there are readers of the past."""
         self.durable_lsn = Moment(())
         self.add(first)
         self.current = CurrentStores(self, first)
@@ -608,4 +608,4 @@ class ObservedStores:
 
 
 AnyStore = Tablespace | Stores
-"""What a node's store is: one tablespace, or several."""
+"""The store of a node: one tablespace, or several."""

@@ -97,7 +97,8 @@ class Tablespace(LayeredReads):
         self._snapshots: dict[int, int] = {}  # LSN -> open snapshots at it
         self._holds = 0  # number of snapshots that cannot be read
         self.held = False
-        """Whether something that nobody may need keeps pages of LMDB: whoever looks sets it back."""
+        """Whether an object that may be unused keeps pages of LMDB from being reused. The reader of this attribute
+        resets it."""
         self._horizon = flushed
         self._active = Memtable(flushed + 1)
         self._frozen: list[Layer] = []  # newest first
@@ -244,7 +245,8 @@ class Tablespace(LayeredReads):
         return any(find(key) is not None for find in self.current.finders) or self._generation.get(key) is not None
 
     def learn_bases(self) -> None:
-        """Leaning storage ids have changed: call in the turn in which such a commit was sequenced."""
+        """Reads the leaning storage ids again. Called in the turn of the loop in which a commit with a change of them
+        was sequenced."""
         self.leaning.learn(self.scan_newest(*BASE_RANGE))
 
     # --- following, and changes of the leader ------------------------------------------------------------------
@@ -515,7 +517,7 @@ class Tablespace(LayeredReads):
 
     @property
     def in_use(self) -> bool:
-        """Whether somebody has a snapshot."""
+        """Whether a snapshot is open."""
         return bool(self._snapshots)
 
     def _let_go(self, lsn: int) -> None:
@@ -535,10 +537,10 @@ class Tablespace(LayeredReads):
         self._forget_history()
 
     def commits_between(self, after: int, upto: int) -> Iterator[tuple[int, Sequence[bytes] | BulkRun]]:
-        """(LSN, keys) of every commit after an LSN up to another one, oldest first; its bulk runs come as themselves.
+        """Yields (LSN, keys) for every commit with after < LSN <= upto, oldest first, and (LSN, run) for its bulk runs.
 
-        May be read on in later turns of the loop while a `hold` keeps what is later than `after`. Raises 72000 as
-        `changed_since` does.
+        The iteration may continue in later turns of the loop while a `hold` keeps the commits after `after`. Raises
+        72000 as `changed_since` does.
         """
         return _commits_in(self._layers_after(after), after, upto)
 

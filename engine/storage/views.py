@@ -62,7 +62,7 @@ class Layer(Protocol):
 
     def changes(self, prefix: bytes, after: int, upto: int) -> Iterator[tuple[int, bytes]]: ...
     def commits(self, after: int, upto: int) -> Iterator[tuple[int, Sequence[bytes]]]:
-        """(LSN, keys) of every commit with after < LSN <= upto, in LSN order, without what is in bulk runs."""
+        """Yields (LSN, keys) for every commit with after < LSN <= upto, in LSN order, without the keys of bulk runs."""
 
     def newest(self) -> Iterator[tuple[Column, Column]]:
         """The state at the layer's end: batches of keys (binary arrays) and values (NULL for a deletion); later ones
@@ -125,7 +125,7 @@ class View:
         self._layers = layers
         self._generation = generation
         self.finders = tuple(layer.find for layer in layers)
-        """What finds the newest version of a key in each layer, in their order."""
+        """For each layer, in order, the function that finds the newest version of a key."""
         self._stored = generation.get
 
     def get(self, key: bytes) -> bytes | None:

@@ -138,7 +138,7 @@ def _log_status(session: Session, cluster: ClusterView) -> list[Row]:
         leads = replica is None or replica.leads_in((place,))
         role = "leader" if leads else roles.get(space.tablespace_id, "follower")
         if role == "leader" and not leads:
-            role = "follower"  # what is told is older than what this node knows
+            role = "follower"  # the reported role is older than this node's own information
         rows.append({
             "tablespace": name, "node": cluster.node, "role": role, "epoch": 0 if item is None else item.epoch,
             "head_lsn": _head(session, space.tablespace_id, 0 if item is None else item.head),

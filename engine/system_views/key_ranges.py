@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from engine.session.session import Session
 
 MOST_PARTS = 10_000
-_HASHED = 511  # bytes: the tail of a key that would be longer is a hash, which says nothing of the order
+_HASHED = 511  # bytes: a longer key ends in a hash, which has no order
 _WHOLE = "true"
 
 

@@ -43,7 +43,8 @@ class CommitQueue:
         self._durations = durations("shoal_commit_seconds")
         self.schema_version = 0
         self.capture: Capture | None = None
-        """Adds what change streams are to know to the writes of a transaction, which is sequenced next at a time."""
+        """Adds the changes for change streams to the writes of a transaction, which is sequenced directly afterwards
+        with a commit time."""
 
     def commit(self, transaction: Transaction, touched: Iterable[bytes] = ()) -> int:
         """Sequences the write set. Returns the LSN to wait for (0: no writes); the transaction's owner then releases

@@ -1,9 +1,9 @@
 """Searches an order of lock queues without a cycle of waits (src/backend/storage/lmgr/deadlock.c of PostgreSQL).
 
-A wait for a holder does not depend on the order of the queue: a hard edge. A wait only for an earlier waiter disappears
-if that one moves behind: a soft edge. A cycle with a soft edge is not a deadlock if the reversal of some soft edges
-leaves no cycle; they are tried one by one, each with its consequences. Queues of rows keep their order: in PostgreSQL
-the first waiter for a row holds the place, so the edge is hard.
+A wait for a holder does not depend on the order of the queue: a hard edge. A wait only for an earlier waiter ends if
+the queue is reordered: a soft edge. A cycle with a soft edge is not a deadlock if the reversal of some soft edges
+leaves no cycle; the search tries the soft edges one by one, each with its consequences. Queues of rows keep their
+order, so their edges are hard: in PostgreSQL the first waiter for a row holds a lock for its place.
 """
 
 from __future__ import annotations
@@ -15,7 +15,8 @@ if TYPE_CHECKING:
     from engine.txn.locks import Ticket
 
 Edge = tuple["Ticket", "Ticket"]
-"""(one, other): in the cycle the one waits for the other, since it stands behind it; or the one is to stand before."""
+"""(one, other): in a cycle, `one` waits for `other` because it is behind it in a queue; in an order, `one` must be
+before `other`."""
 
 MOST_TURNED = 16  # edges in one deadlock; no cycle of sessions is longer
 

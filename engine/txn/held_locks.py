@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 NOTHING_CLAIMED: frozenset[bytes] = frozenset()
 GUARDS = ~(ACCESS_SHARE | ROW_EXCLUSIVE)
-"""Modes of a table under which more is locked than what is written."""
+"""Modes of a table that lock more than the written rows."""
 
 
 class LockHolder:

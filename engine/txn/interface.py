@@ -57,7 +57,7 @@ class LockWait(BaseException):
         super().__init__("waiting for a lock")
         self.ticket = ticket
         self.then: Callable[[], None] | None = None
-        """What is asked when the lock was granted, before the statement runs again. Raises SqlError."""
+        """Called when the lock was granted, before the statement runs again. May raise SqlError."""
 
 
 class Transaction(Protocol):

@@ -10,7 +10,7 @@ conflict with each other, and advisory locks.
 
 Nothing blocks here. `acquire` returns at once: None when the lock is held, a `Ticket` when the owner must wait. A
 ticket is granted when the conflicting holders have ended, in the order of arrival. A newcomer does not overtake a
-waiter that it conflicts with, unless that one waits for it: an owner that holds a mode which conflicts with a waiter
+waiter that it conflicts with, unless the waiter waits for it: an owner that holds a mode which conflicts with a waiter
 precedes that waiter (ProcSleep in PostgreSQL's proc.c). For a row, only owners that wait for a holder are in the queue
 (heapam.c), and an owner that holds the lock in some mode comes first.
 
@@ -318,7 +318,7 @@ class LockSpace:
         return self._kept_out(entry, owner, mode) or any(conflicts & ticket.mode for ticket in entry.waiters)
 
     def _kept_out(self, entry: Contended, owner: Owner, mode: int) -> bool:
-        """Whether somebody holds the lock in a conflicting mode."""
+        """Whether another owner holds the lock in a conflicting mode."""
         conflicts = self.conflicts[mode]
         for holder, modes in entry.holders.items():  # noqa: SIM110 - any() takes longer: this is asked of every waiter
             if modes & conflicts and holder is not owner:
@@ -406,8 +406,8 @@ def _alike(one: Ticket, other: Ticket) -> bool:
 
 class TableLocks(LockSpace):
     """The space of tables. Its weak modes (ACCESS SHARE, ROW SHARE, ROW EXCLUSIVE: nearly all locks) do not conflict
-    with each other. So they are recorded only with their transactions, until somebody asks for a stronger mode of the
-    table: then they are collected. (PostgreSQL's fast-path locks: src/backend/storage/lmgr/README.)
+    with each other. So they are recorded only with their transactions, until a transaction requests a stronger mode of
+    the table: then they are collected. (PostgreSQL's fast-path locks: src/backend/storage/lmgr/README.)
     """
 
     def __init__(self) -> None:
@@ -466,7 +466,7 @@ class TableLocks(LockSpace):
             holders = {} if place.waiters else place.holders
         else:
             holders = {} if place is None else {place: place.table_locks[name]}
-        if holders and max(holders.values()) < SHARE_UPDATE_EXCLUSIVE:  # nobody asks for a strong mode any more
+        if holders and max(holders.values()) < SHARE_UPDATE_EXCLUSIVE:  # no request for a strong mode is left
             del self._held[name]
             self._weak.update(holders)
 

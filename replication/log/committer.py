@@ -3,8 +3,8 @@
     a multi = check(epoch) + set(head, version) for every tablespace that it commits to
 
 **Which groups.** Groups of a tablespace are committed in the order in which they were cut. A group of several
-tablespaces (tied by joint entries) goes when it is next in all of them and none of them has another multi under way.
-All its parts were cut at one moment, so groups have one order over the whole node, and none waits in a circle.
+tablespaces (tied by joint entries) is committed when it is next in all of them and none of them has another multi
+running. All its parts were cut at one moment, so groups have one order over the whole node, and none waits in a circle.
 
 **The outcome of a multi.** ZooKeeper's answer gives it. Without an answer the committer sends the same multi again: its
 checks let it be carried out at most once. If the second try fails, the head shows whether the first succeeded, because
@@ -13,8 +13,8 @@ where this epoch ended.
 
 Until the outcome is known no client gets an answer. After `commit_timeout` the clients are told that the outcome is
 unknown. From then on, and when the session is over, the committer does not retry the multi but finalizes it
-(`_finalize`): it bumps the epoch, so that a request which is still under way can never be carried out; then the head is
-final.
+(`_finalize`): it bumps the epoch, so that a request which is still in transit can never be carried out; then the head
+is final.
 """
 
 from __future__ import annotations
@@ -239,13 +239,13 @@ class Committer:
     async def _read_outcome(
         self, leader: LeaderLog, commit_id: str, last: int, coordination: Coordination
     ) -> tuple[bool, int, bool]:
-        """(whether the epoch stands, the head's version, whether the head has passed the commit).
+        """Returns (whether the epoch is still current, the head's version, whether the head has passed the commit).
 
-        If the epoch does not stand any more this is final. Raises OutcomeLostError.
+        If the epoch is no longer current, the result is final. Raises OutcomeLostError.
         """
         where = paths(leader.tablespace)
         epoch = await coordination.get(where.epoch)
-        znode = await coordination.get(where.head)  # after the epoch: nothing of it can come later
+        znode = await coordination.get(where.head)  # read after the epoch: if that has ended, it adds nothing later
         if epoch is None or znode is None:
             return False, -1, False  # the tablespace was dropped
         stands = epoch.version == leader.epoch_version

@@ -8,9 +8,9 @@ two succeeds.
 
 Candidates are the live replicas of the spec that are no longer bootstrapping. The best one tries at once; every other
 waits `rank_pause` for each better one, and looks again. The order: the wish of the last leader, the replica that lacks
-least of what a leader needs beside the log (`detail["lacks"]`), the preferred leader, the highest applied LSN, the
-name. The order only saves work: the first compare-and-set wins, and the winner catches up with the head before it
-leads.
+least of the data that a leader needs in addition to the log (`detail["lacks"]`), the preferred leader, the highest
+applied LSN, the name. The order only saves work: the first compare-and-set wins, and the winner catches up with the
+head before it leads.
 """
 
 from __future__ import annotations

@@ -18,7 +18,7 @@ from replication.log.ledgers import Ledgers, last_lsn
 from replication.log.settings import LogGoneError, StoreOf
 
 MAX_LISTED = 1000
-"""Objects found at a time: a far follower comes back for more."""
+"""The maximum number of objects in one listing. A follower far behind lists again."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -74,9 +74,10 @@ class ReplicatedLog:
         self.leader: LeaderLog | None = None  # of the running term, or of one whose outcome is being read
         self.spec: Spec | None = None
         self.lacks: Callable[[], int] = lambda: 0
-        """How much this node lacks of what the leader has to have beside the log: who lacks less goes first."""
+        """How much this node lacks of the data that a leader needs in addition to the log. Replicas that lack less are
+        preferred in elections."""
         self.tied: Callable[[], int] = lambda: 0
-        """When it was last needed together with other tablespaces, microseconds since 2000-01-01; 0: never."""
+        """When the tablespace was last needed together with others, in microseconds since 2000-01-01; 0: never."""
         self.check_store: Callable[[str], Awaitable[None]] | None = None
         """Raises SqlError or StoreUnavailableError for the URL of a store that this node cannot use for the log."""
         self._checked_store = ""

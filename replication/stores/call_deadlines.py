@@ -45,7 +45,7 @@ class Calls:
 
 
 class Deadline:
-    """The time that one call has."""
+    """The deadline of one call."""
 
     def __init__(self, calls: Calls) -> None:
         self._calls = calls
@@ -88,7 +88,8 @@ class Deadline:
 async def get_each(
     get: Callable[[str], Awaitable[bytes]], names: Sequence[str], found: dict[str, bytes] | None = None
 ) -> dict[str, bytes]:
-    """`ChangelogStore.get_many` of a store that returns one object a request. Adds to `found`, whatever comes after."""
+    """`ChangelogStore.get_many` for a store that returns one object per request. Adds each object to `found`, which
+    keeps the objects before an error."""
     found = {} if found is None else found
     left = iter(names)
 

@@ -262,7 +262,7 @@ class FileStore:
             raise
 
     def run_later(self, work: Callable[[], None]) -> None:
-        """Runs work of this store after the present work of its threads; nobody waits for it."""
+        """Runs work of this store after the present work of its threads, without waiting for it."""
         try:
             started = self._threads.submit(work)
         except RuntimeError:  # shut down: it is quick, and better than to leave files behind

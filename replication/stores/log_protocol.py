@@ -14,10 +14,9 @@
     GET    /folders/<prefix>?after=   200: {"objects": [[name, size], ...], "more": true}, at most PAGE objects
     DELETE /folders/<prefix>          204: a whole ledger at once
 
-Answers that carry (a piece of) an object carry its CRC32C too. 422 to a GET: the object, or the
-folder, is damaged on the server's disk. With a secret every request has the header
-`Authorization: Bearer <secret>`, else 401. 503: the disk does not answer, or too many requests wait. The text of an
-error is one line for people.
+Answers with an object, or a piece of it, contain its CRC32C too. 422 to a GET: the object or the folder is damaged on
+the server's disk. With a secret, every request has the header `Authorization: Bearer <secret>`, otherwise the answer is
+401. 503: the disk does not answer, or too many requests wait. The text of an error is one line for people.
 """
 
 from __future__ import annotations
@@ -29,10 +28,10 @@ import google_crc32c
 
 from replication.interface import MANY
 
-PIECE = 4 << 20  # bytes of an object that one GET carries at most
+PIECE = 4 << 20  # the maximum bytes of an object in one GET
 PAGE = 1000
-MANY_BYTES = 2 << 20  # of an answer that carries several objects
-MANY_NAMES_BYTES = MANY * 1024  # of a request for them
+MANY_BYTES = 2 << 20  # of an answer with several objects
+MANY_NAMES_BYTES = MANY * 1024  # of a request for several objects
 CRC = "X-Shoal-CRC32C"  # eight hexadecimal digits
 APPEND = "X-Shoal-Append"
 
@@ -43,7 +42,7 @@ def crc_header(crc: int) -> str:
 
 
 def crc32c(data: bytes, crc: int = 0) -> int:
-    """CRC32C of the bytes, or of what has this CRC followed by them."""
+    """The CRC32C of the bytes; with `crc`, of earlier bytes with this CRC followed by them."""
     return int(google_crc32c.extend(crc, data))
 
 
@@ -57,7 +56,7 @@ def encode_frame(index: int, name: str, data: bytes) -> bytes:
 
 
 def decode_frames(names: Sequence[str], body: bytes) -> Iterator[tuple[int, bytes]]:
-    """The objects of an answer, with their indexes in what was asked. Raises ValueError for an answer that is none."""
+    """The objects of an answer, with their indexes in the request. Raises ValueError for an invalid answer."""
     at, least = 0, 0
     while at < len(body):
         if at + _FRAME.size > len(body):

@@ -226,8 +226,8 @@ class _Folder:
             if time.time() - status.st_mtime > OLD:
                 pack.last_look = state
             return False
-        # What was on the disk before the proof was written is there now, if it can be read at all; from a shared file
-        # system, to whoever opens the file now.
+        # Data that was on the disk before the proof was written can be read now, if at all. On a shared file system
+        # this requires that the file is opened again.
         again = os.open(pack.path, os.O_RDONLY | os.O_CLOEXEC)
         try:
             found = os.pread(again, max(status.st_size - pack.end, 0), pack.end)
@@ -358,8 +358,8 @@ class PackReader:
         raise OSError(f"{folder} is deleted again and again")
 
     def holds(self, folder: str, name: str) -> bool:
-        """Whether there is such an object, whole; it is on disk then. Raises FileNotFoundError when the folder is being
-        deleted."""
+        """Whether the folder has the whole object, which is on disk then. Raises FileNotFoundError if the folder is
+        being deleted."""
         try:
             if self.read(folder, name) is None:
                 return False

@@ -14,8 +14,9 @@ own name is on the disk before its first record is acknowledged.
 failed write or sync it begins a new one, because the kernel may have dropped the pages as if they were written. It cuts
 off the tail that was not acknowledged, if it can; a tail that stays is like any put of unknown outcome.
 
-**A folder that is deleted** takes the pack with it, which an open file does not notice. So after every sync, and before
-anything is acknowledged, the pack's name must still lead to it; else everything goes into a new one.
+**A folder that is deleted** takes the pack with it, and the open file does not show that. So after every sync, and
+before a put is acknowledged, the writer checks that the pack's name still refers to it. Otherwise it writes everything
+to a new pack.
 """
 
 from __future__ import annotations
@@ -64,7 +65,7 @@ class PackDirectory(Protocol):
 
 
 OpenSync = Callable[[asyncio.AbstractEventLoop, SyncCallback], Sync | None]
-"""Gives what syncs for the loop; None: the thread is to do it."""
+"""Returns the function that syncs for the event loop; None: the thread syncs itself."""
 
 
 @dataclass(eq=False, slots=True)

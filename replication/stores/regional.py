@@ -213,7 +213,7 @@ async def sweep_regional(regional: ChangelogStore, oldest: Mapping[str, int]) ->
             after = found.name
             continue
         folder = FOLDER + parsed[0]
-        after = folder[:-1] + "0"  # after everything in the folder: '0' comes after '/'
+        after = folder[:-1] + "0"  # a name after all names in the folder: '0' is the character after '/'
         if int(parsed[2]) < oldest.get(parsed[1], 1 << 62):
             gone.append(folder)
     for folder in gone:

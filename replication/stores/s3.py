@@ -193,7 +193,7 @@ class S3Store:
         try:
             await self._ask("", obstore.delete_async(self._bucket, paths))
         except ObjectMissingError:
-            return  # already deleted, if the service tells at all
+            return  # already deleted; not all services report that
 
     async def close(self) -> None:
         self._calls.close()

@@ -1,15 +1,16 @@
 """The address of a cluster's ZooKeeper, with credentials and TLS.
 
-    zk://HOST:PORT,HOST:PORT/NAME          everything of the cluster lies below the znode /NAME
+    zk://HOST:PORT,HOST:PORT/NAME          all znodes of the cluster are below /NAME
 
 Credentials and TLS come from the environment, so that they show in no list of processes:
 
-    SHOAL_ZK_AUTH=user:password       or SHOAL_ZK_AUTH_FILE, a file with that line: digest authentication; everything
-                                      that is made then belongs to this user alone
+    SHOAL_ZK_AUTH=user:password       or SHOAL_ZK_AUTH_FILE, a file with that line: digest authentication; only this
+                                      user can access the znodes that are then created
     SHOAL_ZK_SASL=user:password       or SHOAL_ZK_SASL_FILE: the same by SASL (DIGEST-MD5), which the servers check
     SHOAL_ZK_TLS_CA, _CERT, _KEY      files; TLS is spoken if the first is set, the others identify this node
 
-Without credentials everybody who reaches ZooKeeper could change the cluster: that is allowed on loopback only.
+Without credentials, any process that can connect to ZooKeeper could change the cluster, so this is allowed on loopback
+only.
 """
 
 from __future__ import annotations

@@ -104,7 +104,7 @@ class LoopHandler(SequentialThreadingHandler):  # type: ignore[misc]
         self.connecting = False
         self.over = False  # no further connection is made
         self.tried: dict[tuple[str, int], OSError | None] = {}
-        """What came of the last attempt to connect to each host and port; None: it takes connections."""
+        """The error of the last attempt to connect to each host and port; None: it accepts connections."""
         self.refused = ""  # why the servers refuse us
 
     # --- towards the loop ----------------------------------------------------------------------------------------
@@ -266,8 +266,8 @@ def make_client(
     client._connection = LoopConnection(
         client, client._conn_retry.copy(), handler.loop, logger=_kazoo_log, sasl_options=sasl_options
     )
-    # kazoo keeps the session timeout that was agreed on to itself, and tells of the connection before it has
-    # authenticated itself. This method of it knows both: it returns 2/3 of the timeout, in milliseconds.
+    # kazoo does not expose the negotiated session timeout, and reports the connection before it has authenticated. This
+    # internal method returns after the authentication, with 2/3 of the timeout in milliseconds.
     connect = client._connection._connect
 
     def connect_and_tell(*arguments: Any) -> Any:

@@ -78,7 +78,7 @@ from replication.zookeeper.bridge import LoopHandler, Result, make_client
 log = logging.getLogger("shoal.zookeeper")
 
 MAX_REQUEST_BYTES = 1_000_000
-"""Of one request. ZooKeeper's jute.maxbuffer is 1 MiB; it answers to more by breaking the connection."""
+"""The maximum size of a request. ZooKeeper closes the connection after a request above jute.maxbuffer, 1 MiB."""
 
 KEEPALIVES_PER_TIMEOUT = 6
 HANDED_ON_LATE = 0.25  # of the session timeout: see above
@@ -269,7 +269,7 @@ class ZooKeeperCoordination:
         try:
             await self._create(path, data, ephemeral)
         except NoNodeError:
-            # Somebody has deleted a parent that was known to exist.
+            # Another client has deleted a parent that was known to exist.
             for parent in _parents(path):
                 self._made.discard(parent)
             try:

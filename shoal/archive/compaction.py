@@ -67,7 +67,7 @@ class CompactionSummary:
     bytes: int = 0  # of merged pieces
 
 
-# ---- what is no longer needed ----------------------------------------------------------------------------------------
+# ---- objects that are no longer needed -------------------------------------------------------------------------------
 
 
 async def retire(found: BackupContents, keep: int, result: CompactionSummary) -> tuple[BackupRecord, ...]:
@@ -76,7 +76,7 @@ async def retire(found: BackupContents, keep: int, result: CompactionSummary) ->
     if not gone:
         return stay
     sizes = {info.name: info.size async for info in found.store.list("")}
-    # Manifests are read before the first backup goes: a damaged store is left as it is.
+    # All manifests are read before the first backup is deleted, so that a damaged store stays unchanged.
     plans = {
         tablespace: await _unneeded_objects(ArchivedTablespace(found.store, tablespace), stay, gone, sizes)
         for tablespace in dict.fromkeys(space.tablespace for record in gone for space in record.spaces)
@@ -247,7 +247,7 @@ def _read_entries(data: bytes, name: str, piece: PieceName, tablespace: str) -> 
 
 
 CompactionProgress = Callable[[str, int, int], None]
-"""(what is being done, how much of it, of how much)"""
+"""Called with (the present step, the amount that is done, the total amount)."""
 
 
 async def compact(

@@ -146,7 +146,7 @@ class Verification:
 
 
 VerificationProgress = Callable[[str, int, int], None]
-"""(what is being read, how much of it, of how much)"""
+"""Called with (the objects that are being read, the amount that was read, the total amount)."""
 
 
 async def verify_all(found: BackupContents, scratch: str, progress: VerificationProgress) -> Verification:

@@ -6,10 +6,10 @@
     <ts>/log/<first:020>-<last:020>              entries of the changelog, back to back (replication/entry.py)
     <ts>/bulk/<name>                             a bulk segment that one of them refers to
 
-`<ts>` is a tablespace's id. Checkpoints share files, and a log goes on from backup to backup: so a second backup is
-what has changed, and whatever lies between two can be restored too where the log has no gap.
+`<ts>` is a tablespace's id. Checkpoints share files, and the log continues from backup to backup. So a second backup
+adds only changes, and states between two backups can be restored if the log has no gap.
 
-The small objects are JSON whose first field is the CRC32C of the rest. Nothing is ever changed or written twice.
+The small objects are JSON whose first field is the CRC32C of the rest. No object is ever changed or written twice.
 """
 
 from __future__ import annotations
@@ -90,7 +90,7 @@ def decode(kind: type[Kind], data: bytes, name: str) -> Kind:
 
 
 def damaged_backup_error(what: str) -> SqlError:
-    """The error (XX001) for a backup that differs from what was written."""
+    """The error (XX001) for a backup that differs from the written one."""
     return SqlError("XX001", f"backup is damaged: {what}")
 
 

@@ -78,7 +78,7 @@ class TablespacePlan:
 
 
 RestoreProgress = Callable[[str, int, int], None]
-"""(what is being done, how much of it, of how much)"""
+"""Called with (the present step, the amount that is done, the total amount)."""
 
 
 async def plan_restore(found: BackupContents, target: RestoreTarget) -> list[TablespacePlan]:
@@ -325,7 +325,7 @@ async def _restore_tablespaces(
 
 
 def _tablespaces(directory: str) -> dict[str, str]:
-    """The tablespaces beside pg_default that the catalog in a directory knows: names by id."""
+    """The tablespaces in the catalog of a directory, except pg_default: names by id."""
     low, high = prefix_range(storage_prefix(SYSTEM_TABLES[Tablespace]))
     tables = Checkpoint(os.path.join(directory, "rows"))
     try:

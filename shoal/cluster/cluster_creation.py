@@ -1,7 +1,7 @@
 """Makes a data directory the first node's of a new cluster.
 
     flush_local_changelogs   flushes the local changelogs of every tablespace into its LMDB, and removes them,
-                             pg_default's last: while that one exists, all of this is repeated
+                             pg_default's last: while pg_default's exists, a new attempt repeats all of this
     create_cluster           creates the znodes of all its tablespaces in one multi. The state at each head is that of
                              the directory, and the logs begin after it, so other nodes start from checkpoints
 

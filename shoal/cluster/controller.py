@@ -5,9 +5,9 @@
     HandOvers     on every node: executes the requests to give a leadership away (`moves/<tablespace>`)
 
 A change of replicas is a compare-and-set of the tablespace's spec as of the plan, and a move names the epoch that it
-ends. So a controller that has been cut off does no harm beside its successor, and neither does an old request. A new
-controller does not know how long nodes have been away and which leaders were moved lately, so all periods begin again
-with it.
+ends. So a disconnected controller that still acts does no harm after its successor has begun, and neither does an old
+request. A new controller does not know how long nodes have been away and which leaders were moved lately, so all
+periods begin again with it.
 """
 
 from __future__ import annotations
@@ -227,7 +227,7 @@ class Controller:
         return False
 
     async def _remove_old_requests(self, coordination: Coordination) -> None:
-        """Removes requests that nobody has carried out: of epochs that have ended, and old ones."""
+        """Removes requests that were not carried out: those of ended epochs, and old ones."""
         now = self._clock.monotonic()
         names = await coordination.children(MOVES)
         self._requests = {name: self._requests.get(name, now) for name in names}
@@ -240,7 +240,7 @@ class Controller:
 
 
 def _epoch_of(data: bytes) -> int | None:
-    """The epoch that a request is to end; None for what is no request."""
+    """The epoch that a request ends; None if the data is not a request."""
     with contextlib.suppress(SqlError):
         return decode_move(data).epoch
     return None

@@ -60,7 +60,7 @@ class Leaderships:
         self.looks_again_at = float("-inf")
         self._gathering: dict[bytes, asyncio.Future[None]] = {}
 
-    # --- what it leads -------------------------------------------------------------------------------------------
+    # --- led tablespaces -----------------------------------------------------------------------------------------
 
     def lead(self) -> None:
         """Called when this node starts to lead pg_default."""

@@ -67,7 +67,7 @@ class ReplicaHoldings:
 
     def __init__(self, spaces: ClusterTablespaces) -> None:
         self.specs: Mapping[bytes, Spec] = {}
-        """Of all tablespaces, as they were seen last."""
+        """The last known specs of all tablespaces."""
         self._spaces = spaces
         self._rows: set[bytes] = set()  # tablespaces whose rows the catalog has or had
         self._bootstraps: dict[bytes, asyncio.Task[None]] = {}

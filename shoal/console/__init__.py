@@ -6,8 +6,7 @@
     views.py        the queries behind the page's views
     web/            the sources of the page (TypeScript); `make console` bundles them into static/, which is served
 
-The page shows results of SQL only, over connections of the role that is logged in. The privileges of the role decide
-what it may see and do.
+The page shows results of SQL only, over connections of the role that is logged in. So the role's privileges apply.
 
     browser -> /api/view/NAME    a fixed query (views.py) on the login's own connection
             -> /api/sql          one statement on the connection of an editor tab, which keeps its transaction

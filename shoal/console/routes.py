@@ -1,7 +1,7 @@
 """The console's routes on the administration port.
 
     GET  /                             the page; /console/NAME its files
-    GET  /api/session                  who is logged in; null: nobody
+    GET  /api/session                  the role that is logged in; null: none
     POST /api/login                    {"user", "password", "database"}
     POST /api/logout
     GET  /api/view/NAME                the queries of a view (views.py): {"nodes": {answer}, ...}; sizes wants ?oids=1,2

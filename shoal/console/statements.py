@@ -7,8 +7,8 @@ Values have the form of wire/http.py. `truncated` is true if there are more rows
 ANSWER_LIMIT bytes; `command` may be empty then. A query runs until it has returned the requested number of rows. A
 statement that changes data always runs to its end.
 
-When the browser disconnects while a statement runs, the statement is cancelled and the connection closed, because
-nobody would read the result.
+When the browser disconnects while a statement runs, the statement is cancelled and the connection closed, because no
+client would read the result.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Values between Python and the database, as psycopg has them.
 
-bool int float str bytes         as they are
+bool int float str bytes         unchanged
 Decimal                          numeric, exact
 date time datetime               infinities, 24:00:00 and years past 9999 raise DataError; timestamptz comes in the
                                  session's time zone
@@ -8,7 +8,7 @@ timedelta                        interval; its months come as 30 days and its ye
 uuid.UUID                        uuid
 list                             arrays, nested as they have dimensions
 dict, list, str, ... of json     json and jsonb come parsed; to send one: `shoal.Json(value)`, or a dict
-str                              every other type comes as PostgreSQL's text, and is sent as it
+str                              PostgreSQL's text, for all other types, in both directions
 """
 
 from __future__ import annotations

@@ -1,23 +1,23 @@
 """DuckDB SQL for analysed statements.
 
-    forms.py          physical forms: which DuckDB type carries an expression, above all numeric
-    state.py          what a generation gathers (tables, parameters, UDFs), scopes, the dispatch over tree nodes
+    forms.py          physical forms: the DuckDB type of an expression, above all of numeric
+    state.py          the state of a generation (tables, parameters, UDFs), scopes, the dispatch over tree nodes
     literals.py       constants and parameters
-    comparisons.py    equality and order, by key where DuckDB's differ from PostgreSQL's
-    calls.py          functions and casts;  set_functions.py  those that return sets;  texts.py  text forms
-    aggregates.py     aggregates and window functions
-    expressions.py    all other expressions;  sublinks.py  sub-queries in them
+    comparisons.py    equality and order, by key if DuckDB's differ from PostgreSQL's
+    calls.py          functions and casts;  set_functions.py  set-returning functions;  texts.py  text forms
+    aggregates.py     aggregates and window functions;  hypothetical.py  hypothetical-set aggregates
+    expressions.py    all other expressions;  sublinks.py  sub-queries in expressions
+    bounds.py         comparisons with constants
     ranges.py         FROM;  queries.py  SELECT, set operations, WITH
-    dml.py            the SELECTs behind INSERT, UPDATE and DELETE
-    shapes.py         statements whose arrays are no LISTs
-    levels.py, volatile_levels.py    queries of which one level becomes two;  operands.py  volatile operands
-    catalog_functions.py    functions that look into system views;  hypothetical.py  hypothetical-set aggregates
+    dml.py            the SELECTs of INSERT, UPDATE, DELETE and MERGE
+    shapes.py         statements with arrays that a LIST cannot hold
+    levels.py, volatile_levels.py    split one query level into two;  operands.py  volatile operands
+    catalog_functions.py    functions that read system views
     window_order.py   the order of rows after window functions
     udf.py            names and signatures of UDFs
 
-The SQL is a tree of nodes (catalog/duckdb), and text is made of it when a statement is complete: nobody looks into the
-text to know what an expression is. Nothing that a user wrote reaches DuckDB as an identifier: relations are q1, q2,
-..., columns c1, c2, ....
+The SQL is a tree of nodes (catalog/duckdb), which is converted to text when a statement is complete; decisions use the
+nodes, never the text. DuckDB gets no identifier of a user: relations are q1, q2, ..., columns c1, c2, ....
 """
 
 from __future__ import annotations
@@ -65,13 +65,13 @@ def generate(
     binary: Container[int] = (),
     computes: bool = True,
 ) -> ColumnarQuery:
-    """DuckDB SQL for a SELECT, VALUES or set operation. `computes`: see Generation.
+    """Returns DuckDB SQL for a SELECT, VALUES or set operation. `computes`: see Generation.
 
-    `parameter_types` are the OIDs of $1, $2, ...; `settings` are the session's, which the text may depend on
-    (`ColumnarQuery.settings_free`). Records among the columns, and types whose output function is registered as a
-    catalog function, come as text (VARCHAR), but for columns in `binary`, counted from 0: records there come as STRUCTs
-    with `OutputColumn.fields`, for their binary form. A query without columns gives one column all the same, which
-    `columns` does not list. Raises 0A000 with the name of whatever cannot run here, 2201W/2201X for a negative LIMIT or
+    `parameter_types` are the OIDs of $1, $2, ...; `settings` are the session's, on which the text may depend
+    (`ColumnarQuery.settings_free`). Output columns with records, and with types whose output function is registered as
+    a catalog function, are text (VARCHAR). In the columns `binary`, counted from 0, records are STRUCTs with
+    `OutputColumn.fields`, for their binary form. A query without columns has one column in DuckDB, which `columns` does
+    not list. Raises 0A000 with the name of the construct that cannot run here, 2201W/2201X for a negative LIMIT or
     OFFSET.
     """
     ordered = in_window_order(node)
@@ -96,7 +96,7 @@ def _select(generation: Generation, node: tree.Query, binary: Container[int]) ->
 
 
 def _sent(record: Piece) -> tuple[TypeRef, ...]:
-    """The fields' types of a record that is sent in binary; none for anything else."""
+    """Returns the types of the fields of a record that is sent in binary; () for other pieces."""
     if any(form == INTERVAL for _, form in record.fields):
         not_supported("an interval within a record in binary on this query")
     return tuple(type_ for type_, _ in record.fields)
@@ -109,8 +109,8 @@ def _as_text(
     sent: Sequence[tuple[TypeRef, ...]],
     binary: Container[int],
 ) -> Body:
-    """Records that are not `sent` in binary, and types whose output function is a catalog function, in text form unless
-    they are among the `binary` columns; the order of rows is kept."""
+    """Converts to text the records that are not `sent` in binary, and types whose output function is a catalog function
+    unless their columns are in `binary`. Keeps the order of the rows."""
     oids = [target.expression.type.oid for target in node.output]
     shown = [
         bool(piece.fields and not fields)

@@ -1,8 +1,8 @@
 """Aggregates and window functions.
 
-An aggregate runs by the DuckDB side of its implementation, whose marks are where DISTINCT, ORDER BY, FILTER and OVER
-go, or else by a UDF over the LIST of a group's values. Values that are compared by key (general numeric, jsonb) need
-care where an aggregate compares them: min, max and DISTINCT.
+An aggregate is the DuckDB SQL of its implementation, whose marks are replaced by DISTINCT, ORDER BY, FILTER and OVER,
+or otherwise a UDF over the LIST of a group's values. Aggregates that compare values (min, max and DISTINCT) use keys
+for types that DuckDB does not compare as PostgreSQL does (general numeric, jsonb).
 """
 
 from __future__ import annotations
@@ -55,17 +55,17 @@ _SCALED = frozenset({"sum", "avg", "min", "max", "count"})
 
 @dataclass(slots=True)
 class Call:
-    """One aggregate or window call: its arguments, and what surrounds them."""
+    """One aggregate or window call: its arguments and its clauses."""
 
     generation: Generation
     function: Function
     arguments: list[Piece]
     types: list[TypeRef]
     result: TypeRef
-    direct: int = 0  # how many arguments an ordered-set aggregate takes once a group
+    direct: int = 0  # number of direct arguments of an ordered-set aggregate
     distinct: str = ""  # 'DISTINCT '
     order: Clause = ""  # ' ORDER BY ...'
-    sorting: Sequence[tuple[int, bool, bool]] = ()  # with DISTINCT: the same by arguments (UdfSignature.distinct)
+    sorting: Sequence[tuple[int, bool, bool]] = ()  # with DISTINCT: the order of the arguments (UdfSignature.distinct)
     after: Clause = ""  # FILTER and OVER clauses
 
     @property
@@ -74,14 +74,14 @@ class Call:
 
     @property
     def by_key(self) -> bool:
-        """Whether DuckDB cannot tell by itself which values of an argument are equal, or less."""
+        """Whether an argument has to be compared by keys."""
         return any(
             not piece.fields and not is_native(piece, type_.oid)
             for piece, type_ in zip(self.arguments, self.types, strict=True)
         )
 
     def marked(self, sql: Sql) -> Sql:
-        """SQL with its marks replaced."""
+        """Returns the SQL with its marks replaced by the call's clauses."""
         is_marked = isinstance(sql, Filled) and sql.template.is_marked
         return sql.with_marks(self.distinct, self.order, self.after) if isinstance(sql, Filled) and is_marked else sql
 
@@ -123,13 +123,14 @@ def _aggregate(scope: Scope, node: tree.Aggref) -> Piece:
         after="" if condition is None else fill(" FILTER (WHERE {})", condition),
     )
     piece = aggregate_call(call)
-    if node.distinct:  # DuckDB looks for what it orders by among the arguments, and finds nothing volatile there
+    if node.distinct:  # DuckDB searches the expressions of ORDER BY among the arguments, except for volatile ones
         piece = piece._replace(sql=stable(scope, piece.sql))
     return piece
 
 
 def _sorting(node: tree.Aggref) -> list[tuple[int, bool, bool]]:
-    """How DISTINCT sorts the arguments: as ORDER BY says, which can name nothing else, then by those that it leaves."""
+    """Returns the order in which DISTINCT sorts: first by ORDER BY, which may contain only arguments, then by the other
+    arguments."""
     sorting = [(node.arguments.index(item.expression), item.descending, item.nulls_first) for item in node.order_by]
     named = {place for place, _, _ in sorting}
     return sorting + [(place, False, False) for place in range(len(node.arguments)) if place not in named]
@@ -139,7 +140,7 @@ _HARMLESS = (tree.Var, tree.Const, tree.Param, tree.RelabelType)
 
 
 def _guarded(pieces: list[Piece], nodes: tuple[tree.Expr, ...], condition: Sql | None) -> list[Piece]:
-    """Arguments that are computed only where FILTER lets a row through: DuckDB computes them, and raises, for all."""
+    """Restricts arguments that may raise errors to the rows of FILTER, because DuckDB computes them for all rows."""
     if condition is None or all(isinstance(node, _HARMLESS) for node in nodes):
         return pieces
     return [piece._replace(sql=fill("CASE WHEN {} THEN {} END", condition, piece.sql)) for piece in pieces]
@@ -150,7 +151,7 @@ def _holds_query(node: tree.Expr) -> bool:
 
 
 def _order(scope: Scope, clauses: tuple[tree.SortClause, ...]) -> Clause:
-    """` ORDER BY ...`, or nothing."""
+    """Returns ` ORDER BY ...`, or nothing."""
     return fill(" ORDER BY {}", _sort_items(scope, clauses)) if clauses else ""
 
 
@@ -165,14 +166,14 @@ def _sort_items(scope: Scope, clauses: tuple[tree.SortClause, ...]) -> Sql:
 
 
 def aggregate_call(call: Call) -> Piece:
-    """SQL of an aggregate. Raises 0A000 by name if nothing runs it."""
+    """Returns the SQL of an aggregate. Raises 0A000 with its name if it has no implementation here."""
     found = registry.implementation(call.function.source)
     if found is None:
         not_supported(f"aggregate {call.shown}")
     if call.arguments and call.arguments[0].scale is not None:
         return _scaled(call)
     if call.distinct and not call.order and _depends_on_order(call):
-        # PostgreSQL sorts to find duplicates, and takes the values in that order.
+        # PostgreSQL sorts to find duplicates, and aggregates the values in that order.
         call.order = " ORDER BY " + sort_item(call.generation, call.arguments[0], call.types[0], False, False)
     if call.arguments and isinstance(call.arguments[0].form, CharType) and call.function.name in ("min", "max"):
         sql = fill(f"{call.function.name}({{}}){FILTER_MARK}", call.arguments[0].sql)
@@ -184,8 +185,7 @@ def aggregate_call(call: Call) -> Piece:
 
 
 def _depends_on_order(call: Call) -> bool:
-    """Whether the order of the values makes a difference: to what collects them, and to the last digit of what adds up
-    floats."""
+    """Whether the result depends on the order of the values: collections do, and the last digit of sums of floats."""
     if call.function.name.endswith("_agg"):
         return True
     return _of_floats(call) and call.function.name not in ("count", "min", "max")
@@ -196,7 +196,7 @@ def _of_floats(call: Call) -> bool:
 
 
 def _scaled(call: Call) -> Piece:
-    """sum, avg, min, max and count of scaled numerics. A sum shows as many digits as the widest of its values."""
+    """Returns sum, avg, min, max or count of scaled numerics. The scale of a sum is the largest scale of its values."""
     piece, name = call.arguments[0], call.function.name
     if name == "count":
         return Piece(call.marked(fill(f"count({DISTINCT_MARK}{{}}){FILTER_MARK}", piece.sql)), BIGINT)
@@ -220,7 +220,7 @@ def _scaled(call: Call) -> Piece:
 
 
 def _keyed(call: Call) -> Piece | None:
-    """min, max and count(DISTINCT) of what is compared by key."""
+    """Returns min, max or count(DISTINCT) of values that are compared by key; None for other calls."""
     if not call.by_key:
         return None
     piece, name = call.arguments[0], call.function.name
@@ -234,7 +234,7 @@ def _keyed(call: Call) -> Piece | None:
 
 
 def _native(call: Call, found: Implementation) -> Piece | None:
-    """The DuckDB side; it knows arrays as LISTs."""
+    """Returns the call by DuckDB's functions, which accept arrays only as LISTs; None if there is none."""
     if found.duckdb is None or call.direct:
         return None
     if call.function.name != "count" and any(is_whole(type_.oid) for type_ in (*call.types, call.result)):
@@ -261,7 +261,7 @@ def _native(call: Call, found: Implementation) -> Piece | None:
 
 
 def _over_lists(call: Call, found: Implementation) -> Piece:
-    """The UDF over lists of the group's values."""
+    """Returns the call of a UDF over LISTs of the group's values. Raises 0A000 if there is none."""
     if found.python_aggregate is None and found.aggregate_for_types is None:
         not_supported(f"aggregate {call.shown}")
     if any(piece.fields for piece in call.arguments):
@@ -317,7 +317,8 @@ def _window_function(scope: Scope, node: tree.WindowFunc) -> Piece:
 
 
 def _value_form(call: Call) -> tuple[DuckDBType, tuple[tuple[TypeRef, DuckDBType], ...]]:
-    """The result's form. Where it is one of the arguments' values, these are brought to one form."""
+    """Returns the form and the fields of the result. If the result is one of the arguments' values, converts these
+    arguments to one form."""
     values = [
         index
         for index, oid in enumerate(call.function.argument_types)
@@ -356,7 +357,8 @@ def _has_range_offset(clause: tree.WindowClause) -> bool:
 
 
 def _range_key(scope: Scope, order: tree.SortClause) -> Sql:
-    """The one column that RANGE with an offset counts along; integers so wide that no sum with an offset overflows."""
+    """Returns the ORDER BY item of RANGE with an offset. Integers are HUGEINT, so that no sum with an offset
+    overflows."""
     key = expression(scope, order.expression)
     if order.expression.type.oid in oids.INTEGERS:
         return stable(scope, sort_key(CastTo(key.sql, HUGEINT), order.descending, order.nulls_first))
@@ -383,8 +385,8 @@ def _bound(scope: Scope, clause: tree.WindowClause, bound: tuple[str, tree.Expr 
 
 
 def _finite_offset(scope: Scope, sql: Sql) -> Sql:
-    """An offset that DuckDB adds and subtracts as PostgreSQL does: NaN is none at all, and a sum with an infinite one
-    may be NaN where PostgreSQL takes every row."""
+    """Returns a float offset with checks: 22013 for NaN, as in PostgreSQL, and 0A000 for infinity, because DuckDB's sum
+    may be NaN for rows that PostgreSQL includes."""
     invalid = raising("22013", "invalid preceding or following size in window function")
     refused = raising("0A000", "RANGE with an infinite offset on this query is not supported")
     checked = fill(

@@ -1,14 +1,14 @@
-"""Comparisons with a constant, brought to the type of what is compared with it.
+"""Comparisons with a constant, which is converted to the type of the other operand.
 
     d < timestamp '1995-01-01 00:00'     d < date '1995-01-01'
     d < timestamp '1995-01-01 12:00'     d <= date '1995-01-01'
     i > 7.5                              i > 7
     price < 24                           price < 24.00
 
-Then DuckDB compares a column as it is, and leaves out rows and parts of tables by what it knows of the column. A
-constant that lies between two values of the type stands for the lower one: `<` becomes `<=`, and `>=` becomes `>`.
-Where nothing of the type is equal to it, or it is out of the type's range, the comparison stays as it is; but a date is
-compared with one that no row has then (END_DATE), and so are timestamps with what is later than columns have
+Then DuckDB compares a column without a cast, and skips parts of a table by the column's statistics. A constant between
+two values of the type is replaced by the lower one: `<` becomes `<=`, and `>=` becomes `>`. For other operators, and
+for a constant outside of the type's range, the comparison does not change. There are two exceptions: a date is compared
+for equality with a date that no row has (END_DATE), and a timestamp with a constant that is later than all columns
 (END_TIMESTAMP, see literals.py).
 """
 
@@ -49,7 +49,7 @@ _BITS = {oids.INT2: 16, oids.INT4: 32, oids.INT8: 64}
 
 
 class Bound(NamedTuple):
-    """`operand` is compared with a value of its own type: with this one, or with what lies between it and the next."""
+    """A constant in the type of `operand`: equal to `value` (`is_exact`), or between `value` and the next value."""
 
     operand: tree.Expr
     value: object
@@ -57,13 +57,13 @@ class Bound(NamedTuple):
 
 
 def cross_type_symbol(source: str) -> str | None:
-    """The operator of a comparison between dates and timestamps, by its prosrc."""
+    """Returns the operator of a comparison between dates and timestamps, by its prosrc; None for other functions."""
     return _OF_DATES.get(source)
 
 
 def narrow_comparison(symbol: str, operand: tree.Expr, constant: tree.Expr) -> tuple[str, tree.Expr, tree.Expr] | None:
-    """The operator and operands of a comparison, one of which is a constant, in the type of the other; None where that
-    is so already, or cannot be."""
+    """Returns the operator and the operands of a comparison with a constant, with the constant in the type of the other
+    operand; None if there is no constant, if the types are equal already, or if the constant cannot be converted."""
     if isinstance(operand, tree.Const):
         operand, constant, symbol = constant, operand, MIRRORED[symbol]
     if not isinstance(constant, tree.Const) or isinstance(operand, tree.Const) or constant.value is None:
@@ -75,7 +75,7 @@ def narrow_comparison(symbol: str, operand: tree.Expr, constant: tree.Expr) -> t
         if symbol in _BETWEEN:
             symbol = _BETWEEN[symbol]
         elif bound.operand.type.oid == oids.DATE:
-            bound = bound._replace(value=END_DATE)  # which no row has
+            bound = bound._replace(value=END_DATE)  # no row has this date
         else:
             return None
     type_ = TypeRef(bound.operand.type.oid)
@@ -129,7 +129,7 @@ def _integer_of(operand: tree.Expr, value: object) -> Bound | None:
 
 
 def _divide(value: Decimal, scale: int) -> tuple[int, int]:
-    """How many steps of the scale a finite number is, rounded down, and whether something is left."""
+    """Divides a finite number by 10**-scale. Returns the quotient, rounded down, and the remainder."""
     sign, digits, exponent = value.as_tuple()
     assert isinstance(exponent, int)
     number = int("".join(map(str, digits)) or "0") * (-1 if sign else 1)
@@ -138,7 +138,8 @@ def _divide(value: Decimal, scale: int) -> tuple[int, int]:
 
 
 def narrow_decimal(symbol: str, form: DecimalType, constant: Sql) -> tuple[str, Sql] | None:
-    """The same of a DECIMAL of this form and a DECIMAL constant: the operator, and the constant in the form."""
+    """Returns the operator and the constant for the comparison of a DECIMAL of this form with a DECIMAL constant, with
+    the constant in the same form; None if the form is the same already or cannot hold it."""
     if not isinstance(constant, Constant) or not isinstance(constant.value, Decimal) or constant.type == form:
         return None
     steps, rest = _divide(constant.value, form.scale)

@@ -1,8 +1,9 @@
 """Function calls and casts.
 
-A call runs by the first of: a comparison that DuckDB makes as PostgreSQL does; a catalog function answered by virtual
-tables (`catalog_functions`); a value that the engine computes beforehand, if the function needs the session and its
-arguments hold no column; the DuckDB side of its implementation; the UDF around its Python side.
+A call is generated in the first of these ways that is possible: as a comparison of DuckDB; as a parameter that the
+engine computes before the query, if the function needs the session or a context and its arguments contain no column; as
+a query of virtual tables (`catalog_functions`); by the DuckDB SQL of its implementation; as a UDF that calls its Python
+implementation.
 """
 
 from __future__ import annotations
@@ -61,7 +62,7 @@ from engine.sql import tree
 from engine.sql.tree_walk import walk
 
 _TO_DECIMAL = {"int2_numeric": 5, "int4_numeric": 10, "int8_numeric": 19}
-# How many digits after the point a result shows, from those of scaled arguments; and what only looks at the value.
+# The scale of a result, from the scales of scaled arguments; and functions that depend on the value only.
 _SCALES = {
     "numeric_add": "greatest({0}, {1})",
     "numeric_sub": "greatest({0}, {1})",
@@ -76,7 +77,8 @@ _JOINED_AS_PRINTED = oids.WHOLE_NUMBERS | oids.UNPADDED_TEXTS | {oids.NUMERIC}
 
 
 def constant(node: object) -> bool:
-    """Whether the engine can compute the expression before the query runs: it holds no column and no sub-query."""
+    """Whether the engine can compute the expression before the query: it contains no column, no sub-query and no
+    volatile function."""
     if isinstance(node, (tree.Const, tree.Param, tree.SqlValueFunction)):
         return True
     if isinstance(node, tree.FuncExpr):
@@ -131,7 +133,7 @@ def _function(scope: Scope, node: tree.FuncExpr) -> Piece:
     piece = _called(scope, node)
     if not function.strict:
         return piece
-    # DuckDB folds what is its own: a UDF's arguments are computed whichever is NULL.
+    # DuckDB folds only calls of its own functions: it computes a UDF's arguments even if one of them is NULL.
     constants = [part for part, nullable in scope.generation.folding.before_others(node) if nullable]
     tests = [fill("{} IS NULL", expression(scope, part).sql) for part in constants]
     if not tests:
@@ -140,7 +142,7 @@ def _function(scope: Scope, node: tree.FuncExpr) -> Piece:
 
 
 def _called(scope: Scope, node: tree.FuncExpr) -> Piece:
-    """A call by the functions of DuckDB, by a UDF, or by virtual tables."""
+    """Returns a call by DuckDB's functions, by a UDF, or by virtual tables."""
     function, source = node.function, node.function.source
     answered = catalog_functions.get(source)
     make = scaled_expression if source in _SCALES or source in _OF_THE_VALUE else expression
@@ -180,7 +182,7 @@ def call(
     argument_types: Sequence[TypeRef],
     result: TypeRef,
 ) -> Piece:
-    """SQL of a call. Raises 0A000 by name if nothing runs it here."""
+    """Returns the SQL of a call. Raises 0A000 with the function's name if it cannot run here."""
     source = function.source
     symbol = COMPARISONS.get(source)
     if symbol is not None:
@@ -189,7 +191,7 @@ def call(
     arguments = [with_blanks(piece) for piece in arguments]
     if source in _TO_DECIMAL:
         return convert(arguments[0], decimal_form(_TO_DECIMAL[source], 0))
-    if source == "pg_typeof":  # names its argument: an aggregate or a set in it decides how many rows there are
+    if source == "pg_typeof":  # keeps its argument: an aggregate or a set in it determines the number of rows
         oid = argument_types[0].declared
         return Piece(
             fill("(CASE WHEN {0} IS NULL THEN {1}::BIGINT ELSE {1}::BIGINT END)", arguments[0].sql, oid), BIGINT
@@ -220,7 +222,8 @@ def _native(
     argument_types: Sequence[TypeRef],
     result: TypeRef,
 ) -> Piece | None:
-    """The DuckDB side, if there is one for arguments of these forms; it knows arrays as LISTs."""
+    """Returns the call by DuckDB's functions, which accept arrays only as LISTs; None if there is none for arguments of
+    these forms."""
     if any(is_whole(type_.oid) for type_ in (*argument_types, result)):
         return None
     side = found.duckdb
@@ -231,7 +234,7 @@ def _native(
         return None
     physical = [physical_type(type_, piece.form) for piece, type_ in zip(arguments, argument_types, strict=True)]
     if isinstance(side, str):
-        # A template cannot ask for the form of its arguments: it is written for the declared one.
+        # A template cannot depend on the form of its arguments: it expects the declared form.
         pieces = arguments
         if any(type_.oid == oids.NUMERIC for type_ in argument_types):
             pieces = [
@@ -309,8 +312,8 @@ def _length(scope: Scope, node: tree.CoerceTypmod) -> Piece:
 
 
 def _decimal_length(piece: Piece, form: DuckDBType) -> Piece:
-    """numeric(p,s) of a DECIMAL. DuckDB rounds half away from zero, as PostgreSQL does; its overflow is told apart from
-    other conversions by checking first."""
+    """Converts a DECIMAL to numeric(p,s). DuckDB rounds half away from zero, as PostgreSQL does. A test before the cast
+    raises 22003 for an overflow, because DuckDB's error is the same for all conversions."""
     if piece.form == form:
         return piece._replace(scale=None)
     sql = fill("TRY_CAST({} AS {})", piece.sql, form)
@@ -336,7 +339,7 @@ def _domain_value(scope: Scope, node: tree.DomainValue) -> Piece:
 
 @makes(tree.CoerceToDomain)
 def _to_domain(scope: Scope, node: tree.CoerceToDomain) -> Piece:
-    """The value, or the error of the first condition that is FALSE for it."""
+    """Returns the value of a domain, with its checks: 23502 for NULL, 23514 for the first condition that is FALSE."""
     piece = expression(scope, node.argument)
     if piece.fields:
         not_supported("a domain over records on this query")
@@ -391,7 +394,7 @@ def _array_cast(scope: Scope, node: tree.ArrayCoerce) -> Piece:
 
 
 def _array_of_names(scope: Scope, node: tree.ArrayCoerce, array: Piece) -> Piece:
-    """A cast whose elements are looked up in the catalog by name or number."""
+    """Returns a cast of an array whose elements are names or OIDs of catalog objects."""
 
     def cast(item: Piece) -> Piece:
         scope.case_tests.append(item)
@@ -403,7 +406,7 @@ def _array_of_names(scope: Scope, node: tree.ArrayCoerce, array: Piece) -> Piece
 
 
 def elements(generation: Generation, array: Piece, type_: TypeRef) -> Piece:
-    """The array as a LIST of all its elements."""
+    """Returns the array as a LIST of all its elements."""
     if not is_whole(type_.oid):
         return array
     function, element = registry.function(_UNNEST), TypeRef(element_of(type_.oid))

@@ -1,9 +1,9 @@
-"""Functions that are answered by virtual tables: format_type, pg_get_userbyid, obj_description, ...
+"""Functions that read virtual tables: format_type, pg_get_userbyid, obj_description, ...
 
-The author of a virtual table registers, by prosrc, what makes the SQL of a call from the SQL of its arguments. It names
-virtual tables as `{v<oid>}` and lists them, so that the query brings them along; in every other respect the SQL is
-DuckDB's, a scalar expression or a sub-query in parentheses. Registering the output or input function of a type
-(`regclassout`, `regtypein`) makes its values names in text form: in casts to and from text, and in results.
+A module registers, by prosrc, a function that makes the SQL of a call from the SQL of its arguments. This SQL refers to
+virtual tables by `{v<oid>}`; the registration lists these tables, so that the engine sends them with the query.
+Otherwise it is DuckDB's SQL: a scalar expression, or a sub-query in parentheses. If the output or input function of a
+type is registered (`regclassout`, `regtypein`), casts to and from text, and results, use it for the type's values.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ _PLACEHOLDER = re.compile(r"\{\{v(\d+)\}\}")
 
 @dataclass(frozen=True)
 class CatalogFunction:
-    """`sql` maps the arguments' SQL to the call's; `tables` are the virtual tables whose placeholders it may use,
-    `udfs` the sources of the functions that it calls by `catalog.functions.base.udf_name`."""
+    """`sql` maps the arguments' SQL to the SQL of the call; `tables` are the virtual tables whose placeholders the SQL
+    may use, `udfs` the sources of the functions that it calls by `catalog.functions.base.udf_name`."""
 
     sql: Callable[[list[str]], str]
     tables: tuple[VirtualTable, ...] = ()
@@ -33,7 +33,7 @@ class CatalogFunction:
     templates: dict[int, tuple[Template, list[VirtualTable]]] = field(default_factory=dict, compare=False, repr=False)
 
     def make(self, generation: Generation, arguments: list[Sql]) -> Sql:
-        """The call, its placeholders in the generation's own spelling."""
+        """Returns the SQL of a call, and registers its tables and UDFs in the generation."""
         for source in self.udfs:
             signature = named_signature(source)
             generation.functions[signature.name] = signature
@@ -45,7 +45,7 @@ class CatalogFunction:
         return apply_template(template, arguments)
 
     def _template(self, count: int) -> tuple[Template, list[VirtualTable]]:
-        """What `sql` gives for so many arguments, and the tables in it."""
+        """Returns the template that `sql` makes for `count` arguments, and the tables in it."""
         places = {table.oid: table for table in self.tables}
         named: list[VirtualTable] = []
 
@@ -59,7 +59,7 @@ class CatalogFunction:
 
 
 def codec(oid: int, direction: str) -> CatalogFunction | None:
-    """What is registered as the output (`out`) or input (`in`) function of a type."""
+    """Returns the registered output (`out`) or input (`in`) function of a type, or None."""
     row = types.pg_type_by_oid.get(oid)
     return catalog_functions.get(row.name + direction) if row is not None else None
 
@@ -73,5 +73,5 @@ def register_catalog_function(
     tables: tuple[VirtualTable, ...] = (),
     udfs: tuple[str, ...] = (),
 ) -> None:
-    """Registers what answers the function of that prosrc."""
+    """Registers the SQL of the function with this prosrc."""
     catalog_functions[source] = CatalogFunction(sql, tables, udfs)

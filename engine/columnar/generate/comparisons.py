@@ -1,11 +1,11 @@
-"""Equality and order: what DuckDB compares as PostgreSQL does, and what must be turned into a key first.
+"""Equality and order: types that DuckDB compares as PostgreSQL does, and types that are compared by keys.
 
-compares as it is    booleans, integers, floats (NaN is highest and equals itself in both), text and its kin (binary
-                     order is the C collation), bytea, uuid, dates, times, interval (months of 30 days in both),
-                     DECIMAL with DECIMAL, arrays and records of these
-by rtrim             bpchar: trailing blanks do not count; char(n) of tables, and constants, have none (forms.py)
-by key               general numeric, jsonb, timetz, citext, hstore, tsvector, inet, cidr, text under an ICU collation:
-                     bytes made by the type's key_encoder
+native      booleans, integers, floats (NaN is highest and equals itself in both), text types (binary order is the C
+            collation), bytea, uuid, dates, times, interval (months of 30 days in both), DECIMAL with DECIMAL, arrays
+            and records of these
+by rtrim    bpchar: trailing blanks do not count; char(n) of tables and of constants has none (forms.py)
+by key      general numeric, jsonb, timetz, citext, hstore, tsvector, inet, cidr, text under an ICU collation: the bytes
+            of the type's key_encoder
 """
 
 from __future__ import annotations
@@ -43,7 +43,8 @@ def _by_key(generation: Generation, piece: Piece, oid: int) -> Sql:
 
 
 def comparable(generation: Generation, piece: Piece, oid: int) -> Sql:
-    """SQL whose order, equality and hash in DuckDB are those of the type; the piece's own SQL where possible."""
+    """Returns SQL whose order, equality and hash in DuckDB are those of the type; the piece's own SQL if possible.
+    Raises 0A000 for a type that cannot be compared."""
     if oid == oids.BPCHAR:
         return piece.sql if isinstance(piece.form, CharType) else fill("rtrim({}, ' ')", piece.sql)
     if oid == oids.NUMERIC and piece.form == GENERAL:
@@ -61,8 +62,8 @@ def comparable(generation: Generation, piece: Piece, oid: int) -> Sql:
 
 
 def _comparable_record(generation: Generation, piece: Piece) -> Sql:
-    """A record of what its fields are compared by. A field of a type without an order is refused: it is an error as
-    soon as all fields in front of it are equal in two rows, and rows are compared whole here."""
+    """Returns a record of the keys of the fields. Raises 0A000 for a field of a type without an order: PostgreSQL
+    raises an error only if all earlier fields of two rows are equal, and DuckDB compares whole rows."""
     for type_, _ in piece.fields:
         if types.columns_of(type_.oid).order is Order.NONE:
             not_supported(f"comparison of rows with a field of type {types.format_type(type_.oid)} on this query")
@@ -76,14 +77,14 @@ def _comparable_record(generation: Generation, piece: Piece) -> Sql:
 
 
 def comparable_element(oid: int, form: DuckDBType) -> None:
-    """Refuses arrays whose elements DuckDB would compare in another way."""
+    """Raises 0A000 for arrays whose elements DuckDB compares in another way than PostgreSQL."""
     by_key = is_composite(oid) or oid == oids.BPCHAR or types.columns_of(oid).order is not Order.NATIVE
     if by_key or (oid == oids.NUMERIC and form == GENERAL):
         not_supported(f"comparison of type {types.format_type(types.array_of(oid))} on this query")
 
 
 def is_native(piece: Piece, oid: int) -> bool:
-    """Whether DuckDB groups and compares the piece as it is."""
+    """Whether DuckDB groups and compares the piece as PostgreSQL does, without a key."""
     if piece.fields and oid == oids.RECORD:
         return all(is_native(of_form(form), types.element_of(type_.oid) or type_.oid) for type_, form in piece.fields)
     if oid == oids.NUMERIC:
@@ -98,7 +99,7 @@ def is_native(piece: Piece, oid: int) -> bool:
 
 
 def comparable_pair(generation: Generation, left: Piece, right: Piece, oids_: tuple[int, int]) -> tuple[Sql, Sql]:
-    """Both sides of a comparison. One general numeric makes the other general."""
+    """Returns comparable SQL of both operands. If one is a general numeric, the other becomes general."""
     if oids_ == (oids.NUMERIC, oids.NUMERIC) and not (digits_of(left.form) and digits_of(right.form)):
         if left.form != right.form:
             left, right = convert(left, GENERAL), convert(right, GENERAL)
@@ -111,7 +112,7 @@ def comparable_pair(generation: Generation, left: Piece, right: Piece, oids_: tu
 
 
 def compare(generation: Generation, symbol: str, left: Piece, right: Piece, oids_: tuple[int, int]) -> Sql:
-    """`left symbol right` as PostgreSQL's operator of these types means it."""
+    """Returns `left symbol right` with the semantics of PostgreSQL's operator for these types."""
     if oids_ == (oids.NUMERIC, oids.NUMERIC):
         if left.once and left.form == GENERAL and _bounded(right):
             return fill(
@@ -136,9 +137,10 @@ def _bounded(piece: Piece) -> bool:
 
 
 def _bound(generation: Generation, symbol: str, value: Piece, column: Piece, mirrored: bool = False) -> Sql:
-    """What a DECIMAL column is compared with in place of a general numeric that is the same in every row: that value
-    rounded to the column's scale, to the side that keeps the answer. Past the column's range, and for NaN and the
-    infinities, it is a number with one digit more than the column has; so it is for `=` with a value between steps."""
+    """Returns the bound with which a DECIMAL column is compared, instead of a general numeric that is the same in every
+    row: the value rounded to the column's scale, in the direction that keeps the result. For values outside of the
+    column's range, for NaN and infinities, and for `=` with a value between two steps of the scale, the bound is a
+    number with one digit more than the column has."""
     digits = digits_of(column.form)
     assert digits is not None
     precision, scale = digits[0] + 1, digits[1]
@@ -156,7 +158,7 @@ def _bound(generation: Generation, symbol: str, value: Piece, column: Piece, mir
         "down": fill("WHEN starts_with({c}.v, '-') AND {between} THEN {c}.k - {step}", c=c, between=between, step=step),
         "exact": fill("WHEN {} THEN {}", between, past),
     }[side]
-    cut = scale or -1  # of whole numbers the dot goes too
+    cut = scale or -1  # scale 0: without the dot
     truncated = fill(f"CASE WHEN {dot.format(a)} = 0 THEN {a}.v ELSE left({a}.v, {dot.format(a)} + {cut}) END")
     return fill(
         "(SELECT CASE WHEN {c}.v IS NULL THEN NULL WHEN {c}.k IS NULL AND starts_with({c}.v, '-') THEN -{past} "
@@ -175,7 +177,7 @@ def _bound(generation: Generation, symbol: str, value: Piece, column: Piece, mir
 
 
 def row_comparison(symbol: str, pairs: Sequence[tuple[Sql, Sql]]) -> Sql:
-    """(a, b) < (c, d): column by column from the left, the first pair that differs, or is NULL, decides."""
+    """Returns (a, b) < (c, d): from the left, the first pair that differs or has a NULL decides."""
     *before, (left, right) = pairs
     sql: Sql = fill("({} {} {})", left, symbol, right)
     for left, right in reversed(before):
@@ -184,10 +186,10 @@ def row_comparison(symbol: str, pairs: Sequence[tuple[Sql, Sql]]) -> Sql:
 
 
 def sort_item(generation: Generation, piece: Piece, type_: TypeRef, descending: bool, nulls_first: bool) -> Sql:
-    """An ORDER BY item."""
+    """Returns the ORDER BY item of an expression."""
     return sort_key(comparable(generation, piece, type_.oid), descending, nulls_first)
 
 
 def sort_key(key: Part, descending: bool, nulls_first: bool) -> Sql:
-    """An ORDER BY item that is a key already, or a position. NULLs are always placed explicitly."""
+    """Returns the ORDER BY item of a comparable key or a position, always with NULLS FIRST or LAST."""
     return fill("{} {} NULLS {}", key, "DESC" if descending else "ASC", "FIRST" if nulls_first else "LAST")

@@ -1,13 +1,13 @@
-"""The SELECTs that compute what INSERT ... SELECT, UPDATE, DELETE and MERGE are to write.
+"""The SELECTs that compute the rows of INSERT ... SELECT, UPDATE, DELETE and MERGE.
 
     UPDATE, DELETE   inner SELECT: the target's old columns, its hidden row number, the assigned values, and the columns
-                     of the other FROM items; one row a target row (an arbitrary one of several matches, as PostgreSQL)
+                     of the other FROM items; one row for each target row (an arbitrary match, as in PostgreSQL)
                      outer SELECT: old row, new values in the columns' stored forms, CHECK conditions, RETURNING
-    INSERT           the same outer SELECT over the source query or VALUES; there is no old row
-    MERGE            source and target joined; the actions are chosen and computed row by row by the engine, all but
-                     those of their expressions that hold sub-queries
+    INSERT           the same outer SELECT over the source query or VALUES, without an old row
+    MERGE            the join of source and target; the engine chooses and computes the actions row by row, except for
+                     their expressions with sub-queries, which the SELECT computes
 
-Nothing is written here: the engine takes the result as Arrow batches, locks, checks and writes.
+These SELECTs write nothing: the engine receives Arrow batches, and locks, checks and writes the rows.
 """
 
 from __future__ import annotations
@@ -34,21 +34,23 @@ from engine.sql.tree_walk import is_volatile, walk
 
 @dataclass(frozen=True, slots=True)
 class ColumnarDml:
-    """A query whose rows say what to write, and where in a row each thing stands (indexes into query.columns, from 0).
+    """A query whose rows describe the rows to write, and the meaning of its columns (indexes into query.columns, from
+    0).
 
     key        UPDATE, DELETE, MERGE: the primary key's columns in key order (old values), or the one index of the
                hidden row number (int8); () for INSERT
     old        UPDATE, DELETE, MERGE: (attnum, index) of every column of the old row, in table order
-    new        (attnum, index) of every column that gets a value: assigned and generated ones of UPDATE; all of INSERT
-               but those in `pending`. Values are in the columns' stored forms, not checked for NOT NULL
+    new        (attnum, index) of every column with a new value. UPDATE: assigned and generated columns; INSERT: all
+               columns except for those in `pending`. Values have the columns' stored forms; NOT NULL is not checked
     checks     (constraint name, index) of booleans; FALSE violates the constraint (23514)
     returning  indexes of RETURNING's columns
-    pending    INSERT: columns whose default draws from a sequence or is volatile: the engine computes them for each
-               row. `generated`, checks and RETURNING are then not part of the query (`complete` is False), since they
-               may depend on these: the engine computes them from the statement too
-    inputs     MERGE: ((relation, column), index) of what its actions refer to besides the old row, and its condition,
-               which is to be judged again for a row that has changed; but not where that takes a sub-query
-    computed   MERGE: (expression, index) of those that the query computes
+    pending    INSERT: columns whose default uses a sequence or is volatile: the engine computes them for each row. Then
+               generated columns, checks and RETURNING are not part of the query either (`complete` is False), because
+               they may depend on the pending columns: the engine computes them from the statement
+    inputs     MERGE: ((relation, column), index) of the columns, besides the old row, that its actions and its join
+               condition use (the condition is evaluated again for a row that has changed, unless the condition or
+               an action has a sub-query)
+    computed   MERGE: (expression, index) of the expressions that the query computes
     """
 
     query: ColumnarQuery
@@ -86,7 +88,8 @@ def generate_dml(
     settings: FormatSettings = DEFAULT_FORMAT,
     computes: bool = True,
 ) -> ColumnarDml:
-    """The query behind a statement. `computes`: see Generation. Raises 0A000 by name for what cannot run here."""
+    """Returns the query of a statement. `computes`: see Generation. Raises 0A000 with the name of the construct that
+    cannot run here."""
     made: list[ColumnarDml] = []
 
     def query(settings: FormatSettings) -> ColumnarQuery:
@@ -107,7 +110,7 @@ def _dml(generation: Generation, statement: tree.Insert | tree.Update | tree.Del
 
 
 def _query(statement: tree.Insert | tree.Update | tree.Delete) -> tree.Query:
-    """The statement's range table as a query of its own, for scopes."""
+    """Returns the statement's range table as a query, for scopes."""
     where = None if isinstance(statement, tree.Insert) else statement.where
     return tree.Query(targets=(), range_table=statement.range_table, where=where, ctes=statement.ctes)
 
@@ -140,7 +143,7 @@ def _change(generation: Generation, statement: tree.Update | tree.Delete) -> Col
 def _inner_columns(
     scope: Scope, statement: tree.Update | tree.Delete, alias: str
 ) -> tuple[list[Sql], dict[int, Source]]:
-    """The inner select list, and the range table as the outer level sees it: entry 0 is the old row, entry -1 the
+    """Returns the inner select list, and the range table of the outer level: entry 0 is the old row, entry -1 the
     assigned values."""
     table = statement.table
     columns: list[Sql] = []
@@ -192,8 +195,8 @@ def _outer(
 def _new_row(
     scope: Scope, statement: tree.Insert | tree.Update, layout: _Layout, assigned: dict[int, Piece]
 ) -> tuple[tuple[tuple[int, int], ...], tuple[tuple[str, int], ...]]:
-    """Adds assigned and generated columns and CHECK conditions. Entry 0 of the scope is the new row, and is completed
-    by the generated columns on the way."""
+    """Adds assigned and generated columns and CHECK conditions to the output. Entry 0 of the scope is the new row; the
+    generated columns are added to it."""
     table = statement.table
     made = dict(assigned)
     for item in statement.generated:
@@ -224,7 +227,8 @@ def _returning(scope: Scope, layout: _Layout, targets: Iterable[tree.Target]) ->
 
 
 def _merge(generation: Generation, statement: tree.Merge) -> ColumnarDml:
-    """Source rows with the target's rows that they match; those without match too, if they are an action's business."""
+    """Returns the query of MERGE: source rows with the matching target rows, and source rows without a match if an
+    action inserts them. Raises 0A000 for whole rows in an action."""
     table, layout = statement.table, _Layout()
     scope = Scope(generation, tree.Query(targets=(), range_table=statement.range_table, ctes=statement.ctes))
     with_ = queries.with_clause(scope, statement.ctes)
@@ -288,7 +292,7 @@ def _insert(generation: Generation, statement: tree.Insert) -> ColumnarDml:
         if item not in pending:
             row[item.column] = convert(expression(scope, item.expression), _form(table, item.column))
     scope.sources[0] = Source(alias, dict(row))
-    routed = table.partitioning is not None  # what the partitions make of the rows is not known here
+    routed = table.partitioning is not None  # the rows' partitions are not known here
     if pending or routed:
         new = tuple(
             (column.number, layout.add(column.name, column.type, row[column.number]))
@@ -306,7 +310,7 @@ def _insert(generation: Generation, statement: tree.Insert) -> ColumnarDml:
 
 
 def _given_rows(scope: Scope, statement: tree.Insert) -> tuple[queries.Body, tuple[int, ...]]:
-    """What is inserted, and the attnum of each of its columns."""
+    """Returns the query of the rows to insert, and the attnum of each of its columns."""
     if statement.source is not None:
         return queries.query(statement.source, scope), statement.source_columns
     columns = statement.table.columns

@@ -1,4 +1,4 @@
-"""Expressions other than calls, aggregates and sub-queries."""
+"""Expressions except for calls, aggregates and sub-queries."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ def _var(scope: Scope, node: tree.Var) -> Piece:
         not_supported("tableoid of rows that move to other partitions, on this query")
     piece = source.columns[node.column] if node.column else _whole_row(source, entry)
     if at.groups is not None:
-        # Not grouped, yet determined by a grouped primary key: any row of the group has the value.
+        # The column depends on a grouped primary key: all rows of the group have the same value.
         return Piece(fill("any_value({})", piece.sql), piece.form, piece.fields)
     return piece
 
@@ -96,7 +96,7 @@ def _of_join(scope: Scope, entry: tree.RangeJoin, column: int) -> Piece:
 
 
 def _whole_row(source: Source, entry: tree.RangeEntry) -> Piece:
-    """The row as a record; NULL where an outer join has put NULLs in its place."""
+    """Returns the row as a record; NULL if an outer join has replaced the row by NULLs."""
     piece = record(list(source.columns.values()), [item.type for item in entry.columns])
     if source.present is None:
         return piece
@@ -104,7 +104,8 @@ def _whole_row(source: Source, entry: tree.RangeEntry) -> Piece:
 
 
 def record(pieces: list[Piece], field_types: list[TypeRef]) -> Piece:
-    """A STRUCT with fields f1, f2, ... that remembers the SQL types of its fields."""
+    """Returns a STRUCT with fields f1, f2, ... and their SQL types. Raises 0A000 for no fields and for nested
+    records."""
     if not pieces:
         not_supported("rows without columns on this query")
     if any(piece.fields for piece in pieces):
@@ -192,7 +193,8 @@ def _distinct(scope: Scope, node: tree.DistinctExpr) -> Piece:
 
 
 def _distinct_moments(scope: Scope, node: tree.DistinctExpr) -> Piece:
-    """Of a date, a timestamp and a timestamptz two, which only their operator compares."""
+    """Returns IS [NOT] DISTINCT FROM for two different types of date, timestamp and timestamptz, by their `=`
+    operator."""
     sides = expression(scope, node.left), expression(scope, node.right)
     types = [node.left.type, node.right.type]
 
@@ -251,14 +253,15 @@ def _case(scope: Scope, node: tree.CaseExpr) -> Piece:
 
 
 def _rescaled(scope: Scope, node: tree.CaseExpr | tree.CoalesceExpr, pieces: list[Piece]) -> DuckDBType | None:
-    """The form of scaled results. Their scales ask again for what decides, and for all of them: nothing volatile."""
+    """Returns the common form of scaled results; None if there is none, or if the expression is volatile: the SQL of
+    the scale contains the conditions and the results again."""
     if node.type.oid != oids.NUMERIC or (scope.generation.volatile and is_volatile(node)):
         return None
     return rescaled(pieces)
 
 
 def _branches(conditions: Sequence[Part], results: Sequence[Part]) -> Sql:
-    """CASE, whose last result is that of ELSE."""
+    """Returns a CASE; the last result is that of ELSE."""
     branches = join_parts(" ", [fill("WHEN {} THEN {}", c, r) for c, r in zip(conditions, results, strict=False)])
     return fill("CASE {} ELSE {} END", branches, results[-1])
 
@@ -289,8 +292,9 @@ def _coalesce(scope: Scope, node: tree.CoalesceExpr) -> Piece:
 
 @makes(tree.MinMaxExpr)
 def _min_max(scope: Scope, node: tree.MinMaxExpr) -> Piece:
-    """greatest and least ignore NULLs, in DuckDB too. Of equal values that look different PostgreSQL gives the first:
-    where there are such, and what does not compare as it is, the smallest or largest key says which one it is."""
+    """Returns GREATEST or LEAST, which ignore NULLs, in DuckDB too. PostgreSQL returns the first of equal values. If
+    equal values may have different texts, or values are compared by keys, the SQL selects the value by the smallest or
+    largest pair of key and position."""
     pieces, form = common([expression(scope, item) for item in node.arguments])
     oid = node.type.oid
     if (
@@ -311,7 +315,7 @@ def _min_max(scope: Scope, node: tree.MinMaxExpr) -> Piece:
         sign=sign,
     )
     given = fill("list_filter([{0}], lambda {1}: {1} IS NOT NULL)", comma_list([piece.sql for piece in pieces]), value)
-    # DuckDB has no LET: bound by a list of one.
+    # DuckDB has no LET: a list of one element binds the value.
     found = fill("{}[{}struct_extract({}({}), 'p')]", values, sign, function, keys)
     return Piece(fill("list_transform([{}], lambda {}: {})[1]", given, values, found), form)
 
@@ -336,7 +340,7 @@ def _array(scope: Scope, node: tree.ArrayExpr) -> Piece:
 
 
 def _nested_array(scope: Scope, node: tree.ArrayExpr) -> Piece:
-    """ARRAY[array, ...]: one dimension more."""
+    """Returns ARRAY[array, ...], which has one dimension more. Raises ShapedArray if arrays are LISTs."""
     if not is_whole(node.type.oid):
         raise ShapedArray
     signature = row_signature(NEST, [item.type for item in node.elements], node.type)
@@ -373,7 +377,7 @@ def _subscript(scope: Scope, node: tree.SubscriptingRef) -> Piece:
 
 
 def _subscript_of_text(scope: Scope, node: tree.SubscriptingRef, array: Piece) -> Piece:
-    """array[i][j] and array[i:j][k:l] by the functions of the row path."""
+    """Returns array[i][j] or array[i:j][k:l] by UDFs that call the row path's functions."""
     if node.assignment is not None:
         not_supported("assignment to arrays of several dimensions, or not starting at 1, on this query")
     upper = [_integer(scope, item) for item in node.upper]
@@ -399,7 +403,7 @@ _INT4, _BOOL = TypeRef(oids.INT4), TypeRef(oids.BOOL)
 
 
 def _integer(scope: Scope, node: tree.Expr | None) -> Sql:
-    """A subscript as an argument of a UDF."""
+    """Returns a subscript as an argument of a UDF."""
     return Null(INTEGER) if node is None else CastTo(expression(scope, node).sql, INTEGER)
 
 
@@ -408,7 +412,8 @@ def _index(scope: Scope, node: tree.Expr | None) -> Sql | None:
 
 
 def _slice(array: Piece, lower: Sql | None, upper: Sql | None) -> Piece:
-    """A slice's bounds are cut to the array's; a NULL bound gives NULL, an empty range the empty array."""
+    """Returns a slice, with the bounds limited to those of the array. A NULL bound gives NULL, an empty range an empty
+    array."""
     first: Part = 1 if lower is None else fill("greatest({}, 1)", lower)
     last = fill("len({})", array.sql) if upper is None else fill("greatest({}, 0)", upper)
     sql = fill("CASE WHEN {0} > {1} THEN CAST([] AS {2}) ELSE {3}[{0}:{1}] END", first, last, array.form, _named(array))
@@ -420,8 +425,8 @@ def _slice(array: Piece, lower: Sql | None, upper: Sql | None) -> Piece:
 
 
 def _assigned(array: Piece, index: Sql, value: Piece) -> Piece:
-    """The array with one element stored: it grows, padded with NULLs, if need be. Lower bounds other than 1, which a
-    store before the first element makes, and one behind it into an empty array, do not exist here."""
+    """Returns the array with one element assigned; a longer array is padded with NULLs. The query raises 0A000 if the
+    result's lower bound would not be 1: for an index below 1, and for an index above 1 in an empty array."""
     form = unify(array.form, list_of(value.form))
     whole = fill("coalesce({}, CAST([] AS {}))", convert(array, form).sql, form)
     before = fill("list_resize({}, CAST({} - 1 AS UBIGINT))", whole, index)
@@ -448,7 +453,7 @@ def _assigned(array: Piece, index: Sql, value: Piece) -> Piece:
 
 
 def _assigned_slice(scope: Scope, node: tree.SubscriptingRef, array: Piece, upper: Sql | None) -> Piece:
-    """One dimension, by the function of the row path."""
+    """Returns the array with a slice of one dimension assigned, by a UDF that calls the row path's function."""
     assert node.assignment is not None
     lower = _index(scope, node.lower[0])
     whole = node.argument.type
@@ -472,7 +477,7 @@ def _array_operator(scope: Scope, node: tree.ScalarArrayOp) -> Piece:
     left = settle(left)
     many = _many(node)
     if many is not None and is_native(left, node.left.type.oid):
-        word = "IN" if node.use_or else "NOT IN"  # a join; = ANY would go through the list for each row
+        word = "IN" if node.use_or else "NOT IN"  # a join; = ANY would scan the list for each row
         return Piece(fill("({} {} (SELECT n FROM {}))", left.sql, word, scope.generation.relation_of(*many)), BOOLEAN)
     array = elements(scope.generation, expression(scope, node.right), node.right.type)
     if not isinstance(array.form, ListType):
@@ -480,13 +485,13 @@ def _array_operator(scope: Scope, node: tree.ScalarArrayOp) -> Piece:
     element = types.element_of(node.right.type.oid)
     name, whole, values = scope.generation.alias(), left.sql, array.sql
     if not isinstance(node.left, tree.Var | tree.Const | tree.Param):
-        # It is computed, and may raise, also where the array is empty. Both are made outside of the lambda that binds
-        # them: it may hold no sub-query.
+        # The left operand is computed, and may raise, even if the array is empty. Both operands are outside of the
+        # lambda, which may not contain sub-queries.
         both = scope.generation.alias()
         left, values = left._replace(sql=Entry(both, "l")), Entry(both, "a")
     pieces = [left, Piece(Identifier(name), array.form.element)]
     test = call(scope.generation, node.function, pieces, [node.left.type, TypeRef(element)], TypeRef(oids.BOOL))
-    # DuckDB makes a sub-query of = ANY, which may not stand in the lambda of a volatile operand.
+    # DuckDB turns = ANY into a sub-query, which the lambda of a volatile operand may not contain.
     plain = COMPARISONS.get(node.function.source) == "=" and node.use_or and not scope.generation.volatile
     if plain and is_native(left, node.left.type.oid):
         comparable_element(element, array.form.element)
@@ -494,7 +499,7 @@ def _array_operator(scope: Scope, node: tree.ScalarArrayOp) -> Piece:
             sql = fill("CASE WHEN {0} IS NULL THEN NULL ELSE ({1} = ANY({0})) END", array.sql, whole)
             return Piece(sql, BOOLEAN)
         return Piece(fill("({} = ANY({}))", whole, array.sql), BOOLEAN)
-    # Every element's answer as a list: TRUE (for ANY) or FALSE (for ALL) anywhere decides, then NULL, then the other.
+    # A list with the result for each element: any TRUE (for ANY) or FALSE (for ALL) decides, then any NULL.
     answers = fill("list_transform({}, lambda {}: {})", values, name, test.sql)
     deciding = "TRUE" if node.use_or else "FALSE"
     other = "FALSE" if node.use_or else "TRUE"
@@ -513,7 +518,7 @@ def _array_operator(scope: Scope, node: tree.ScalarArrayOp) -> Piece:
 
 
 def _many(node: tree.ScalarArrayOp) -> tuple[Sequence[object], DuckDBType] | None:
-    """The integers of IN or NOT IN over many, and their form."""
+    """Returns the integers of an IN or NOT IN over at least `MANY`, and their form; None for other operators."""
     array = node.right.value if isinstance(node.right, tree.Const) else None
     element = types.element_of(node.right.type.oid)
     same = COMPARISONS.get(node.function.source) == ("=" if node.use_or else "<>")
@@ -523,7 +528,7 @@ def _many(node: tree.ScalarArrayOp) -> tuple[Sequence[object], DuckDBType] | Non
 
 
 def _array_list(scope: Scope, node: tree.ScalarArrayOp, left: Piece, elements: list[tuple[Piece, TypeRef]]) -> Piece:
-    """ANY or ALL over ARRAY[...] whose elements are written out: IN, NOT IN, or a chain of comparisons."""
+    """Returns ANY or ALL over the elements of ARRAY[...]: IN, NOT IN, or a chain of comparisons."""
     if not elements:
         return Piece(Words("FALSE" if node.use_or else "TRUE"), BOOLEAN)
     symbol = COMPARISONS.get(node.function.source)

@@ -1,21 +1,21 @@
-"""Physical forms: the DuckDB type in which a generated expression yields its value.
+"""Physical forms: the DuckDB type of a generated expression's value.
 
-Most SQL types have one form. numeric has many: DECIMAL(p,s) where precision and display scale are known, and VARCHAR
-('general numeric') where each value has its own scale, as in PostgreSQL. Where two forms meet (branches of CASE, rows
-of VALUES, arms of a UNION), `unify` finds the form that keeps every value *and its display scale*: DECIMALs of one
-scale stay DECIMAL, anything else becomes general. `convert` brings a piece there.
+Most SQL types have one form. numeric has many: DECIMAL(p,s) if precision and display scale are known, and VARCHAR
+('general numeric') if each value has its own scale, as in PostgreSQL. If two forms meet (branches of CASE, rows of
+VALUES, arms of a UNION), `unify` returns the form that keeps every value *and its display scale*: DECIMALs of one scale
+stay DECIMAL, other combinations become general. `convert` converts a piece to a form.
 
-Arrays are LISTs. A statement that has others, of several dimensions or not starting at 1, is generated with all arrays
-of built-in types as their text (`arrays_as_text`); functions and comparisons of them are UDFs then.
+Arrays are LISTs. A statement with other arrays, of several dimensions or not starting at 1, is generated with all
+arrays of built-in types as text (`arrays_as_text`); their functions and comparisons are then UDFs.
 
-char(n) of a stored table has the form CHAR(n) (`CharType`): the value without the blanks that pad it. What is compared,
-grouped, counted, or handed on by a sub-query stays so; everything else gets the value with them from `settle`. CHAR(n)
-comes from `state.compact_expression` and `state.scaled_expression` alone.
+char(n) of a stored table has the form CHAR(n) (`CharType`): the value without its padding blanks. Comparisons,
+grouping, counts and output columns of sub-queries use this form; for other uses `settle` adds the blanks. Only
+`state.compact_expression` and `state.scaled_expression` return CHAR(n).
 
-Between DECIMAL and general stands the *scaled* piece: a DECIMAL with room for all scales that meet, and SQL that says
-how many digits after the point each value shows (`Piece.scale`). `CASE WHEN paid THEN price ELSE 0 END` is one: sums
-and comparisons of it stay native, and only what is shown is turned into text by `settle`. Scaled pieces come from
-`state.scaled_expression` alone; `state.expression` settles them.
+A *scaled* piece is between DECIMAL and general: a DECIMAL with room for all scales, and SQL for the number of digits
+after the point that each value shows (`Piece.scale`). `CASE WHEN paid THEN price ELSE 0 END` is an example: sums and
+comparisons of it stay native, and `settle` converts only the output to text. Only `state.scaled_expression` returns
+scaled pieces; `state.expression` settles them.
 """
 
 from __future__ import annotations
@@ -42,9 +42,9 @@ MAX_DIGITS = 38
 
 
 class Piece(NamedTuple):
-    """The tree of an expression (safe to put next to any operator), its form, and a record's fields: types and forms.
+    """The tree of an expression (it needs no parentheses), its form, and the types and forms of a record's fields.
 
-    `once`: it has one value for the whole query. `scale`: the display scale of a scaled DECIMAL.
+    `once`: the expression has one value for the whole query. `scale`: the display scale of a scaled DECIMAL.
     """
 
     sql: Sql
@@ -55,7 +55,7 @@ class Piece(NamedTuple):
 
     @property
     def is_null(self) -> bool:
-        """Whether it is a bare NULL, which takes any form."""
+        """Whether the expression is a bare NULL, which can have any form."""
         return isinstance(self.sql, Null)
 
 
@@ -63,7 +63,7 @@ _NOTHING = Words("")
 
 
 def of_form(form: DuckDBType, fields: tuple[tuple[TypeRef, DuckDBType], ...] = ()) -> Piece:
-    """What has a form, and no SQL yet: a column of a query."""
+    """Returns a piece with a form and without SQL, for a column of a query."""
     return Piece(_NOTHING, form, fields)
 
 
@@ -72,7 +72,8 @@ _whole: ContextVar[bool] = ContextVar("_whole", default=False)
 
 @contextlib.contextmanager
 def arrays_as_text(whole: bool) -> Iterator[None]:
-    """Whether what is generated inside carries arrays as text, which has any dimensions and bounds, or as LISTs."""
+    """Selects the form of arrays in the SQL that is generated inside: text, which has any dimensions and bounds
+    (`whole`), or LISTs."""
     token = _whole.set(whole)
     try:
         yield
@@ -81,12 +82,12 @@ def arrays_as_text(whole: bool) -> Iterator[None]:
 
 
 def is_whole(oid: int) -> bool:
-    """Whether values of the type are arrays that are carried as text now."""
+    """Whether the type is an array type whose current form is text."""
     return _whole.get() and takes_shapes(oid)
 
 
 def whole() -> bool:
-    """Whether arrays are carried as text now."""
+    """Whether the current form of arrays is text."""
     return _whole.get()
 
 
@@ -95,7 +96,7 @@ _exact: ContextVar[bool] = ContextVar("_exact", default=False)
 
 @contextlib.contextmanager
 def numerics_as_text() -> Iterator[None]:
-    """What is generated inside has all numerics in the general form: no result has too many digits for it."""
+    """Selects the general form for all numerics in the SQL that is generated inside. It has any number of digits."""
     token = _exact.set(True)
     try:
         yield
@@ -104,13 +105,13 @@ def numerics_as_text() -> Iterator[None]:
 
 
 _short: ContextVar[list[bool] | None] = ContextVar("_short", default=None)
-SHORT_DIGITS = 18  # a DECIMAL of so many is 64 bits
+SHORT_DIGITS = 18  # the most digits of a DECIMAL in 64 bits
 
 
 @contextlib.contextmanager
 def short_products() -> Iterator[list[bool]]:
-    """What is generated inside multiplies DECIMALs of 64 bits as such where the product may need more, and then fails.
-    The list that it gives is empty where there are no such products."""
+    """Multiplies DECIMALs in 64 bits in the SQL that is generated inside, even if a product may need more and then
+    fails. Yields a list, which stays empty if there are no such products."""
     used: list[bool] = []
     token = _short.set(used)
     try:
@@ -120,7 +121,8 @@ def short_products() -> Iterator[list[bool]]:
 
 
 def short_product(left: DuckDBType, right: DuckDBType) -> DuckDBType | None:
-    """The form of such a product: DuckDB's own rule. None where it is not asked for, or not needed."""
+    """Returns the form of a product in 64 bits by DuckDB's own rule. None outside of `short_products`, if an operand
+    has more than 18 digits, if the product cannot have more, or if its scale is 18 or more."""
     used, forms = _short.get(), (digits_of(left), digits_of(right))
     if used is None or forms[0] is None or forms[1] is None:
         return None
@@ -132,36 +134,36 @@ def short_product(left: DuckDBType, right: DuckDBType) -> DuckDBType | None:
 
 
 def form_of(oid: int, typmod: int = -1) -> DuckDBType:
-    """The DuckDB type that carries a value of this type. Raises 0A000 for types without one."""
+    """Returns the DuckDB type of values of this type. Raises 0A000 for types without one."""
     return GENERAL if is_whole(oid) or (oid == oids.NUMERIC and _exact.get()) else stored_form(oid, typmod)
 
 
 @functools.lru_cache(maxsize=4096)
 def stored_form(oid: int, typmod: int) -> DuckDBType:
-    """The same of a stored value, unless it is an array that is carried as text."""
+    """Returns the DuckDB type of stored values; arrays are LISTs."""
     if oid == oids.VOID:
         return VARCHAR
     return parse_type(types.lookup(oid).duckdb_type(typmod))
 
 
 def compact_form(type_: TypeRef, form: DuckDBType) -> DuckDBType:
-    """The form of a column of a stored table, `form` being that of all other values of the type."""
+    """Returns the form of a column of a stored table; `form` is that of other values of the type."""
     return char_type(type_.typmod - 4) if has_blanks(type_) else form
 
 
 def digits_of(form: DuckDBType) -> tuple[int, int] | None:
-    """(precision, scale) of a DECIMAL form; None for any other."""
+    """Returns (precision, scale) of a DECIMAL form; None for other forms."""
     return (form.precision, form.scale) if isinstance(form, DecimalType) else None
 
 
 def element_form(form: DuckDBType) -> DuckDBType:
-    """The form of the elements of a LIST."""
+    """Returns the form of a LIST's elements."""
     assert isinstance(form, ListType)
     return form.element
 
 
 def physical_type(type_: TypeRef, form: DuckDBType) -> TypeRef:
-    """The type as implementations see it: numeric has a modifier only if the value physically is a DECIMAL."""
+    """Returns the type that implementations see: numeric has a modifier only if the value is a DECIMAL in DuckDB."""
     if type_.oid != oids.NUMERIC:
         return type_
     digits = digits_of(form)
@@ -173,7 +175,7 @@ def decimal_form(precision: int, scale: int) -> DuckDBType:
 
 
 def unify(first: DuckDBType, second: DuckDBType) -> DuckDBType:
-    """The form that holds values of both forms of one SQL type without loss of value or display scale."""
+    """Returns the form that holds values of two forms of one SQL type without loss of value or display scale."""
     if first == second:
         return first
     if isinstance(first, CharType) or isinstance(second, CharType):
@@ -189,7 +191,7 @@ def unify(first: DuckDBType, second: DuckDBType) -> DuckDBType:
 
 
 def unify_pieces(pieces: Iterable[Piece], null_form: DuckDBType | None = None) -> DuckDBType:
-    """The form of several pieces. NULL constants fit anywhere: they count only if there is nothing else."""
+    """Returns the common form of several pieces. Bare NULLs count only if there are no other pieces."""
     form: DuckDBType | None = None
     for piece in pieces:
         if piece.is_null:
@@ -199,7 +201,8 @@ def unify_pieces(pieces: Iterable[Piece], null_form: DuckDBType | None = None) -
 
 
 def convert(piece: Piece, form: DuckDBType) -> Piece:
-    """The piece in another form of the same SQL type. DECIMAL to general keeps the digits that its scale shows."""
+    """Converts the piece to another form of the same SQL type. A DECIMAL keeps its display scale. Raises 0A000 for
+    conversions between LISTs and the text of arrays."""
     if piece.form == form:
         return piece
     if piece.is_null:
@@ -214,7 +217,7 @@ def convert(piece: Piece, form: DuckDBType) -> Piece:
 
 
 def with_blanks(piece: Piece) -> Piece:
-    """The value of char(n) with the blanks that pad it; any other piece as it is."""
+    """Adds the padding blanks to a char(n); returns other pieces unchanged."""
     form = piece.form
     if not isinstance(form, CharType):
         return piece
@@ -223,13 +226,14 @@ def with_blanks(piece: Piece) -> Piece:
     text = constant_text(piece.sql)
     if text is not None:
         sql: Sql = string(text.ljust(form.length))
-    else:  # a fifth of the time that rpad takes
+    else:  # takes a fifth of rpad's time
         sql = fill("left({} || repeat(' ', {}), {})", piece.sql, form.length, form.length)
     return piece._replace(sql=sql, form=VARCHAR)
 
 
 def _with_whole_digit(piece: Piece) -> Piece:
-    """A DECIMAL as wide as its scale gets a digit before the point: DuckDB prints 0.5 as '.5' otherwise."""
+    """Adds a digit before the point to a DECIMAL whose precision is its scale, because DuckDB prints such a 0.5 as
+    '.5'. Raises 0A000 for numeric(38, 38)."""
     digits = digits_of(piece.form)
     if digits is None or digits[0] != digits[1]:
         return piece
@@ -240,14 +244,14 @@ def _with_whole_digit(piece: Piece) -> Piece:
 
 
 def shown_scale(piece: Piece) -> Part:
-    """The number of digits after the point that a DECIMAL shows."""
+    """Returns the number of digits after the point that a DECIMAL shows, as a number or as SQL."""
     digits = digits_of(piece.form)
     return piece.scale or (digits[1] if digits else 0)
 
 
 def settle(piece: Piece) -> Piece:
-    """A scaled piece as general numeric: its text without the digits that it does not show, which are zeros. char(n)
-    with its blanks."""
+    """Converts a scaled piece to a general numeric: its text without the hidden digits, which are zeros. Adds the
+    blanks to a char(n)."""
     shown = piece.scale
     if shown is None:
         return with_blanks(piece)
@@ -263,7 +267,8 @@ def settle(piece: Piece) -> Piece:
 
 
 def rescaled(pieces: list[Piece]) -> DuckDBType | None:
-    """The DECIMAL form with room for DECIMAL pieces of several scales; None where they need none, or do not fit."""
+    """Returns the DECIMAL form with room for DECIMAL pieces of several scales; None if they have one scale, or if 38
+    digits do not suffice."""
     whole, scales = 0, set()
     for piece in pieces:
         if piece.is_null:
@@ -280,6 +285,6 @@ def rescaled(pieces: list[Piece]) -> DuckDBType | None:
 
 
 def common(pieces: list[Piece], null_form: DuckDBType | None = None) -> tuple[list[Piece], DuckDBType]:
-    """All pieces brought to one form, and that form."""
+    """Converts all pieces to one form, and returns them and the form."""
     form = unify_pieces(pieces, null_form)
     return [convert(piece, form) for piece in pieces], form

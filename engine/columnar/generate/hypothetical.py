@@ -1,7 +1,7 @@
-"""Hypothetical-set aggregates: where a row would stand among the rows of its group (PostgreSQL 16 manual, table 9.63).
+"""Hypothetical-set aggregates: the place of a row among the rows of its group (PostgreSQL 16 manual, table 9.63).
 
-rank            1 + how many rows come before it        percent_rank    (rank - 1) / rows
-dense_rank      1 + how many different ones do          cume_dist       (1 + rows before or beside it) / (1 + rows)
+rank            1 + number of rows before it              percent_rank    (rank - 1) / rows
+dense_rank      1 + number of distinct rows before it     cume_dist       (1 + rows before or equal) / (1 + rows)
 """
 
 from __future__ import annotations
@@ -22,7 +22,8 @@ _Pair = tuple[Sql, Sql]  # the key of a row, and that of the hypothetical one
 
 
 def hypothetical(scope: Scope, node: tree.Aggref, condition: Sql | None) -> Piece:
-    """SQL of the aggregate; `condition` is its FILTER. Called with grouping out of the way (`Scope.plain`)."""
+    """Returns the SQL of the aggregate; `condition` is its FILTER. The caller has suspended grouping (`Scope.plain`).
+    Raises 0A000 under grouping sets if the direct arguments contain columns."""
     fixed = not any(isinstance(item, tree.Var) for direct in node.direct_arguments for item in walk(direct))
     if scope.up(node.levels_up).query.grouping_sets and not fixed:
         not_supported("a hypothetical row of grouping columns under grouping sets")
@@ -61,7 +62,7 @@ def _where(*conditions: Sql | None) -> Clause:
 
 
 def _before(pairs: Sequence[_Pair], order: Sequence[tree.SortClause]) -> Sql:
-    """Whether a row sorts before the hypothetical one: never NULL."""
+    """Returns the SQL of the test whether a row sorts before the hypothetical row. The test is never NULL."""
     (row, wanted), clause = pairs[0], order[0]
     symbol = ">" if clause.descending else "<"
     known = fill(

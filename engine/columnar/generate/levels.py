@@ -1,10 +1,10 @@
-"""Queries of which one level becomes two.
+"""Splits a query level into two, for catalog functions over window functions and sets.
 
     SELECT format_type(unnest(a), NULL) FROM t
     SELECT format_type(q.c1, NULL) FROM (SELECT unnest(a) FROM t) AS q
 
-A function that looks into the catalog becomes a sub-query with its arguments inside (`catalog_functions`). DuckDB takes
-neither window functions nor UNNEST there. So the level below computes them, and the columns beside them.
+A function that reads the catalog becomes a sub-query that contains its arguments (`catalog_functions`). DuckDB allows
+neither window functions nor UNNEST there. So the lower level computes them and the other columns.
 """
 
 from __future__ import annotations
@@ -21,7 +21,8 @@ _ABOVE = ("targets", "distinct", "order_by")
 
 
 def lookups_above(query: tree.Query) -> tree.Query:
-    """The query with such look-ups above a sub-query for all else; itself where it has none. Raises 0A000."""
+    """Returns the query with its catalog functions above a sub-query that computes the rest; the query itself if that
+    is not necessary. Raises 0A000."""
     if not (query.has_windows or query.has_set_functions):
         return query
     above = {name: getattr(query, name) for name in _ABOVE}
@@ -34,7 +35,7 @@ def lookups_above(query: tree.Query) -> tree.Query:
 
 
 def _here(parts: Any) -> list[object]:
-    """The expressions of this level."""
+    """Returns the expressions of this level, without those of sub-queries."""
     return [item for item, depth in walk_with_depth(tuple(parts)) if depth == 0]
 
 

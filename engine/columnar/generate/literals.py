@@ -1,4 +1,4 @@
-"""Constants and parameters as DuckDB SQL. Every literal says its type: DuckDB's own literal types never decide."""
+"""Constants and parameters as DuckDB SQL. Every literal has a cast, so that DuckDB does not choose its type."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def _boolean(value: Any, _: TypeRef) -> Piece:
 
 
 def _quoted(written: object, value: object, form: DuckDBType) -> Piece:
-    """A value by what DuckDB reads as it."""
+    """Returns the literal 'written'::form."""
     return Piece(Constant(f"'{written}'::{form}", value, form, simple=not isinstance(form, DecimalType)), form)
 
 
@@ -76,7 +76,7 @@ def _numeric(value: decimal.Decimal, type_: TypeRef) -> Piece:
         assert isinstance(exponent, int)
         precision = max(len(digits), 1 - exponent)
         declared = stored_form(oids.NUMERIC, type_.typmod)
-        if isinstance(declared, DecimalType) and declared.scale == -exponent:  # which results say: COPY's Arrow types
+        if isinstance(declared, DecimalType) and declared.scale == -exponent:  # visible in COPY's Arrow types
             precision = max(precision, declared.precision)
         if precision <= MAX_DIGITS and exponent <= 0:
             return _quoted(f"{value:f}", value, decimal_form(precision, -exponent))
@@ -84,7 +84,7 @@ def _numeric(value: decimal.Decimal, type_: TypeRef) -> Piece:
 
 
 def _as_text(value: object, type_: TypeRef) -> Piece:
-    """The value's text form as a string: for types that are carried as text."""
+    """Returns the value's text form as a string, for types whose DuckDB form is text."""
     return Piece(string(types.lookup(type_.oid).text_encoder()(value).decode()), VARCHAR)
 
 
@@ -110,7 +110,7 @@ def _timestamp(value: Any, _: TypeRef) -> Piece:
     if value >= LATE_TIMESTAMP:
         if value != END_TIMESTAMP:
             not_supported(LATE)
-        value = LATE_TIMESTAMP  # in the place of all that is later: bounds.py
+        value = LATE_TIMESTAMP  # stands for all later timestamps: bounds.py
     if value // _DAY in _DATE_RANGE:
         return _quoted(_MOMENT + datetime.timedelta(microseconds=value), value, TIMESTAMP)
     return Piece(Constant(f"make_timestamp(({value + _UNIX_OFFSET})::BIGINT)", value, TIMESTAMP), TIMESTAMP)
@@ -152,13 +152,13 @@ _LITERALS: dict[int, Callable[[Any, TypeRef], Piece]] = {
 
 
 def null(oid: int) -> Piece:
-    """NULL of a type."""
+    """Returns NULL of a type."""
     form = INTEGER if oid == oids.RECORD else form_of(oid)
     return Piece(Null(form), form)
 
 
 def literal(value: object, type_: TypeRef) -> Piece:
-    """A value in internal form."""
+    """Returns the literal of a value in internal form. Raises 0A000 for a type without literals."""
     if value is None:
         return null(type_.oid)
     maker = _LITERALS.get(type_.oid)
@@ -179,8 +179,8 @@ def literal(value: object, type_: TypeRef) -> Piece:
 
 
 def _listed(numbers: Sequence[object]) -> str:
-    """Integers and NULLs as in the text of a DuckDB list. A slice at a time: other threads get the interpreter between
-    them."""
+    """Returns integers and NULLs as in the text of a DuckDB list. Formats them in slices, between which other threads
+    can run."""
     slices = (numbers[start : start + MANY] for start in range(0, len(numbers), MANY))
     return ", ".join([repr(list(part))[1:-1] for part in slices]).replace("None", "NULL")
 
@@ -190,7 +190,7 @@ def _array(value: Array, type_: TypeRef) -> Piece:
         raise ShapedArray
     element = types.element_of(type_.oid)
     form = form_of(element)
-    if element in oids.INTEGERS and len(value.elements) >= MANY:  # as an expression for each they take DuckDB seconds
+    if element in oids.INTEGERS and len(value.elements) >= MANY:  # DuckDB takes seconds to parse so many expressions
         many = list_of(form)
         return Piece(Constant(f"CAST('[{_listed(value.elements)}]' AS {many})", value, many), many)
     pieces = [literal(item, TypeRef(element)) for item in value.elements]
@@ -204,7 +204,7 @@ def _array(value: Array, type_: TypeRef) -> Piece:
 
 @makes(tree.Const)
 def _const(scope: Scope, node: tree.Const) -> Piece:
-    if node.type.oid == oids.BPCHAR and isinstance(node.value, str):  # as columns have it, to be compared with them
+    if node.type.oid == oids.BPCHAR and isinstance(node.value, str):  # the form of columns, for comparisons with them
         return Piece(string(node.value.rstrip(" ")), char_type(len(node.value)), once=True)
     return literal(node.value, node.type)._replace(once=True)
 

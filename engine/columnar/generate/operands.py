@@ -1,14 +1,14 @@
-"""Volatile operands, each evaluated once.
+"""Evaluates each volatile operand once.
 
-Makers may write an operand's SQL several times: comparisons by key, NULLIF and functions of DuckDB SQL do. That costs
-time where the operand has one value. One that is volatile would have several, so in a statement that calls volatile
-functions such operands are written as names. When the expression is complete, a name that stands in it once is
-replaced by its SQL; one that stands there several times becomes the argument of a lambda, over a list of one row
-(DuckDB has no LET):
+The generated SQL may contain an operand several times: comparisons by key, NULLIF and functions of DuckDB SQL do. A
+stable operand only costs time then, but a volatile one would have several values. So in a statement that calls volatile
+functions, the generator writes such operands as names. When the expression is complete, a name that occurs once is
+replaced by its SQL; a name that occurs several times becomes the argument of a lambda, over a list of one row (DuckDB
+has no LET):
 
     list_transform([random()], lambda q1: CASE WHEN q1 = 0 THEN NULL ELSE q1 END)[1]
 
-DuckDB takes neither sub-queries nor UNNEST inside a lambda, so they are arguments too.
+DuckDB allows neither sub-queries nor UNNEST inside a lambda, so they become arguments too.
 """
 
 from __future__ import annotations
@@ -35,16 +35,16 @@ from engine.sql.tree_walk import is_volatile, walk
 
 
 class Operand(NamedTuple):
-    """The name under which an expression was written, its SQL, and what it is."""
+    """An operand that was written as a name: the name, its SQL, and its properties."""
 
     name: str
     sql: Sql
     volatile: bool
-    stays_outside: bool  # of lambdas
+    stays_outside: bool  # it contains a sub-query or a set, which a lambda may not contain
 
     @property
     def reference(self) -> Later:
-        """How the name stands in trees until the expression is complete."""
+        """The node of the name in trees, until the expression is complete."""
         return Later(self.name)
 
 
@@ -52,7 +52,7 @@ Operands = list[Operand]
 
 
 def is_named(node: tree.Expr) -> bool:
-    """Whether the operand is written as a name first."""
+    """Whether the generator writes the operand as a name first."""
     return is_volatile(node) or _stays_outside(node)
 
 
@@ -64,14 +64,15 @@ def _stays_outside(node: tree.Expr) -> bool:
 
 
 def named(piece: Piece, node: tree.Expr, name: str, operands: Operands) -> Piece:
-    """The operand as a name, noted for the expression that is being made of it."""
+    """Returns the operand as a name, and adds it to the operands of the expression."""
     piece = settle(piece)
     operands.append(Operand(name, piece.sql, is_volatile(node), _stays_outside(node)))
     return piece._replace(sql=operands[-1].reference)
 
 
 def steady(sql: Sql, operands: Operands) -> Sql:
-    """The same SQL without what DuckDB takes for volatile (`Steady`), also where a name in it stands for more."""
+    """Returns the SQL without constructs that DuckDB considers volatile (`Steady`), also in the operands that it
+    names."""
     named = names_later(sql) if operands else ()
     for place, operand in enumerate(operands):
         if operand.name in named:
@@ -80,7 +81,7 @@ def steady(sql: Sql, operands: Operands) -> Sql:
 
 
 def with_operands(piece: Piece, operands: Sequence[Operand], alias: Callable[[], str]) -> Piece:
-    """The complete expression. Raises 0A000 for a volatile operand that is used again inside a sub-query."""
+    """Returns the complete expression. Raises 0A000 if a repeated volatile operand is used inside a sub-query."""
     if any(operand.volatile for operand in operands):
         piece = settle(piece)
     known = {operand.name: operand for operand in operands}
@@ -108,7 +109,7 @@ def with_operands(piece: Piece, operands: Sequence[Operand], alias: Callable[[],
 
 
 def _evaluated_again(sql: Sql, known: dict[str, Operand]) -> set[str]:
-    """The names that stand in the tree several times, or in a lambda or sub-query of it, which is a loop."""
+    """Returns the names that occur several times in the tree, or inside a lambda or a sub-query, which are loops."""
     seen: set[str] = set()
     again: set[str] = set()
 

@@ -1,12 +1,12 @@
-"""Queries: the select list and what follows it, set operations, WITH.
+"""Queries: SELECT with its clauses, set operations, WITH.
 
-A SELECT becomes one DuckDB SELECT wherever DuckDB's clauses mean the same. An outer level is put around it where they
-do not: set-returning functions are expanded before DISTINCT, ORDER BY and LIMIT; DISTINCT over values that must be
-compared by key groups by the keys and shows one value of each group; FETCH ... WITH TIES ranks the rows first; and
-what looks window functions or expanded rows up in the catalog stands above them (levels.py).
+A SELECT becomes one DuckDB SELECT if DuckDB's clauses have the same meaning. Otherwise it gets an outer level:
+set-returning functions are expanded before DISTINCT, ORDER BY and LIMIT; DISTINCT over values that are compared by key
+groups by the keys and returns one value of each group; FETCH ... WITH TIES ranks the rows first; and catalog functions
+of window functions or of expanded rows are in the level above these (levels.py).
 
-Output columns are named c1, c2, ...; ORDER BY names a column of the output by its position, so that no expression is
-written twice.
+Output columns are named c1, c2, ...; ORDER BY refers to an output column by its position, so that no expression occurs
+twice.
 """
 
 from __future__ import annotations
@@ -48,8 +48,8 @@ class Body(NamedTuple):
 
 
 def query(node: tree.Query, parent: Scope | None, generation: Generation | None = None, exact: bool = False) -> Body:
-    """SQL of a query inside `parent`. `exact`: DuckDB must yield exactly the forms that the pieces say (at the root and
-    in set operations), not merely what is compared and computed alike."""
+    """Returns the SQL of a query inside `parent`. `exact`: the columns in DuckDB must have exactly the forms of the
+    pieces (for the outermost query, set operations and WITH), not only forms with equal comparisons and results."""
     owner = generation if generation is not None else parent.generation if parent is not None else None
     assert owner is not None
     if node.row_marks:
@@ -71,7 +71,7 @@ def query(node: tree.Query, parent: Scope | None, generation: Generation | None 
 
 
 def with_clause(scope: Scope, ctes: Sequence[tree.Cte]) -> Clause:
-    """`WITH RECURSIVE ... ` or nothing; places the CTEs in the scope."""
+    """Returns `WITH RECURSIVE ... ` or nothing, and adds the CTEs to the scope."""
     parts: list[Part] = []
     for cte in ctes:
         if not isinstance(cte.query, tree.Query):
@@ -94,7 +94,8 @@ def with_clause(scope: Scope, ctes: Sequence[tree.Cte]) -> Clause:
 
 
 def _recursive(scope: Scope, cte: tree.Cte, node: tree.Query, name: str) -> Body | None:
-    """first UNION [ALL] next, where `next` may refer to the CTE itself; None if the query has not that shape."""
+    """Returns the SQL of `first UNION [ALL] next`, where `next` refers to the CTE itself; None if the query does not
+    have this shape."""
     operation = node.set_operation
     if operation is None or operation.kind != "union" or not refers_to_itself(node, operation.right):
         return None
@@ -114,7 +115,7 @@ def _recursive(scope: Scope, cte: tree.Cte, node: tree.Query, name: str) -> Body
 
 
 def refers_to_itself(node: tree.Query, arm: tree.SetOperation | tree.FromRef) -> bool:
-    """Whether an arm of the recursive query's set operation holds the self-reference."""
+    """Whether an arm of the recursive query's set operation contains the self-reference."""
     if isinstance(arm, tree.SetOperation):
         return refers_to_itself(node, arm.left) or refers_to_itself(node, arm.right)
     entry = node.range_table[arm.relation]
@@ -166,7 +167,7 @@ def _set_query(scope: Scope, node: tree.Query) -> Body:
 
 
 def _settle_output(scope: Scope, pieces: list[Piece]) -> list[Piece]:
-    """Columns of a query's output: where it is the whole statement, char(n) has its blanks."""
+    """Returns the columns of a query's output. In the outermost query, char(n) gets its blanks."""
     return [with_blanks(piece) for piece in pieces] if scope.parent is None else pieces
 
 
@@ -189,12 +190,12 @@ def _arm(scope: Scope, arm: tree.SetOperation | tree.FromRef) -> Body:
 
 
 def _typed(left: list[Piece], right: list[Piece]) -> list[Piece]:
-    """The left arm's columns, those that are bare NULLs in the right arm's form."""
+    """Returns the left arm's columns, with the right arm's form for bare NULLs."""
     return [b if a.is_null else a for a, b in zip(left, right, strict=True)]
 
 
 def _in_forms(scope: Scope, body: Body, pieces: Sequence[Piece]) -> Sql:
-    """The body's SQL with its columns in these forms."""
+    """Returns the body's SQL with its columns converted to these forms."""
     if all(have.form == want.form for have, want in zip(body.pieces, pieces, strict=True)):
         return body.sql
     alias = scope.generation.alias()
@@ -208,8 +209,8 @@ def _in_forms(scope: Scope, body: Body, pieces: Sequence[Piece]) -> Sql:
 
 
 def _by_keys(scope: Scope, operation: tree.SetOperation, first: Sql, second: Sql, pieces: list[Piece]) -> Sql:
-    """A set operation over values that are compared by key: both arms together, grouped by the keys. Of equal values
-    that look different, the first arm's is shown."""
+    """Returns a set operation over values that are compared by key: both arms together, grouped by the keys. If equal
+    values have different texts, the result has the value of the first arm. Raises 0A000 for ALL."""
     if operation.all:
         not_supported(f"{operation.kind.upper()} ALL of this type on this query")
     alias, generation = scope.generation.alias(), scope.generation
@@ -240,7 +241,7 @@ def _by_keys(scope: Scope, operation: tree.SetOperation, first: Sql, second: Sql
 
 
 def _select(scope: Scope, node: tree.Query, exact: bool) -> Body:
-    if node.distinct and not node.order_by:  # PostgreSQL sorts to find what is distinct ON, and its users see it
+    if node.distinct and not node.order_by:  # PostgreSQL sorts for DISTINCT ON, and users see that order
         node = replace(node, order_by=tuple(tree.SortClause(item, False, False) for item in node.distinct))
     tail: Clause = fill(" FROM {}", ranges.from_list(scope, node.from_items)) if node.from_items else ""
     if node.where is not None:
@@ -275,14 +276,14 @@ def _select(scope: Scope, node: tree.Query, exact: bool) -> Body:
 
 
 def _grouping(scope: Scope, node: tree.Query) -> Clause:
-    """The GROUP BY clause. After it, `scope.groups` says what each grouping expression has become."""
+    """Returns the GROUP BY clause, and sets `scope.groups`."""
     if not (node.group_by or node.grouping_sets or node.has_aggregates):
         return ""
     groups: dict[tree.Expr, Piece] = {}
     keys = []
     for item in node.group_by:
         piece = compact_expression(scope, item)
-        if node.has_windows:  # a window names it in this form, and DuckDB compares texts
+        if node.has_windows:  # windows use this form, and DuckDB finds grouping expressions by their text
             piece = piece._replace(sql=stable(scope, piece.sql))
         key = comparable(scope.generation, piece, item.type.oid)
         scope.group_keys[item] = key
@@ -314,7 +315,7 @@ def _distinct(scope: Scope, node: tree.Query) -> Clause:
 
 
 def _position(node: tree.Query, wanted: tree.Expr) -> int:
-    """The place of an expression in the output, from 1; 0 if it is not there."""
+    """Returns the position of an expression in the output, from 1; 0 if the output does not contain it."""
     output = node.output
     for number, target in enumerate(output, 1):
         if target.expression is wanted:
@@ -336,7 +337,7 @@ def _order_item(scope: Scope, node: tree.Query, pieces: list[Piece], item: tree.
 
 
 def _outer(scope: Scope, node: tree.Query, pieces: list[Piece], tail: Clause) -> Body:
-    """The select list as a derived table, with DISTINCT, ORDER BY and LIMIT around it."""
+    """Returns the select list as a derived table, with DISTINCT, ORDER BY and LIMIT in an outer SELECT."""
     generation = scope.generation
     alias = generation.alias()
     inner = [fill("{} AS c{}", piece.sql, n) for n, piece in enumerate(pieces, 1)]
@@ -376,7 +377,7 @@ def _outer(scope: Scope, node: tree.Query, pieces: list[Piece], tail: Clause) ->
             not_supported("DISTINCT with a LIMIT of this kind on this query")
         return _by_rank(scope, node, Body(derived, pieces), items, alias)
     if items and node.has_set_functions and node.distinct != ():
-        # The rows that one row becomes stay together and in their order: PostgreSQL sorts before it expands them.
+        # The rows that one row expands to stay together and in order: PostgreSQL sorts before it expands sets.
         derived = fill("SELECT *, row_number() OVER () AS expanded FROM ({})", derived)
         items.append(ColumnReference(alias, "expanded"))
     sql: Sql = fill("SELECT {}{} FROM ({}) AS {}{}", prefix, comma_list(shown), derived, alias, suffix)
@@ -386,8 +387,8 @@ def _outer(scope: Scope, node: tree.Query, pieces: list[Piece], tail: Clause) ->
 
 
 def _ranked(scope: Scope, node: tree.Query) -> bool:
-    """Whether rows must be numbered to be limited: WITH TIES, and bounds that are not constants in a sub-query, which
-    DuckDB does not take if it is correlated."""
+    """Whether LIMIT needs row numbers: for WITH TIES, and for bounds that are not constant in a sub-query, which DuckDB
+    refuses if the sub-query is correlated."""
     if node.limit_with_ties:
         return True
     bounds = (node.limit, node.offset)
@@ -395,7 +396,8 @@ def _ranked(scope: Scope, node: tree.Query) -> bool:
 
 
 def _by_rank(scope: Scope, node: tree.Query, body: Body, items: Sequence[Part], alias: str) -> Body:
-    """LIMIT by row numbers. WITH TIES: the rows whose rank is within the limit, without those that OFFSET skips."""
+    """Returns a query with LIMIT by row numbers. WITH TIES: the rows whose rank is within the limit, except for those
+    that OFFSET skips."""
     order: Part = fill("ORDER BY {}", comma_list(items)) if items else ""
     outer = scope.generation.alias()
     function = "rank" if node.limit_with_ties else "row_number"
@@ -438,14 +440,15 @@ def _limit(scope: Scope, node: tree.Query) -> Clause:
 
 
 def _constant_bound(node: tree.Expr) -> tree.Const | None:
-    """The constant under a LIMIT, which is an int4 cast to int8 as a rule."""
+    """Returns the constant of a LIMIT, which is usually an int4 that is cast to int8; None if it is not constant."""
     if isinstance(node, tree.FuncExpr) and node.function.source in ("int28", "int48"):
         node = node.arguments[0]
     return node if isinstance(node, tree.Const) else None
 
 
 def _bound(scope: Scope, node: tree.Expr, clause: str, sqlstate: str) -> Clause:
-    """A row count: NULL is none, negative an error."""
+    """Returns the SQL of a row count; NULL means no limit. Raises `sqlstate` for a negative number, here for a constant
+    and otherwise in the query."""
     message = f"{clause} must not be negative"
     count = _constant_bound(node)
     if count is not None:

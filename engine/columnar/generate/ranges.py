@@ -1,4 +1,4 @@
-"""FROM: tables, sub-queries, functions, VALUES, WITH references and joins, each under an alias of its own."""
+"""FROM: tables, sub-queries, functions, VALUES, WITH references and joins, each with its own alias."""
 
 from __future__ import annotations
 
@@ -18,23 +18,23 @@ from engine.sql import tree
 from engine.sql.analyze.column_definitions import check_row
 
 APART = (1 << 63) - 1
-"""A LIMIT of so many rows is none, but DuckDB computes nothing below it that stands above."""
+"""A LIMIT that cuts nothing off, but stops DuckDB from moving expressions of the outer query below it."""
 _JOINS = {"inner": "INNER JOIN", "left": "LEFT JOIN", "right": "RIGHT JOIN", "full": "FULL JOIN"}
 
 
 def from_list(scope: Scope, items: Sequence[tree.FromItem]) -> Sql:
-    """What stands after FROM."""
+    """Returns the items of FROM."""
     return comma_list([from_item(scope, item) for item in items])
 
 
 def column_names(count: int) -> Sql:
-    """c1, c2, ..."""
+    """Returns the list c1, c2, ... of `count` names."""
     return comma_list([f"c{number}" for number in range(1, count + 1)])
 
 
 def from_item(scope: Scope, item: tree.FromItem, nullable: bool = False) -> Sql:
-    """One item of the join tree. Places its range table entries in the scope. `nullable`: under an outer join that may
-    put NULLs in place of its rows."""
+    """Returns the SQL of one item of the join tree, and adds its range table entries to the scope. `nullable`: an outer
+    join may replace the item's rows by NULLs."""
     if isinstance(item, tree.FromRef):
         return _entry(scope, item.relation, nullable)
     left = from_item(scope, item.left, nullable or item.kind in ("right", "full"))
@@ -86,12 +86,13 @@ def _entry(scope: Scope, relation: int, nullable: bool) -> Sql:
 
 
 def _sample(scope: Scope, entry: tree.RangeTable, sample: tree.Sample) -> Sql:
-    """TABLESAMPLE: each row by itself with the given chance, for SYSTEM too: rows lie under their keys, not in blocks.
-    REPEATABLE decides by a hash of the row's key and the seed; of the whole row in a catalog, which has no keys."""
+    """Returns the SQL of TABLESAMPLE. Each row is selected independently with the given probability, also for SYSTEM,
+    because tables have no blocks. REPEATABLE uses a hash of the row's key and the seed; for system catalogs, which have
+    no keys, a hash of the whole row."""
     alias = scope.generation.alias()
     null = raising("2202H", "TABLESAMPLE parameter cannot be null")
     outside = raising("2202H", "sample percentage must be between 0 and 100")
-    # Without sub-queries: DuckDB would make a join of one, and draw once for all rows.
+    # Without sub-queries: DuckDB would turn one into a join, and draw one random number for all rows.
     percent = CastTo(expression(scope, sample.percent).sql, DOUBLE)
     chance = fill(
         "CASE WHEN {percent} IS NULL THEN {null} WHEN {percent} < 0 OR {percent} > 100 OR isnan({percent}) "
@@ -115,7 +116,7 @@ def _sample(scope: Scope, entry: tree.RangeTable, sample: tree.Sample) -> Sql:
 
 
 def values(scope: Scope, entry: tree.RangeValues) -> tuple[Sql, list[Piece]]:
-    """VALUES (...), (...), each column in one form."""
+    """Returns the SQL of VALUES, with each column in one form, and the columns. Raises 0A000 for records."""
     if not entry.columns:
         not_supported("VALUES without columns on this query")
     rows = [[expression(scope, item) for item in row] for row in entry.rows]
@@ -178,7 +179,7 @@ def _lateral(entry: tree.RangeFunction) -> bool:
 
 
 def _lists(scope: Scope, entry: tree.RangeFunction) -> list[tuple[Piece, bool]]:
-    """Each function's rows as a list, and whether these are records to be taken apart."""
+    """Returns each function's rows as a LIST, and whether the rows are records that are expanded to columns."""
     lists = []
     at = 0
     for function, count in zip(entry.functions, entry.column_counts, strict=True):
@@ -205,7 +206,8 @@ def _without_columns(node: object) -> bool:
 
 
 def _plain_series(scope: Scope, entry: tree.RangeFunction, relation: int, alias: str) -> Sql | None:
-    """generate_series over constant integers, as DuckDB's table function: it makes rows as they are asked for."""
+    """Returns generate_series over constant integers as DuckDB's table function, which makes its rows on demand; None
+    for other functions."""
     if len(entry.functions) != 1 or entry.ordinality:
         return None
     node = entry.functions[0]
@@ -228,8 +230,8 @@ def _plain_series(scope: Scope, entry: tree.RangeFunction, relation: int, alias:
 
 
 def general(pieces: Sequence[Piece]) -> list[Piece]:
-    """The pieces with every DECIMAL made general: for recursion, where rows to come may have any scale, and char(n) any
-    length."""
+    """Returns the pieces with every DECIMAL and every char(n) in its general form: in a recursive query, later rows may
+    have any scale or length."""
     return [
         convert(piece, VARCHAR) if digits_of(piece.form) or isinstance(piece.form, CharType) else piece
         for piece in pieces

@@ -1,6 +1,6 @@
-"""Set-returning functions: each as a LIST of its rows, which `unnest` turns into rows where they are wanted.
+"""Set-returning functions: each returns a LIST of its rows, which `unnest` expands.
 
-In the target list, several advance together and the shorter ones give NULL, in DuckDB as in PostgreSQL since 10.
+Several of them in a target list advance together, and the shorter sets give NULL, in DuckDB as in PostgreSQL since 10.
 """
 
 from __future__ import annotations
@@ -27,7 +27,8 @@ PLAIN_SERIES = frozenset(
 
 
 def rows_of(scope: Scope, node: tree.FuncExpr, fields: Sequence[TypeRef] = ()) -> Piece:
-    """The function's rows as one LIST; of STRUCTs with `fields` f1, f2, ... if it returns records."""
+    """Returns the function's rows as one LIST, of STRUCTs with `fields` f1, f2, ... if it returns records. Raises 0A000
+    for a function that cannot run here."""
     function = node.function
     arguments = [expression(scope, argument) for argument in node.arguments]
     argument_types = [argument.type for argument in node.arguments]
@@ -67,10 +68,10 @@ def rows_of(scope: Scope, node: tree.FuncExpr, fields: Sequence[TypeRef] = ()) -
 
 
 def unnested(scope: Scope, node: tree.FuncExpr) -> Piece:
-    """A set-returning function in the target list."""
+    """Returns the SQL of a set-returning function in the target list. Raises 0A000 elsewhere."""
     if not scope.set_functions:
         not_supported(f"set-returning function {node.function.name} here")
-    scope.set_functions = False  # its arguments may not hold another
+    scope.set_functions = False  # not in its arguments
     try:
         if node.type.oid == oids.RECORD:
             rows = rows_of(scope, node, _fields(node))
@@ -82,11 +83,11 @@ def unnested(scope: Scope, node: tree.FuncExpr) -> Piece:
 
 
 def _fields(node: tree.FuncExpr) -> list[TypeRef]:
-    """The types of a record's fields; an element type is that of the array among the arguments."""
+    """Returns the types of a record's fields; anyelement is the element type of the array among the arguments."""
     elements = [oid for argument in node.arguments if (oid := element_of(argument.type.oid))]
     return [TypeRef(elements[0] if oid == oids.ANYELEMENT and elements else oid) for oid in node.function.output_types]
 
 
 def list_of_one(piece: Piece) -> Piece:
-    """A plain function in FROM gives one row."""
+    """Returns the value of a plain function in FROM as a LIST of one row."""
     return Piece(fill("[{}]", piece.sql), list_of(piece.form), piece.fields)

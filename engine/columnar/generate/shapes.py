@@ -1,12 +1,13 @@
-"""Statements that are generated in another form: with arrays that are no LISTs, or numbers of many digits.
+"""Generates a statement again in another form, for arrays that a LIST cannot hold, or numbers of many digits.
 
-A statement is generated over LISTs first. If that meets an array of another shape in its text, or the worker does among
-the values (`ColumnarQuery.in_whole`), it is generated again with all arrays of built-in types as text. Likewise where
-DuckDB's DECIMAL cannot hold a numeric (`ColumnarQuery.in_digits`): it is generated again with all in the general form.
+A statement is generated with LISTs first. If the statement contains an array of another shape, or the worker finds one
+among the values (`ColumnarQuery.in_whole`), the statement is generated again with all arrays of built-in types as text.
+If DuckDB's DECIMAL cannot hold a numeric (`ColumnarQuery.in_digits`), the statement is generated again with all
+numerics in the general form.
 
-Products of DECIMALs of up to 18 digits are computed in 64 bits first, as DuckDB does by itself, where a statement has
-given nothing when one is too large for that: below the aggregates of its outermost level. Then it is generated again
-with products of 38 digits, which take three times as long.
+Products of DECIMALs of up to 18 digits are computed in 64 bits first, as DuckDB does by itself, if an overflow comes
+before the first result row: below the aggregates of the outermost level. After an overflow the statement is generated
+again with products of 38 digits, which take three times as long.
 """
 
 from __future__ import annotations
@@ -27,8 +28,8 @@ def with_whole(
     digits: bool = False,
     short: bool = False,
 ) -> ColumnarQuery:
-    """The query that `make` makes under the settings, over LISTs where that is possible. `digits`: whoever reads the
-    rows takes numerics in the general form, whatever their columns are. `short`: products may be too large at first."""
+    """Returns the query that `make` generates under the settings, with LISTs if possible. `digits`: the reader of the
+    rows accepts numerics in the general form in any column. `short`: products may be computed in 64 bits first."""
 
     @functools.lru_cache(maxsize=4)
     def in_whole(other: FormatSettings | None) -> ColumnarQuery:

@@ -1,11 +1,11 @@
-"""What one generation gathers, and the scopes in which names are looked up.
+"""The state of one generation, and the scopes of its queries.
 
-A `Generation` belongs to a statement: which tables, parameters and UDFs its SQL uses, and a counter for aliases, so
-that every relation of the statement has an alias of its own (q1, q2, ...) and no name can be shadowed. A `Scope`
-belongs to one Query: where its range table entries are, its CTEs, and what its GROUP BY does to expressions.
+A `Generation` belongs to a statement: the tables, parameters and UDFs that its SQL uses, and a counter for aliases, so
+that every relation of the statement has its own alias (q1, q2, ...) and no name can be shadowed. A `Scope` belongs to
+one Query: the aliases of its range table entries, its CTEs, and the SQL of its grouping expressions.
 
-Text is made when the tree of a statement is complete (`Generation.finish`). Placeholders of tables are written between
-two control characters; braces of the text are doubled, and then the marks become braces.
+`Generation.finish` makes the text when the tree of a statement is complete. The tree has placeholders of tables between
+two control characters. `finish` doubles the braces of the text, and then replaces the control characters by braces.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ from engine.sql.folding import Folding
 from engine.storage.columns import takes_shapes
 
 _INTEGERS = {SMALLINT: pa.int16(), INTEGER: pa.int32(), BIGINT: pa.int64()}
-MANY = 1024  # integers of a list that is handed over as a column
+MANY = 1024  # a list of so many integers is sent as a column
 _SLICE = 16_384
 _OPEN, _CLOSE = TABLE_MARKS
 
@@ -72,26 +72,27 @@ class Generation:
 
     def __init__(self, settings: FormatSettings, parameter_types: Sequence[int], computes: bool = True) -> None:
         self.settings = settings
-        self.computes = computes  # the engine is asked for constants; else only for those that need the session
+        # The engine computes constant calls that need a context; otherwise only those that need the session.
+        self.computes = computes
         self.parameter_types = parameter_types
         self.tables: dict[int, Table] = {}
         self.virtual_tables: dict[int, VirtualTable] = {}
-        self.parameters: dict[int, Parameter] = {}  # by where they come from
+        self.parameters: dict[int, Parameter] = {}  # by their source (ColumnarQuery.parameters)
         self.functions: dict[str, UdfSignature] = {}
-        self.texts: dict[int, int] = {}  # parameters that are handed over as text -> their types
+        self.texts: dict[int, int] = {}  # parameters that are sent as text -> their types
         self.computed: list[tree.Expr] = []
         self.lists: list[memoryview] = []
         self.folding = Folding()
         self.settings_free = True
         self.volatile = False  # the statement calls volatile functions
-        self.streams = False  # what is made now is computed as rows go out, or may be
-        self.operands: Operands | None = None  # of the expression that is being made
+        self.streams = False  # DuckDB may compute the current expression after it has sent result rows
+        self.operands: Operands | None = None  # of the current expression
         self._arrays: dict[tuple[str, str], int] = {}  # columns with arrays -> the storage ids of their tables
         self._aliases = 0
 
     @contextlib.contextmanager
     def streaming(self, streams: bool) -> Iterator[None]:
-        """Sets `streams` for what is made inside."""
+        """Sets `streams` for the SQL that is generated inside."""
         before, self.streams = self.streams, streams
         try:
             yield
@@ -103,7 +104,7 @@ class Generation:
         return f"q{self._aliases}"
 
     def table(self, table: Table | VirtualTable) -> str:
-        """The placeholder of a stored or virtual table."""
+        """Returns the placeholder of a stored or virtual table, and registers the table."""
         if isinstance(table, Table):
             self.tables[table.storage_id] = table
             return f"{_OPEN}{'w' if has_whole(table) else 't'}{table.storage_id}{_CLOSE}"
@@ -111,7 +112,7 @@ class Generation:
         return virtual_place(table.oid)
 
     def source(self, alias: str, table: Table | VirtualTable) -> Source:
-        """A stored or virtual table under an alias."""
+        """Returns the columns of a stored or virtual table under an alias."""
         columns = {}
         for column in table.columns:
             form = form_of(column.type.oid, column.type.typmod)
@@ -129,7 +130,7 @@ class Generation:
         return Source(alias, columns)
 
     def as_whole(self, piece: Piece, oid: int) -> Piece:
-        """A LIST of an array type as text, where arrays are carried so."""
+        """Converts a LIST to text, if the current form of arrays is text."""
         if not is_whole(oid):
             return piece
         form = stored_form(oid, -1)
@@ -138,11 +139,11 @@ class Generation:
         return Piece(Call(signature.name, [convert(piece, form).sql]), GENERAL, once=piece.once)
 
     def parameter(self, source: int, type_: DuckDBType) -> Parameter:
-        """A value from that source (see ColumnarQuery.parameters)."""
+        """Returns the parameter with this source (see ColumnarQuery.parameters)."""
         return self.parameters.setdefault(source, Parameter(len(self.parameters) + 1, type_))
 
     def compute(self, expression: tree.Expr) -> Piece:
-        """A parameter whose value the engine computes before the query is sent."""
+        """Returns a parameter for an expression that the engine computes before it sends the query."""
         if expression not in self.computed:
             self.computed.append(expression)
         form = form_of(expression.type.oid, expression.type.typmod)
@@ -151,22 +152,22 @@ class Generation:
         return Piece(self.parameter(FIRST_COMPUTED - self.computed.index(expression), form), form, once=True)
 
     def settings_argument(self) -> str:
-        """The session's format settings as a literal; the text then holds for these settings only."""
+        """Returns the session's format settings as a literal; then the text is valid for these settings only."""
         self.settings_free = False
         return text_literal(settings_text(self.settings))
 
     def relation_of(self, numbers: Sequence[object], form: DuckDBType) -> str:
-        """The placeholder of a relation that has these integers and NULLs in its only column, `n`."""
+        """Returns the placeholder of a relation with these integers and NULLs in its only column, `n`."""
         if isinstance(numbers, Integers):
             column = pa.array(numbers.column).cast(_INTEGERS[form])
-        else:  # a slice at a time: other threads get the interpreter between them, and a call costs 0.2 ms anyhow
+        else:  # in slices, between which other threads can run; each call has a cost of 0.2 ms
             slices = (numbers[start : start + _SLICE] for start in range(0, len(numbers), _SLICE))
             column = pa.concat_arrays([pa.array(part, _INTEGERS[form]) for part in slices])
         self.lists.append(ipc_stream(pa.RecordBatch.from_arrays([column], ["n"])))
         return f"{_OPEN}l{len(self.lists) - 1}{_CLOSE}"
 
     def call_udf(self, signature: UdfSignature, arguments: Sequence[Part]) -> Call:
-        """A call of the UDF, which is thereby noted for registration."""
+        """Returns a call of the UDF, and adds the UDF to the functions that the worker registers."""
         if any(is_whole(oid) for oid in used_types(signature)):
             signature = replace(signature, name=f"{signature.name}_t")
         signature = self._of_user_types(signature)
@@ -180,11 +181,12 @@ class Generation:
         return Call(signature.name, [*before, *arguments])
 
     def udf(self, signature: UdfSignature, arguments: Sequence[Part], once: bool = False) -> Piece:
-        """The same in the type that the UDF gives."""
+        """Returns a call of the UDF as a piece with the form of the UDF's result."""
         return Piece(self.call_udf(signature, arguments), parse_type(signature.result_duckdb), once=once)
 
     def _of_user_types(self, signature: UdfSignature) -> UdfSignature:
-        """A UDF over user types has their definitions in its name: they may change, and it would not."""
+        """Adds a hash of the definitions of user-defined types to the UDF's name: a changed definition needs a new
+        UDF."""
         described = describe(used_types(signature))
         if not described:
             return signature
@@ -192,7 +194,7 @@ class Generation:
         return replace(signature, name=f"{signature.name}_{digest}")
 
     def finish(self, sql: Sql, columns: Sequence[OutputColumn]) -> ColumnarQuery:
-        """The complete query: here its tree becomes text, with placeholders that are ready for str.format."""
+        """Returns the complete query. Converts its tree to text, with placeholders for str.format."""
         return ColumnarQuery(
             sql=text_of(sql).replace("{", "{{").replace("}", "}}").replace(_OPEN, "{").replace(_CLOSE, "}"),
             columns=tuple(columns),
@@ -210,7 +212,8 @@ class Generation:
         )
 
     def _arrays_read(self, sql: Sql) -> tuple[int, ...]:
-        """The tables whose arrays the query names, or all that have any where their LISTs are to be made text."""
+        """Returns the tables whose array columns the query uses; if the current form of arrays is text, all tables
+        with arrays."""
         if whole():
             return tuple(storage_id for storage_id, table in self.tables.items() if has_whole(table))
         if not self._arrays:
@@ -225,26 +228,25 @@ class Generation:
 
 
 def virtual_place(oid: int) -> str:
-    """The placeholder of a virtual table."""
+    """Returns the placeholder of a virtual table."""
     return f"{_OPEN}v{oid}{_CLOSE}"
 
 
 def used_types(signature: UdfSignature) -> Iterator[int]:
-    """The OIDs of a UDF's arguments, result and fields."""
+    """Yields the type OIDs of a UDF's result, arguments and result fields."""
     yield signature.result_type.oid
     yield from (item.oid for item in (*signature.argument_types, *signature.result_fields))
 
 
 def has_whole(table: Table) -> bool:
-    """Whether it has arrays that are carried as text now."""
+    """Whether the table has arrays whose current form is text."""
     return any(is_whole(column.type.oid) for column in table.columns)
 
 
 class Source:
-    """A range table entry that stands in FROM under an alias: its columns c<number> and their forms.
+    """A range table entry in FROM under an alias: its columns c<number> and their forms.
 
-    `present` is a column that is not NULL in the entry's own rows, where an outer join may have put NULLs in place of
-    one; None elsewhere.
+    `present` is a column that is NULL only in rows that an outer join has added; None if there is no such join.
     """
 
     __slots__ = ("alias", "columns", "present")
@@ -256,7 +258,7 @@ class Source:
 
     @classmethod
     def of_pieces(cls, alias: str, pieces: Sequence[Piece]) -> Source:
-        """A derived table whose columns c1.. have these forms."""
+        """Returns a derived table whose columns c1, c2, ... have these forms."""
         return cls(
             alias, {n: Piece(ColumnReference(alias, f"c{n}"), p.form, p.fields) for n, p in enumerate(pieces, 1)}
         )
@@ -264,7 +266,7 @@ class Source:
 
 @dataclass(slots=True)
 class CteSource:
-    """A WITH query: its name inside DuckDB and its columns' forms."""
+    """A WITH query: its name in DuckDB's SQL and the forms of its columns."""
 
     name: str
     pieces: list[Piece]
@@ -272,10 +274,10 @@ class CteSource:
 
 @dataclass(slots=True)
 class Scope:
-    """One query level. `sources` has an entry for each range table entry that is placed so far.
+    """One query level. `sources` has an entry for each range table entry whose SQL has been generated.
 
-    In a grouped query, `groups` maps each grouping expression to its SQL above GROUP BY; None before grouping and in
-    the arguments of aggregates (`plain`).
+    In a grouped query, `groups` maps each grouping expression to its SQL above GROUP BY; it is None before grouping and
+    in the arguments of aggregates (`plain`).
     """
 
     generation: Generation
@@ -288,8 +290,8 @@ class Scope:
     groups_are_columns: bool = True
     case_tests: list[Piece] = field(default_factory=list)
     domain_values: list[Piece] = field(default_factory=list)
-    set_functions: bool = False  # a set-returning function may stand here (the target list)
-    correlated: bool = False  # something in it refers to a level further out
+    set_functions: bool = False  # a set-returning function is allowed (in the target list)
+    correlated: bool = False  # an expression in the query refers to an outer level
 
     def up(self, levels: int) -> Scope:
         scope = self
@@ -300,7 +302,8 @@ class Scope:
         return scope
 
     def outer(self, levels: int) -> Scope:
-        """The scope that a column or aggregate of `levels` levels out belongs to; those inside depend on it."""
+        """Returns the scope `levels` levels out, to which a column or aggregate belongs, and marks the inner scopes as
+        correlated."""
         scope = self
         while levels:
             assert scope.parent is not None
@@ -310,7 +313,7 @@ class Scope:
         return scope
 
     def plain(self, make: Callable[[], list[Piece]]) -> list[Piece]:
-        """What `make` gives with grouping out of the way: the arguments of an aggregate of this level."""
+        """Calls `make` without grouping, for the arguments of an aggregate of this level."""
         kept, self.groups = self.groups, None
         try:
             return make()
@@ -329,7 +332,7 @@ _MAKERS: dict[type, Callable[..., Piece]] = {}
 
 
 def makes(*nodes: type) -> Callable[[Callable[..., Piece]], Callable[..., Piece]]:
-    """Decorator: the function generates these nodes of the tree."""
+    """Decorator: registers the function as the generator of these nodes of the tree."""
 
     def register(maker: Callable[..., Piece]) -> Callable[..., Piece]:
         for node in nodes:
@@ -340,18 +343,18 @@ def makes(*nodes: type) -> Callable[[Callable[..., Piece]], Callable[..., Piece]
 
 
 def expression(scope: Scope, node: tree.Expr) -> Piece:
-    """SQL of an expression in this scope. Raises 0A000 for what cannot run on the columnar path."""
+    """Returns the SQL of an expression in this scope. Raises 0A000 if the columnar path cannot compute it."""
     return settle(scaled_expression(scope, node))
 
 
 def compact_expression(scope: Scope, node: tree.Expr) -> Piece:
-    """The same for callers that take char(n) without its blanks."""
+    """Returns the same for callers that accept char(n) without its blanks."""
     piece = scaled_expression(scope, node)
     return piece if piece.scale is None else settle(piece)
 
 
 def scaled_expression(scope: Scope, node: tree.Expr) -> Piece:
-    """The same for callers that take scaled numerics too (see forms.py)."""
+    """Returns the same for callers that also accept scaled numerics (see forms.py)."""
     if scope.groups is not None and not scope.groups_are_columns:
         found = scope.groups.get(node)
         if found is not None:
@@ -363,7 +366,7 @@ def scaled_expression(scope: Scope, node: tree.Expr) -> Piece:
 
 
 def _of_operands(scope: Scope, node: tree.Expr, maker: Callable[..., Piece]) -> Piece:
-    """What the maker gives, with each volatile operand evaluated once (operands.py)."""
+    """Calls the maker, and makes the result evaluate each volatile operand once (operands.py)."""
     generation = scope.generation
     outer, generation.operands = generation.operands, []
     try:
@@ -376,7 +379,8 @@ def _of_operands(scope: Scope, node: tree.Expr, maker: Callable[..., Piece]) -> 
 
 
 def stable(scope: Scope, sql: Sql) -> Sql:
-    """SQL of this scope for a place where DuckDB takes nothing volatile: errors do not count as such there."""
+    """Returns the SQL for a clause in which DuckDB refuses volatile expressions, with errors that DuckDB does not
+    consider volatile."""
     return steady(sql, scope.generation.operands or [])
 
 
@@ -386,7 +390,7 @@ def _position(node: tree.Expr) -> int | None:
 
 
 def type_names(argument_types: Sequence[TypeRef]) -> str:
-    """'integer, text': how PostgreSQL lists argument types in messages."""
+    """Returns argument types as PostgreSQL's messages list them: 'integer, text'."""
     from catalog.types import format_type
 
     return ", ".join(format_type(item.oid) for item in argument_types)

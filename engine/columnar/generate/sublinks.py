@@ -46,7 +46,7 @@ def _sublink(scope: Scope, node: tree.SubLink) -> Piece:
 
 @dataclass(slots=True)
 class _Quantified:
-    """`left operator ANY|ALL (query)`: the left values, and the query's columns that they are compared with."""
+    """`left operator ANY|ALL (query)`: the left values, and the query's columns."""
 
     scope: Scope
     left: list[Piece]
@@ -60,7 +60,7 @@ class _Quantified:
         return [COMPARISONS.get(function.source) for function in self.functions]
 
     def native(self) -> bool:
-        """Whether DuckDB compares all columns as they are."""
+        """Whether DuckDB compares all columns as PostgreSQL does, without keys."""
         pairs = (*zip(self.left, self.left_types, strict=True), *zip(self.body.pieces, self.right_types, strict=True))
         return all(is_native(piece, type_.oid) and not piece.fields for piece, type_ in pairs)
 
@@ -81,7 +81,7 @@ class _Quantified:
         return self.decided("FALSE", "bool_and")
 
     def test(self, right: list[Piece]) -> Sql:
-        """The comparison with one row: all columns equal, any different, or in a row's order."""
+        """Returns the comparison with one row: all columns are equal, any column differs, or the order of rows."""
         generation, symbols = self.scope.generation, self.symbols
         sides = list(zip(self.left, right, self.left_types, self.right_types, strict=True))
         if len(sides) > 1 and symbols[0] in ("<", "<=", ">", ">="):
@@ -94,7 +94,7 @@ class _Quantified:
         return fill("({})", join_parts(" OR " if symbols[0] == "<>" else " AND ", tests))
 
     def decided(self, deciding: str, aggregate: str) -> Sql:
-        """A row that gives `deciding` decides; failing that, one that gives NULL makes it NULL."""
+        """Returns `deciding` if the test has this result for any row, else NULL if it is NULL for any row."""
         generation = self.scope.generation
         if any(operand.volatile for operand in generation.operands or ()):
             return self._decided_in_list(deciding)
@@ -113,7 +113,8 @@ class _Quantified:
         )
 
     def _decided_in_list(self, deciding: str) -> Sql:
-        """The same over a list of the rows: inside a sub-query, a volatile left value would be another for each."""
+        """Returns the same over a list of the rows: inside a sub-query, a volatile left value would be evaluated for
+        each row."""
         generation = self.scope.generation
         assert generation.operands is not None
         alias, row, rows, answer = (generation.alias() for _ in range(4))
@@ -138,7 +139,7 @@ class _Quantified:
 
 
 def _quantified(scope: Scope, node: tree.SubLink) -> Piece:
-    """left operator ANY|ALL (query), with NULL where the rows do not decide."""
+    """Returns `left operator ANY|ALL (query)`, which is NULL if the rows do not decide."""
     made = _Quantified(
         scope,
         [compact_expression(scope, item) for item in node.test],
@@ -149,6 +150,6 @@ def _quantified(scope: Scope, node: tree.SubLink) -> Piece:
     )
     if node.kind == "any":
         return Piece(fill("(NOT {})", made.any()) if node.negated else made.any(), BOOLEAN)
-    if node.negated and set(made.symbols) == {"="}:  # NOT IN, with the operator as it was written
+    if node.negated and set(made.symbols) == {"="}:  # NOT IN: the comparison is still `=`
         return Piece(fill("(NOT {})", made.any()), BOOLEAN)
     return Piece(made.all(), BOOLEAN)

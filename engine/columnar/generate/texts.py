@@ -1,8 +1,8 @@
-"""Values to text and back: input and output functions of the types.
+"""Converts values to text and back: input and output functions of the types.
 
-DuckDB prints and reads much as PostgreSQL does, but not all. Where a simple test of the value tells that both agree
-(a year of four digits, a number without exponent), DuckDB does it and only the odd values go through the UDF around the
-type's own codec. What depends on session settings is native under the usual settings only, and is noted as such.
+DuckDB prints and reads most values as PostgreSQL does. If a simple test shows that both agree on a value (a year of
+four digits, a number without exponent), DuckDB converts it; a UDF around the type's codec converts the others. Forms
+that depend on session settings are native under the usual settings only, and clear `Generation.settings_free`.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ _FLOAT_TEXT = "CASE WHEN {0} = trunc({0}) THEN CAST(CAST({0} AS BIGINT) AS VARCH
 
 
 def as_declared(piece: Piece, oid: int) -> Sql:
-    """An argument of a UDF in the type that the UDF is registered with. A cast that changes nothing costs nothing."""
+    """Casts an argument of a UDF to the type with which the UDF is registered. A cast to the same type is free."""
     return Null(udf_form(oid)) if piece.is_null else CastTo(piece.sql, udf_form(oid))
 
 
@@ -46,7 +46,7 @@ def as_declared(piece: Piece, oid: int) -> Sql:
 
 
 def to_text(generation: Generation, piece: Piece, oid: int) -> Piece:
-    """The output function of a type, as text."""
+    """Returns the value as text, as the type's output function does."""
     if piece.fields:
         return record_text(generation, piece)
     if types.columns_of(oid).printed:
@@ -83,7 +83,8 @@ def to_text(generation: Generation, piece: Piece, oid: int) -> Piece:
 
 
 def over_elements(generation: Generation, array: Piece, make: Callable[[Piece], Piece]) -> Piece:
-    """What `make` gives for each element of a LIST: a sub-query, for a lambda may hold none. `make` looks names up."""
+    """Applies `make` to each element of a LIST. `make` reads names from the catalog by sub-queries, which a lambda may
+    not contain, so the result is a sub-query. Raises 0A000 for an array that is not a LIST."""
     if array.once or not isinstance(array.form, ListType):
         not_supported("names of objects from and to the elements of such arrays on this query")
     alias = generation.alias()
@@ -94,7 +95,7 @@ def over_elements(generation: Generation, array: Piece, make: Callable[[Piece], 
 
 
 def _names_text(generation: Generation, piece: Piece, known: SqlType) -> Piece:
-    """Of an array or a composite type that has names of objects in it."""
+    """Returns the text of an array or a composite type that contains names of objects."""
     if isinstance(known, ArrayType):
         names = over_elements(generation, piece, lambda item: to_text(generation, item, known.element.oid))
         return to_text(generation, names, oids.TEXT_ARRAY)
@@ -108,7 +109,7 @@ def _names_text(generation: Generation, piece: Piece, known: SqlType) -> Piece:
 
 
 def _label_of(enum: EnumType, position: Sql) -> Sql:
-    """The label of a position."""
+    """Returns SQL for the label of an enum value."""
     if not enum.labels:
         return Null(VARCHAR)
     branches = [fill("WHEN {} THEN {}", number, text_literal(label)) for label, number in enum.labels]
@@ -116,7 +117,7 @@ def _label_of(enum: EnumType, position: Sql) -> Sql:
 
 
 def _position_of(enum: EnumType, label: Sql) -> Sql:
-    """The position of a label. Raises 22P02 for a text that is none."""
+    """Returns SQL for the enum value of a label; it raises 22P02 for another text."""
     message = text_literal(f"invalid input value for enum {types.format_type(enum.oid)}: ")
     error = raising_with("22P02", fill("{} || '\"' || {} || '\"'", message, label))
     missing = fill("CASE WHEN {} IS NOT NULL THEN {} END", label, error)
@@ -131,7 +132,8 @@ def _made(piece: Piece, template: str) -> Piece:
 
 
 def _usual_output(generation: Generation, oid: int) -> tuple[str, str] | None:
-    """(test of the value, its text) where DuckDB prints what PostgreSQL does under the session's settings."""
+    """Returns (test of the value, its text) for values that DuckDB prints as PostgreSQL does under the session's
+    settings; None if there are none."""
     settings = generation.settings
     if oid == oids.FLOAT8 and settings.extra_float_digits > 0:
         return _SHORT_FLOAT, _FLOAT_TEXT
@@ -147,7 +149,8 @@ def _usual_output(generation: Generation, oid: int) -> tuple[str, str] | None:
 
 
 def record_text(generation: Generation, piece: Piece) -> Piece:
-    """'(1,"a b",)': record_out. A field is quoted if it is empty or holds a character that means something there."""
+    """Returns the text of a record, such as '(1,"a b",)', as record_out does. A field is quoted if it is empty or
+    contains a special character."""
     fields = [
         to_text(generation, Piece(fill("struct_extract({}, 'f{}')", piece.sql, number), form), type_.oid).sql
         for number, (type_, form) in enumerate(piece.fields, 1)
@@ -165,7 +168,7 @@ def _row_text(row: Sql, fields: Sequence[Sql]) -> Sql:
 
 # ---- input ----------------------------------------------------------------------------------------------------------
 
-# (pattern of the texts that DuckDB reads as PostgreSQL does, the value); a value that comes out NULL is tried again
+# (pattern of the texts that DuckDB reads as PostgreSQL does, the value); if the value is NULL, the UDF reads the text
 _READABLE: dict[int, tuple[str, str]] = {
     oids.INT2: (r" *[+-]?[0-9]{1,4} *", "CAST(@ AS SMALLINT)"),
     oids.INT4: (r" *[+-]?[0-9]{1,9} *", "CAST(@ AS INTEGER)"),
@@ -182,7 +185,8 @@ _SURE = oids.INTEGERS | {oids.FLOAT8, oids.NUMERIC}
 
 
 def from_text(generation: Generation, text: Piece, target: TypeRef) -> Piece:
-    """The input function of a type. Raises what it raises: 22P02, 22003, 22007, 22008."""
+    """Returns the value of a text, as the type's input function does. The query raises its errors: 22P02, 22003, 22007,
+    22008."""
     if target.oid == oids.RECORD:
         not_supported("input of records")
     registered = codec(target.oid, "in")

@@ -1,15 +1,15 @@
 """Names and signatures of the UDFs that generated SQL calls.
 
-    f_<function oid>[_<argument type oids>]   the Python side of a function; types are named where they can vary
-    s_..., a_...                              of a set-returning function, of an aggregate (over LISTs)
-    a_..._<argument><a|d><f|l>                of an aggregate that sorts by its arguments and takes equal ones once
-    shoal_<source>                            of a function that an implementation's own SQL calls
+    f_<function oid>[_<argument type oids>]   the Python side of a function; with the types if they can vary
+    s_..., a_...                              a set-returning function, an aggregate (over LISTs)
+    a_..._<argument><a|d><f|l>                a DISTINCT aggregate, which sorts by its arguments
+    shoal_<source>                            a function that an implementation's own SQL calls
     out_<type>, in_<type>[_<typmod>]          text forms
     len_<type>_<typmod>_<e|i>                 length coercion
     key_<type>                                order-preserving key
 
-A name ends in _t where arrays are carried as text. Equal names mean equal signatures, so that the worker registers
-each once. Values are in the declared forms (`forms.form_of`); numeric is always general (VARCHAR).
+A name ends in _t if arrays are text. Equal names have equal signatures, so that the worker registers each once. Values
+are in the declared forms (`forms.form_of`); numeric is always general (VARCHAR).
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ TEXT = TypeRef(oids.TEXT)
 
 
 def udf_form(oid: int) -> DuckDBType:
-    """The DuckDB type in which UDFs take and give values of the type."""
+    """Returns the DuckDB type of a UDF's arguments and results of this type."""
     return form_of(oid, -1)
 
 
@@ -44,12 +44,12 @@ def function_signature(
     *,
     name: str = "",
 ) -> UdfSignature:
-    """The UDF of a function called with arguments of these actual types."""
+    """Returns the UDF of a function for arguments of these actual types."""
     if not name:
         name = f"f_{function.oid}"
         actual = tuple(argument.oid for argument in arguments)
         polymorphic = any(oid in _UNDECIDED for oid in (*function.argument_types, function.result_type))
-        if polymorphic or (oids.CIDR in actual and actual != function.argument_types):  # read as what they are
+        if polymorphic or (oids.CIDR in actual and actual != function.argument_types):  # an inet argument may be a cidr
             name += "".join(f"_{argument.oid}" for argument in arguments) + f"_{result.oid}"
     return UdfSignature(
         name=name,
@@ -66,7 +66,8 @@ def function_signature(
 
 
 def row_signature(source: str, arguments: Sequence[TypeRef], result: TypeRef, *, strict: bool = False) -> UdfSignature:
-    """One of the functions of catalog/functions/composites.py over these types."""
+    """Returns the UDF of a function of catalog/functions/composites.py, or another without a row in pg_proc, for these
+    types."""
     name = "_".join([source, *(str(item.oid) for item in arguments), str(result.oid)])
     return UdfSignature(
         name=name,
@@ -81,13 +82,13 @@ def row_signature(source: str, arguments: Sequence[TypeRef], result: TypeRef, *,
 
 
 def is_composite(oid: int) -> bool:
-    """Whether it is a composite type that a user has defined."""
+    """Whether the OID is that of a user-defined composite type."""
     row = None if oid < FIRST_USER_OID else type_row(oid)
     return row is not None and row.kind == "c"
 
 
 def struct_form(fields: Sequence[TypeRef]) -> StructType:
-    """The STRUCT that carries a record with fields of these types: f1, f2, ..."""
+    """Returns the STRUCT of a record with fields of these types: f1, f2, ..."""
     return struct_of(udf_form(item.oid) for item in fields)
 
 
@@ -98,10 +99,10 @@ def set_signature(
     result: TypeRef,
     fields: Sequence[TypeRef],
 ) -> UdfSignature:
-    """The UDF of a set-returning function: a LIST of its rows, STRUCTs if there are `fields`."""
+    """Returns the UDF of a set-returning function. It returns a LIST of the rows, of STRUCTs if there are `fields`."""
     row = struct_form(fields) if fields else udf_form(result.oid)
     suffix = ""
-    undeclared = bool(fields) and not function.output_types  # a column definition list says what they are
+    undeclared = bool(fields) and not function.output_types  # a column definition list gives their types
     if undeclared or any(oid in _UNDECIDED for oid in (*function.argument_types, function.result_type)):
         suffix = "".join(f"_{item.oid}" for item in (*arguments, *(fields or (result,))))
     return UdfSignature(
@@ -127,7 +128,8 @@ def aggregate_signature(
     direct: int,
     distinct: Sequence[tuple[int, bool, bool]] = (),
 ) -> UdfSignature:
-    """The UDF of an aggregate: a LIST for each argument after the `direct` ones; `distinct` as in UdfSignature."""
+    """Returns the UDF of an aggregate. Each argument after the first `direct` ones is a LIST; `distinct` as in
+    UdfSignature."""
     suffix = "".join(f"_{item.oid}" for item in arguments)
     suffix += "".join(f"_{place}{'da'[not down]}{'fl'[not first]}" for place, down, first in distinct)
     return UdfSignature(
@@ -149,7 +151,7 @@ def aggregate_signature(
 
 
 def output_signature(oid: int) -> UdfSignature:
-    """type -> its text."""
+    """Returns the UDF of the type's output function."""
     kind = element_of(oid) or oid
     depends = columns_of(kind).output_of_settings or is_composite(kind)
     return UdfSignature(
@@ -165,7 +167,7 @@ def output_signature(oid: int) -> UdfSignature:
 
 
 def input_signature(target: TypeRef) -> UdfSignature:
-    """text -> type."""
+    """Returns the UDF of the type's input function."""
     kind = element_of(target.oid) or target.oid
     depends = columns_of(kind).input_of_settings or is_composite(kind)
     suffix = f"_{target.typmod}" if target.typmod >= 0 else ""
@@ -182,7 +184,7 @@ def input_signature(target: TypeRef) -> UdfSignature:
 
 
 def length_signature(target: TypeRef, explicit: bool) -> UdfSignature:
-    """A value of a type -> the value that fits the modifier."""
+    """Returns the UDF that coerces a value to the type's modifier."""
     return UdfSignature(
         name=f"len_{target.oid}_{target.typmod}_{'e' if explicit else 'i'}",
         kind="length",
@@ -195,7 +197,7 @@ def length_signature(target: TypeRef, explicit: bool) -> UdfSignature:
 
 
 def key_signature(oid: int) -> UdfSignature:
-    """type -> bytes that compare as its values do."""
+    """Returns the UDF that converts a value to bytes with the same order."""
     return _key_signature(oid, str(udf_form(oid)))
 
 
@@ -214,7 +216,7 @@ def _key_signature(oid: int, form: str) -> UdfSignature:
 
 @functools.cache
 def _by_source() -> dict[str, Function]:
-    """The first function of each source: an implementation's own SQL names UDFs by source."""
+    """Returns the first function of each source, because an implementation's own SQL calls UDFs by source."""
     found: dict[str, Function] = {}
     for oid in registry.function_oids():
         function = registry.function(oid)
@@ -224,10 +226,10 @@ def _by_source() -> dict[str, Function]:
 
 @functools.cache
 def named_signature(source: str) -> UdfSignature:
-    """The UDF `udf_name(source)`. Raises 0A000 if nothing implements it."""
+    """Returns the UDF `udf_name(source)`. Raises 0A000 if the source has no implementation."""
     function, found = _by_source().get(source), registry.implementation(source)
     if function is None or found is None:
         not_supported(f"function {source}")
     arguments = [TypeRef(oid) for oid in function.argument_types]
-    with arrays_as_text(False):  # an implementation's own SQL is over LISTs
+    with arrays_as_text(False):  # an implementation's own SQL uses LISTs
         return function_signature(function, found, arguments, TypeRef(function.result_type), name=udf_name(source))

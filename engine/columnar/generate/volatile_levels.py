@@ -1,11 +1,11 @@
-"""What is volatile and used by aggregates, windows, DISTINCT or ORDER BY, computed a level below.
+"""Computes volatile operands of aggregates, windows, DISTINCT and ORDER BY in a lower query level.
 
     SELECT row_number() OVER (ORDER BY random()) FROM t
     SELECT row_number() OVER (ORDER BY q.c1) FROM (SELECT random() AS c1 FROM t) AS q
 
-Their SQL has such a value several times (a key and what is shown of it, a sum and a count), a lambda cannot bind it
-there, and DuckDB takes nothing volatile in a window's ORDER BY. So it is a column, whose value a row has once. So are
-the sub-queries of DISTINCT aggregates, which have to stand there twice as well.
+The generated SQL contains such a value several times (as a key and as output, in a sum and a count), a lambda cannot
+bind it there, and DuckDB refuses volatile expressions in a window's ORDER BY. A column of the lower level has one value
+for each row. The sub-queries of DISTINCT aggregates become columns too, because the SQL contains them twice as well.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from engine.sql.tree_walk import is_volatile, walk, walk_with_depth
 
 
 def volatile_below(query: tree.Query) -> tree.Query:
-    """The query with such values in sub-queries below it; itself where it has none. Raises 0A000."""
+    """Returns the query with such values in lower sub-queries; the query itself if it has none. Raises 0A000."""
     if query.set_operation is not None:
         return query
     if query.volatile:
@@ -79,7 +79,7 @@ def _groups_above(query: tree.Query) -> tree.Query:
 
 
 def _calls(query: tree.Query, kind: type) -> Iterable[Any]:
-    """The calls of that kind at this level."""
+    """Yields the calls of this kind at this query level."""
     for part in (*query.targets, query.having, *query.order_by, *query.windows, *(query.distinct or ())):
         if part is not None:
             for item, depth in walk_with_depth(part):
@@ -88,7 +88,7 @@ def _calls(query: tree.Query, kind: type) -> Iterable[Any]:
 
 
 def _parts(nodes: Iterable[Any]) -> Iterable[tree.Expr]:
-    """The volatile operands of calls, and keys of windows."""
+    """Yields the volatile operands of calls and the volatile keys of windows."""
     for node in nodes:
         if isinstance(node, tree.WindowClause):
             parts: tuple[Any, ...] = (*node.partition_by, *(clause.expression for clause in node.order_by))
@@ -100,8 +100,8 @@ def _parts(nodes: Iterable[Any]) -> Iterable[tree.Expr]:
 
 
 def _distinct_queries(calls: Iterable[tree.Aggref]) -> Iterable[tree.Expr]:
-    """The operands of DISTINCT aggregates with sub-queries in them, of which DuckDB takes no two for the same, and so
-    not for what it orders by."""
+    """Yields the operands of DISTINCT aggregates that contain sub-queries. DuckDB never treats two sub-queries as
+    equal, so it would not find the expression of ORDER BY among the arguments."""
     for call in calls:
         if call.distinct:
             for part in (*call.arguments, *(clause.expression for clause in call.order_by)):
@@ -110,7 +110,7 @@ def _distinct_queries(calls: Iterable[tree.Aggref]) -> Iterable[tree.Expr]:
 
 
 class _Sorted(Below):
-    """The output, and the keys that are not in it."""
+    """The lower level of a sort. Its columns are the output, and the sort keys that are not in the output."""
 
     def __init__(self, query: tree.Query) -> None:
         super().__init__(query)
@@ -127,7 +127,8 @@ class _Sorted(Below):
 
 
 class _Windows(Below):
-    """Columns, aggregates and groups, and what is volatile in windows and their calls: two calls have two values."""
+    """The lower level of windows. Its columns are columns, aggregates, groups, and the volatile operands of windows and
+    their calls: each call has its own value."""
 
     def __init__(self, query: tree.Query, volatile: tuple[tree.Expr, ...]) -> None:
         super().__init__(query)
@@ -152,11 +153,12 @@ class _Windows(Below):
 
 
 class _Groups(Below):
-    """Columns, what is volatile in GROUP BY and in the operands of aggregates, and operands that are sub-queries."""
+    """The lower level of a grouped query. Its columns are columns, volatile expressions of GROUP BY, volatile operands
+    of aggregates, and operands with sub-queries."""
 
     def __init__(self, query: tree.Query, volatile: tuple[tree.Expr, ...], queries: tuple[tree.Expr, ...]) -> None:
         super().__init__(query)
-        self.grouped = False  # the level below is not
+        self.grouped = False  # the lower level has no GROUP BY
         self._volatile = {id(item) for item in volatile}
         self._queries = {id(item) for item in queries}
         self._keys = {item: None for item in query.group_by if is_volatile(item)}

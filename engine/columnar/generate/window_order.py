@@ -1,8 +1,8 @@
-"""The order in which rows come out of window functions where no ORDER BY asks for one.
+"""The order of rows after window functions, for queries without ORDER BY.
 
-PostgreSQL evaluates one window after the other, each over rows sorted for it, and the last sort is what a client sees.
-SQL promises nothing, but clients do rely on it, so a query that is sent to a client gets that sort as its ORDER BY; the
-rule of what comes last is that of planner.c (select_active_windows, common_prefix_cmp).
+PostgreSQL evaluates one window after the other, each over rows sorted for it, so a client sees the order of the last
+sort. SQL guarantees no order, but clients rely on this one. So a query for a client gets that sort as its ORDER BY. The
+order of the windows follows planner.c (select_active_windows, common_prefix_cmp).
 """
 
 from __future__ import annotations
@@ -17,7 +17,8 @@ _Key = tuple[int, bool, bool]  # (number of the expression, descending, nulls fi
 
 
 def in_window_order(query: tree.Query) -> tree.Query:
-    """The query sorted as its windows leave the rows, also where they are in the one sub-query that it filters."""
+    """Returns the query with the order of its last window as ORDER BY; also if the windows are in the only sub-query in
+    FROM and this level does not group or limit the rows."""
     grouped = query.group_by or query.has_aggregates or query.set_operation is not None
     if query.order_by or query.distinct is not None or query.limit_with_ties or query.row_marks:
         return query

@@ -1,14 +1,14 @@
 """The worker: a process with DuckDB that answers analytic queries. Only this package imports duckdb.
 
-    __main__.py   the entry, and the protocol;  serve.py  the loop: frames in, tables and queries behind them
-    sandbox.py    what the process gives up before it does anything else: files, network, privileges, priority
-    database.py   the DuckDB database;  columns_file.py  the file that its tables are in;  room.py  what it may take
-    tables.py     tables: built from LMDB at their first use, then kept up by changes;  keys.py  finds a row by its key
-    held_table.py rows on their way into a table's columns;  drafts.py  columns of bulk loads that are under way
+    __main__.py   entry point and protocol;  serve.py  reads frames and executes them
+    sandbox.py    gives up files, network, privileges and priority, before anything else runs
+    database.py   the DuckDB database;  columns_file.py  the file with its tables;  room.py  limits of memory and disk
+    tables.py     tables: built from LMDB at first use, then updated by changes;  keys.py  finds a row by its key
+    held_table.py converts rows to a table's columns;  drafts.py  columns of running bulk loads
     timestamps.py refuses timestamps that DuckDB cannot store;  progress.py  reports progress to the engine
-    query.py      one query: its snapshot, its thread, and `Slots`, which say who runs when memory is short
-    udf.py        Python functions inside DuckDB;  values.py  their values;  calls.py  ends those that take long
-    memory.py     bounds what is resident in memory
+    query.py      one query: its snapshot and its thread; `Slots` decides which queries run
+    udf.py        Python functions inside DuckDB;  values.py  their values;  calls.py  interrupts long calls
+    memory.py     limits resident memory
 
-The process has no files but its own and LMDB's, and no network, and ends when the engine's process ends.
+The process can open only its own files and LMDB's, has no network, and ends when the engine's process ends.
 """

@@ -3,37 +3,36 @@
     engine -> worker                                      worker -> engine
                                                           ready    {watchers: ids of threads that only read or look,
                                                                     tables: storage ids that the file has}
-    load      a table: bring it to what LMDB has          loaded   {storage_id, lsn, built, seconds, memory}
+    load      builds a table, or updates it to LMDB       loaded   {storage_id, lsn, built, seconds, memory}
                                                           or lost  {...}
-    describe  a table has a new row layout, with columns that come or go
+    describe  adds and drops columns of a table, whose row layout has changed
     apply     changed keys with their new values          applied  {bytes}            or  lost
-    run       the same, as a bulk run's file, which the worker removes when it has applied it,
-              with the number of its draft (0: none)
-              (the last of an LSN's changes have it: reached)
-    draft     a bulk load's file, of which columns are made while it grows (engine/columnar/drafts.py)
-    draft_rows     so many bytes of it are there         draft_grown {draft, rows}  or  draft_lost {draft, message}
-    draft_discard  they are not needed
-    drop      a table
-    save      the file, now; it is saved by itself too    saved    {id, tables: [storage id, LSN, rows, bytes], seconds,
-                                                                    memory}
+    run       the same as the file of a bulk run, with the number of its draft (0: none); the worker removes the
+              file when it has applied the run
+              (apply and run: `reached` is the LSN, if these are its last changes)
+    draft     the file of a bulk load, whose columns are made while it grows (engine/columnar/drafts.py)
+    draft_rows     the file has so many bytes            draft_grown {draft, rows}  or  draft_lost {draft, message}
+    draft_discard  drops a draft, and removes its file
+    drop      drops a table
+    save      saves the columns now (the worker also      saved    {id, tables: [storage id, LSN, rows, bytes], seconds,
+              saves without this)                                   memory}
                                                           unsaved  {id, message}
-              of load, run and save, while they last      progress {storage_id, phase, total, done, bytes}
-    virtual   a virtual table's content, under a name
-    forget    that name
+              during load, run and save                   progress {storage_id, phase, total, done, bytes}
+    virtual   stores a virtual table's content, under a name
+    forget    drops the content of that name
     query     SQL with its overlays and encoding          rows | batch, then end | error
-    credit    bytes of a result have been taken
-    cancel    a query
-    hear      a question, with its number: whether frames are read                    alive    {id}
+    credit    the reader of a result has taken so many bytes
+    cancel    cancels a query
+    hear      asks, by a number, whether frames are read                              alive    {id}
 
-Threads: the main thread reads frames. `cancel`, `credit` and `hear` act at once; everything else goes, in order, to the
-applier thread, which alone writes to DuckDB. When a query's turn comes, the applier opens a cursor and pins it to
-DuckDB's state of that moment, that is after every delta sent before the query and before every one sent after it;
-then a thread runs the query while the applier goes on. So a query sees exactly what the engine sent before it.
+Threads: the main thread reads frames. `cancel`, `credit` and `hear` act at once. The applier thread executes all other
+frames in order, and only this thread writes to DuckDB. For a query, the applier opens a cursor and pins it to DuckDB's
+current state; then another thread runs the query. So a query sees exactly the changes that the engine sent before it.
 
-Before it ends by itself it says why: full, grown, broken, displaced (client.py).
+Before the worker ends by itself, it sends a reason: full, grown, broken, displaced (engine/columnar/worker_report.py).
 
-The process ends when its socket or its standard input does: its parent has died or wants it to. It leaves through
-os._exit, since nothing here outlives it and DuckDB's bindings complain on the way out of an interpreter.
+The process ends when its socket or its standard input ends: its parent has died, or ends the worker. It exits by
+os._exit, because nothing needs a clean shutdown and DuckDB's bindings print errors at the interpreter's exit.
 """
 
 from __future__ import annotations

@@ -1,18 +1,18 @@
-"""Which calls of Python functions are under way in the worker, of which queries, and how they are ended.
+"""Tracks the running calls of Python functions in the worker, with their queries, and interrupts them.
 
-DuckDB asks for nothing while a function runs, and calls one for 2,048 rows at once; while it plans a query it goes on
-where a call has failed. So a query that is stopped while its functions are called is ended here: its call is left by an
-exception between two of its steps (PyThreadState_SetAsyncExc), as often as it takes, and no other one begins. A single
-step of C, one search by a regular expression above all,
-keeps the interpreter and cannot be left: then the worker does not hear that it is to cancel something, and the engine
-puts another one in its place (engine/columnar/client.py). Nothing is left where Python's own code takes a lock or
-gives it back (`_holds_locks`): an exception between a lock that was just taken and the block that gives it back would
-leave it taken for good, and with the import lock every query would wait.
+DuckDB does not look for interrupts while a function runs, and calls a function for 2,048 rows at once; while it plans a
+query it continues after a failed call. So this module ends the calls of a cancelled query: it raises an exception
+between two bytecode instructions of the call (PyThreadState_SetAsyncExc), repeatedly until the query has ended, and
+refuses further calls of the query. It cannot interrupt a single step of C (mostly a search by a regular expression),
+which holds the interpreter lock: then the worker does not read the cancellation, and the engine replaces it
+(engine/columnar/worker_answers.py). It does not interrupt Python's own code that takes or releases a lock
+(`_holds_locks`): an exception between the taking of a lock and the block that releases it would leave the lock taken
+for ever, and with the import lock taken every query would wait.
 
-DuckDB does not say for which query it calls. On the thread that runs a query it is that one; on its other threads it is
-one of those that ran when the call began. So these calls are left only where nothing else has ended the query for
-PATIENCE, and where no table is being loaded. A query that loses a call of its own by that fails with `lost`, and the
-engine runs it again.
+DuckDB does not say for which query it calls. On the thread that runs a query it calls for this query; on DuckDB's other
+threads, for one of the queries that ran when the call began. So calls on the other threads are interrupted only if the
+query has not ended for PATIENCE seconds, and if no table is being loaded. If that interrupts a call of another query,
+the other query fails with `LOST`, and the engine runs it again.
 """
 
 from __future__ import annotations
@@ -34,18 +34,18 @@ from typing import TypeVar
 from catalog.errors import SqlError
 from catalog.memory import UNLIMITED, meter
 
-PATIENCE = 0.3  # seconds for which a call that may be another query's is left alone
-LOST = "57P02"  # of a query whose call was ended with another query
+PATIENCE = 0.3  # seconds until a call that may belong to another query is interrupted
+LOST = "57P02"  # the SQLSTATE of a query whose call was interrupted because of another query
 
 Result = TypeVar("Result")
 _running: dict[int, _Query] = {}
 _threads: dict[int, int] = {}  # threads that run queries
-_under_way: dict[int, _Call] = {}  # by thread
-_left: dict[int, _Call] = {}  # by thread: the call that it is to leave, or has left, last
+_under_way: dict[int, _Call] = {}  # running calls, by thread
+_left: dict[int, _Call] = {}  # the last call that was interrupted, by thread
 _interrupt = ctypes.pythonapi.PyThreadState_SetAsyncExc
 _interrupt.argtypes = (ctypes.c_ulong, ctypes.py_object)
 _numbers = itertools.count()
-_LOCKS = frozenset(  # files whose code takes a lock in one step and is ready to give it back in another
+_LOCKS = frozenset(  # files whose code takes a lock in one step, and protects it by a block in another
     function.__code__.co_filename
     for function in (
         importlib.machinery.ModuleSpec.__init__,
@@ -54,19 +54,19 @@ _LOCKS = frozenset(  # files whose code takes a lock in one step and is ready to
         contextlib.contextmanager,
     )
 )
-# Each step tells the frame in which each thread is. A `for` makes one without a chance for other threads to go on, as
-# they have after a call.
+# Each item maps threads to their current frames. A `for` gets an item without releasing the interpreter lock, which
+# Python may release after a call.
 _frames = itertools.starmap(sys._current_frames, itertools.repeat(()))
-loading = False  # a table is made or changed: what is called may be for that
+loading = False  # the applier makes or changes a table: a call may be for this task
 
 
 class Interrupted(BaseException):
-    """A call is left."""
+    """Raised in a thread to interrupt its call."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Query:
-    memory: int  # bytes that values of it may take
+    memory: int  # bytes that its values may take
     stopped: Callable[[], bool]
 
 
@@ -80,7 +80,7 @@ class _Call:
 
 @contextmanager
 def of_query(identifier: int, memory: int, stopped: Callable[[], bool]) -> Iterator[None]:
-    """The calling thread runs a query, values of which may take so many bytes."""
+    """Registers the query that the calling thread runs. Its values may take `memory` bytes."""
     thread = get_ident()
     _running[identifier], _threads[thread] = _Query(memory, stopped), identifier
     try:
@@ -91,7 +91,8 @@ def of_query(identifier: int, memory: int, stopped: Callable[[], bool]) -> Itera
 
 
 def call(function: Callable[[], Result]) -> Result:
-    """Its result. It has a meter of memory, and may be left, or not begin: then this raises SqlError."""
+    """Calls a function and returns its result. The call has a memory meter. Raises 57014 if the query is cancelled
+    before the call, and `LOST` if the call is interrupted."""
     thread = get_ident()
     own = _threads.get(thread)
     known = _running.copy() if own is None else {own: _running[own]}
@@ -106,16 +107,16 @@ def call(function: Callable[[], Result]) -> Result:
                 meter().begin(limit, None)
                 return function()
             finally:
-                # What interrupts a thread reaches it before its next step, so nothing does once this is done.
+                # An interrupt arrives before the thread's next step, so none can arrive after this one.
                 _under_way.pop(thread, None)
         except Interrupted:
             if _left.get(thread) is this:
                 raise SqlError(LOST, "the analytic worker has ended a call of this query with another query") from None
-            # It was for the call before this one, which had just ended: once more.
+            # The interrupt was meant for the previous call, which had just ended: call again.
 
 
 def leave(query: int, since: float) -> None:
-    """Interrupts the calls of a query that is stopped since then, on the monotonic clock. On one thread only."""
+    """Interrupts the calls of a query that was stopped at `since` (monotonic clock). Only one thread may call this."""
     late = monotonic() - PATIENCE
     for thread, this in list(_under_way.items()):
         if query not in this.queries or (len(this.queries) > 1 and max(this.began, since) > late) or this.loads:
@@ -132,7 +133,7 @@ def leave(query: int, since: float) -> None:
 
 
 def _holds_locks(frame: FrameType | None) -> bool:
-    """Whether a call that is in this frame may be about to take a lock, or to give it back."""
+    """Whether a call that is in this frame may be taking or releasing a lock."""
     while frame is not None and frame.f_code is not call.__code__:
         if frame.f_code.co_filename in _LOCKS:
             return True

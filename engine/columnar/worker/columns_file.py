@@ -1,16 +1,17 @@
-"""The file in which the worker's tables outlive it: a DuckDB database of its own, attached as `columns`.
+"""The file that keeps the worker's tables after its end: a separate DuckDB database, attached as `columns`.
 
-Nothing of it is written to a log and nothing is synced when a change of a table is committed (RECOVERY_MODE
-no_wal_writes): the changelog is the log. `save` writes what each table is, up to which LSN it has all changes, and then
-all of it durably (CHECKPOINT, which takes effect as a whole). So after any end of the process the file is what it was
-at the last save, and a table lacks what was committed since: engine/storage/key_notes.py knows which rows that is.
+A commit writes no log and syncs nothing (RECOVERY_MODE no_wal_writes), because the changelog is the log. `save` writes
+each table's description and the LSN up to which it has all changes, and then makes all tables durable by CHECKPOINT,
+which is atomic. So after any end of the process the file has the state of the last save, and a table lacks the changes
+since then: engine/storage/key_notes.py has the keys of the changed rows.
 
-    columns.about   one row: which DuckDB and which layout the file was made by; another one's file is made anew
-    columns.saved   a row a table, with what has to be the same for it to be used again
+    columns.about   one row: the version of DuckDB and the layout that made the file; a file of another version or
+                    layout is replaced by a new one
+    columns.saved   one row for each table, with the properties that must be the same to use the table again
     columns.pin     see engine/columnar/worker/database.py
     columns.t<storage id>
 
-A file that is damaged, or cannot be read for any other reason, is made anew, and its tables are built again.
+If the file is damaged, or cannot be read for another reason, the worker makes a new one and builds its tables again.
 """
 
 from __future__ import annotations
@@ -30,17 +31,17 @@ import pyarrow as pa
 from catalog.functions.duckdb_errors import no_room_error
 from engine.columnar.interface import GROUP_ROWS
 
-LAYOUT = 1  # counts up whenever tables are laid out in another way: columns, their types, their forms
+LAYOUT = 1  # incremented with each change of the layout of tables: columns, their types, their forms
 SCHEMA = "columns"
-LEAST_FREE = 64 << 20  # bytes of the file system that a save leaves: transactions go on with them
-LEAST_FREE_TO_BUILD = 128 << 20  # the same of rows that are put into the file: a save gives their space back
+LEAST_FREE = 64 << 20  # bytes of the file system that a save leaves free for transactions
+LEAST_FREE_TO_BUILD = 128 << 20  # left free by an insert: room for the save that frees the space of a failed build
 SIZES_AT_ONCE = 20  # tables
 SAVE_IDLE_SECONDS = 5.0  # after the last change
 SAVE_SECONDS = 60.0  # after the first change
 SAVE_AGAIN_SECONDS = 30.0  # after a save that has failed
-_LOCK_SECONDS = 10.0  # for which the process before may hold the file
+_LOCK_SECONDS = 10.0  # for which the previous process may hold the file
 _DAMAGE = ("Corrupt database file", "does not match stored checksum", "not a valid DuckDB database file")
-_UNSAVED = ("IN_MEMORY_TABLE",)  # as DuckDB counts memory
+_UNSAVED = ("IN_MEMORY_TABLE",)  # tags in duckdb_memory()
 _TABLES = ("BASE_TABLE", "IN_MEMORY_TABLE")
 _NAMES = ("storage_id", "lsn", "token", "whole", "description")
 _OF_SAVED = "storage_id UBIGINT, lsn UBIGINT, token VARCHAR, whole BOOLEAN, description VARCHAR"
@@ -48,7 +49,7 @@ _OF_SAVED = "storage_id UBIGINT, lsn UBIGINT, token VARCHAR, whole BOOLEAN, desc
 
 @dataclass(frozen=True, slots=True)
 class Saved:
-    """A table as it was saved. `token`: by which its list of changed keys is known; `whole`: its arrays are text."""
+    """A saved table. `token` identifies its list of changed keys; `whole`: its arrays are held as text."""
 
     storage_id: int
     lsn: int
@@ -58,19 +59,20 @@ class Saved:
 
 
 def table_name(storage_id: int) -> str:
-    """The name of a table, to be used in SQL."""
+    """Returns the name of a table in SQL."""
     return f"{SCHEMA}.t{storage_id}"
 
 
 class ColumnsFile:
-    """`path` is None where nothing is kept. Only one thread uses it."""
+    """The file, or if `path` is None a database in memory that is lost when the process ends. Only one thread uses
+    it."""
 
     def __init__(self, connection: Any, path: str | None) -> None:
         self.path = self._wanted = path
         self._connection = connection
         self._inode = 0
         self._saved: dict[int, Saved] = {}
-        self._sizes: dict[int, tuple[int, int]] = {}  # the LSN as of which they are known, and bytes
+        self._sizes: dict[int, tuple[int, int]] = {}  # by storage id: LSN at which the size was determined, bytes
         try:
             self._attach()
             self.tables = self._read()
@@ -80,7 +82,7 @@ class ColumnsFile:
             self.tables = {}
 
     def _make_anew(self) -> None:
-        """A new file; where there is no room for one, none."""
+        """Makes a new file, or a database in memory if the disk has no room."""
         for path in (self.path, None):
             self._detach()
             self.remove()
@@ -115,7 +117,7 @@ class ColumnsFile:
             time.sleep(0.05)
 
     def _read(self) -> dict[int, Saved]:
-        """The tables that can be used again. Raises duckdb.Error for a file that cannot be read."""
+        """Returns the tables that can be used again. Raises duckdb.Error for a file that cannot be read."""
         known = {
             name for (name,) in self._rows(f"SELECT table_name FROM duckdb_tables() WHERE database_name = '{SCHEMA}'")
         }
@@ -139,8 +141,8 @@ class ColumnsFile:
         self._connection.execute(f"CREATE TABLE {SCHEMA}.pin (x INTEGER)")
 
     def save(self, tables: Sequence[Saved]) -> None:
-        """Makes durable what has been committed, with what is to be known of the tables. Raises duckdb.Error, and
-        OSError where the file is gone, or there is little room: a CHECKPOINT that finds none ends the database."""
+        """Makes the committed state durable, with the descriptions of the tables. Raises duckdb.Error, and OSError if
+        the file has been removed, or the disk has little room: a CHECKPOINT without room invalidates the database."""
         connection = self._connection
         if self._wanted is not None:
             if self.path is not None and not self._is_here():
@@ -164,7 +166,7 @@ class ColumnsFile:
         self._saved = {table.storage_id: table for table in tables}
 
     def _is_here(self) -> bool:
-        """Whether the file that is open is the one that the next worker finds."""
+        """Whether the open file is the one that the next worker will open."""
         assert self.path is not None
         try:
             return os.stat(self.path).st_ino == self._inode
@@ -172,33 +174,34 @@ class ColumnsFile:
             return False
 
     def _free_bytes(self) -> int:
-        """What the file system has left."""
+        """Returns the free bytes of the file system."""
         assert self._wanted is not None
         status = os.statvfs(os.path.dirname(self._wanted))
         return status.f_bavail * status.f_frsize
 
     def is_displaced(self) -> bool:
-        """Whether a worker that begins anew could keep what this one cannot: its file has been removed, or there was
-        no room for one, and now is."""
+        """Whether a new worker could keep tables and this one cannot: the file has been removed, or the disk had no
+        room for a file and has room now."""
         if self.path is not None:
             return not self._is_here()
         return self._wanted is not None and self._free_bytes() >= LEAST_FREE_TO_BUILD
 
     def check_room(self, rows: int) -> None:
-        """Raises 53100 where so many rows at a time would take of the file system what others need."""
+        """Raises 53100 if an insert of so many rows would leave too little free space to transactions."""
         are_in_file = self.path is not None and rows >= GROUP_ROWS and self._is_here()
         if are_in_file and self._free_bytes() < LEAST_FREE_TO_BUILD:
             raise no_room_error()
 
     def memory_bytes(self, kinds: Sequence[str] = _TABLES) -> int:
-        """What memory tables take: those of the file, or parts of them, and what is not in the file yet."""
+        """Returns the bytes of memory that tables take: cached parts of the file, and rows that are not in the file
+        yet. `kinds` are tags in duckdb_memory()."""
         used = "coalesce(sum(memory_usage_bytes + temporary_storage_bytes), 0)::BIGINT"
         listed = ", ".join(f"'{kind}'" for kind in kinds)
         return int(self._rows(f"SELECT {used} FROM duckdb_memory() WHERE tag IN ({listed})")[0][0])
 
     def sizes(self) -> dict[int, tuple[int, int | None]]:
-        """Rows and bytes on the disk of each table, as they are saved. Bytes are looked for a few tables at a time:
-        until then they are those of an earlier time, or None."""
+        """Returns the rows and the bytes on disk of each saved table. Each call determines the bytes of at most
+        `SIZES_AT_ONCE` changed tables; the bytes of others are older, or None."""
         rows = dict(
             self._rows(f"SELECT table_name, estimated_size FROM duckdb_tables() WHERE database_name = '{SCHEMA}'")
         )
@@ -218,7 +221,7 @@ class ColumnsFile:
         }
 
     def remove(self) -> None:
-        """Removes the file; the next worker makes another one. What is open goes on."""
+        """Removes the file; the next worker makes a new one. Open cursors still work."""
         if self.path is not None:
             for path in (self.path, self.path + ".wal"):
                 with contextlib.suppress(FileNotFoundError):
@@ -226,10 +229,10 @@ class ColumnsFile:
 
 
 class Saving:
-    """When the file is to be saved: soon after the last change, and not too long after the first."""
+    """The time of the next save: soon after the last change, and not too long after the first."""
 
     def __init__(self, after: float = 0.0) -> None:
-        """`after`: seconds from now on for which nothing is saved."""
+        """Nothing is saved in the next `after` seconds."""
         self._first: float | None = None
         self._last = 0.0
         self._not_before = time.monotonic() + after
@@ -246,7 +249,7 @@ class Saving:
         self._not_before = time.monotonic() + SAVE_AGAIN_SECONDS
 
     def seconds_left(self) -> float | None:
-        """Seconds until then; None where nothing has changed."""
+        """Returns the seconds until the next save; None if nothing has changed."""
         if self._first is None:
             return None
         due = min(self._last + SAVE_IDLE_SECONDS, self._first + SAVE_SECONDS)
@@ -254,7 +257,7 @@ class Saving:
 
 
 def is_damage(error: BaseException) -> bool:
-    """Whether DuckDB has found that what it reads is not what it wrote."""
+    """Whether the error says that the file is damaged or cannot be read."""
     text = str(error)
     return any(part in text for part in _DAMAGE) or (text.startswith("IO Error") and "ould not read" in text)
 

@@ -1,8 +1,8 @@
-"""The worker's DuckDB: its tables in a file (columns_file.py), spilling into a directory of its own, closed to the
-outside.
+"""The worker's DuckDB: its tables are in a file (columns_file.py), and it spills into its own directory. It has no
+access to other files.
 
-Settings: design.md's sandbox, and PostgreSQL's semantics where they are settings. After them the configuration is
-locked, so that nothing that runs later can change them back.
+Some settings restrict it, others select PostgreSQL's semantics. The last one locks the configuration, so that no query
+can change them.
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ from engine.columnar.worker.columns_file import ColumnsFile
 from engine.columnar.worker.room import Room
 
 _PIN = "SELECT p.x FROM pin AS p, columns.pin AS q"
-"""Of empty tables: reading them is what fixes a transaction's snapshot, in both databases."""
+"""Reads two empty tables, which fixes a transaction's snapshot in both databases."""
 
 _BROKEN = "projection_pullup"
-"""The optimizer of DuckDB 2.0 whose plans may name columns that are not there any more ("Failed to bind column
-reference"): of lateral joins and sub-queries without rows, for example."""
+"""An optimizer of DuckDB 2.0 whose plans may refer to removed columns ("Failed to bind column reference"), for example
+with lateral joins and with sub-queries without rows."""
 _NEEDED = ("filter_pushdown", "join_order", "deliminator", "limit_pushdown", "top_n", "unused_columns", "cte_inlining")
-"""The optimizers without which joins would be products, or whole tables would be sorted or kept."""
+"""The optimizers without which joins would be Cartesian products, or whole tables would be sorted or materialized."""
 _SETTINGS = (
     "enable_external_access=false",
     "autoload_known_extensions=false",
@@ -42,12 +42,12 @@ _SETTINGS = (
 
 
 def open_database(memory_limit: int, threads: int, spill_directory: str) -> Any:
-    """A connection to a new DuckDB whose tables go with it. `memory_limit` in bytes."""
+    """Returns a connection to a new DuckDB in memory. `memory_limit` is in bytes."""
     return open_with_columns(Room(memory_limit, spill_directory), threads)[0]
 
 
 def open_with_columns(room: Room, threads: int) -> tuple[Any, ColumnsFile]:
-    """A connection to a new DuckDB, and the file of its tables, which is made if it is not there."""
+    """Returns a connection to a new DuckDB, and the file of its tables, which is created if it does not exist."""
     config = {
         "memory_limit": f"{room.memory_limit // 1024}KiB",
         "threads": threads,
@@ -66,7 +66,7 @@ def open_with_columns(room: Room, threads: int) -> tuple[Any, ColumnsFile]:
 
 
 def _raise(message: str) -> None:
-    """See `Steady` in catalog/duckdb/nodes.py."""
+    """Raises an error in a query (`Steady` in catalog/duckdb/nodes.py)."""
     raise ValueError(message)
 
 
@@ -75,12 +75,13 @@ _planning = threading.Lock()
 
 @contextlib.contextmanager
 def careful_planning(connection: Any, sql: str, plainly: bool) -> Iterator[None]:
-    """Keeps DuckDB 2.0 from a plan that it fails to run, which would end the whole database. `plainly`: it has failed
-    so, and is planned by the optimizers alone that it cannot do without.
+    """Prevents plans that DuckDB 2.0 fails to run, which would invalidate the whole database. `plainly`: the query has
+    failed in this way, so only the indispensable optimizers plan it.
 
-    A LEFT JOIN turned into a RIGHT JOIN has two sources of rows; under UNNEST, and with another join above it, their
-    dictionaries are taken for one ("dict-surviving join ... build pipeline is not single-source"). So joins of queries
-    with UNNEST keep their sides. The setting is the database's: such queries are planned one at a time.
+    A LEFT JOIN that the optimizer turns into a RIGHT JOIN has two sources of rows. Under UNNEST, and with another join
+    above it, DuckDB mistakes their dictionaries for one ("dict-surviving join ... build pipeline is not
+    single-source"). So joins of queries with UNNEST keep their sides. The setting applies to the whole database, so
+    only one such query is planned at a time.
     """
     if not plainly and "unnest(" not in sql:
         yield
@@ -99,13 +100,13 @@ def careful_planning(connection: Any, sql: str, plainly: bool) -> Iterator[None]
 
 
 def is_fatal(error: BaseException) -> bool:
-    """Whether DuckDB has run into a defect of its own: it takes no more statements then."""
+    """Whether DuckDB has met an internal error, after which it accepts no more statements."""
     text = str(error)
     return text.startswith(("INTERNAL Error", "FATAL Error")) or "has been invalidated" in text
 
 
 def pinned_cursor(connection: Any) -> Any:
-    """A cursor in a transaction that sees what is committed now, whatever commits later."""
+    """Returns a cursor in a transaction whose snapshot is the current state."""
     cursor = connection.cursor()
     cursor.execute("BEGIN")
     cursor.execute(_PIN).fetchall()

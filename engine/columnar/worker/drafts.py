@@ -1,9 +1,9 @@
-"""Drafts in the worker: rows of bulk loads that are under way, each in a table of its own that no query reads.
+"""Drafts in the worker: the rows of running bulk loads, each in a separate table that no query reads.
 
-`columns.d<number>` has the columns that `columns.t<storage id>` is to have. What a draft means, and when it begins and
-ends, is said in engine/columnar/drafts.py. The run's file is read while it grows: it begins as a stream of Arrow
-messages, and only the last of it says that it is a file. Rows are inserted by whole row groups, since DuckDB writes
-these to its file at once and lets go of their memory; what is left over waits for the next part.
+`columns.d<number>` has the columns of the future `columns.t<storage id>`; engine/columnar/drafts.py describes the
+purpose and the life of a draft. The worker reads the run's file while it grows: the file begins as a stream of Arrow
+messages, and only its end has the footer of an Arrow file. The worker inserts whole row groups, because DuckDB writes
+these to its file at once and frees their memory; the remaining rows wait for the next part.
 """
 
 from __future__ import annotations
@@ -34,8 +34,8 @@ _BEGINNING = 8  # bytes of the file before its first message
 
 
 class DraftTable:
-    """One draft. `rows`: how many it has, those in `rest` included. `inserted`: the number of rows that its table has,
-    and their bytes."""
+    """One draft. `rows` is its number of rows, including those in `rest`. `inserted` is the number of rows in its
+    table, and their bytes. `place` is the byte of the file up to which it has been read."""
 
     def __init__(self, number: int, held: HeldTable, path: str) -> None:
         self.name = f"{columns_file.SCHEMA}.d{number}"
@@ -48,7 +48,7 @@ class DraftTable:
         self.rest: pa.Table | None = None
 
     def decode(self, batch: Any) -> pa.Table:
-        """The rows of one batch of the run."""
+        """Decodes the rows of one batch of the run. Raises XX000 if the batch deletes rows."""
         keys, values = batch.columns
         if values.null_count:
             raise SqlError("XX000", "a bulk load that deletes rows")
@@ -56,8 +56,8 @@ class DraftTable:
 
 
 class DraftTables:
-    """All drafts, by their numbers. Used by the applier alone. `check_room` raises 53100 if the disk has
-    no room for so many rows at a time."""
+    """All drafts, by their numbers. Only the applier uses it. `check_room` raises 53100 if the disk has no room for an
+    insert of so many rows."""
 
     def __init__(
         self, connection: Any, check_room: Callable[[int], None] = lambda _: None, progress: WorkProgress | None = None
@@ -73,8 +73,8 @@ class DraftTables:
         self._drafts[number] = draft
 
     def grow(self, number: int, upto: int, rows: int) -> int | None:
-        """Adds about so many rows of those that the file has up to a byte. Returns how many there are then, None for a
-        draft that is not here. Raises 53100 if the disk has no room for them."""
+        """Adds about `rows` rows from the part of the file before byte `upto`. Returns the draft's number of rows, or
+        None for an unknown draft. Raises 53100 if the disk has no room for the rows."""
         draft = self._drafts.get(number)
         if draft is None:
             return None
@@ -97,18 +97,18 @@ class DraftTables:
         return draft.rows
 
     def take(self, number: int) -> DraftTable | None:
-        """The draft, which is to be adopted or dropped."""
+        """Removes a draft from the register and returns it; the caller adopts or drops it."""
         return self._drafts.pop(number, None)
 
     def finish(self, draft: DraftTable) -> None:
-        """Adds what the draft lacks of its run, whose file is complete. Raises 53100 if the disk has no room."""
+        """Adds the remaining rows of the run, whose file is complete. Raises 53100 if the disk has no room."""
         self._progress.add(*draft.inserted)
         with transaction(self._connection), closing(prefetch(larger_tables(_remaining_rows(draft)))) as parts:
             for rows in parts:
                 self._insert(draft, rows)
 
     def _insert(self, draft: DraftTable, rows: pa.Table) -> None:
-        """Into its table, in the transaction that is open."""
+        """Inserts rows into the draft's table, in the open transaction."""
         self._check_room(rows.num_rows)
         insert_rows(self._connection, draft.name, draft.held, rows)
         count, size = draft.inserted
@@ -116,14 +116,14 @@ class DraftTables:
         self._progress.add(rows.num_rows, rows.nbytes)
 
     def drop(self, draft: DraftTable) -> None:
-        """Drops its table, if it is there."""
+        """Drops the draft's table, if it exists."""
         draft.rest = None
-        with suppress(Exception):  # a database that takes no more statements ends the worker elsewhere
+        with suppress(Exception):  # if the database accepts no more statements, another call ends the worker
             self._connection.execute(f"DROP TABLE IF EXISTS {draft.name}")
 
 
 def _batches(draft: DraftTable, upto: int) -> Iterator[Any]:
-    """The batches of its file from its place up to a byte."""
+    """Yields the batches of the draft's file from `place` up to byte `upto`."""
     with pa.memory_map(draft.path) as source:
         if draft.place == _BEGINNING:
             source.seek(_BEGINNING)
@@ -138,7 +138,7 @@ def _batches(draft: DraftTable, upto: int) -> Iterator[Any]:
 
 
 def _remaining_rows(draft: DraftTable) -> Iterator[pa.Table]:
-    """The rows that its table lacks."""
+    """Yields the rows that the draft's table lacks."""
     if draft.rest is not None:
         yield draft.rest
     with pa.memory_map(draft.path) as source:

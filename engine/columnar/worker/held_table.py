@@ -1,4 +1,4 @@
-"""A table as the worker holds it: its columns in DuckDB, and rows on their way into them."""
+"""A table in the worker: its columns in DuckDB, and the conversion of rows to them."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ from engine.storage.rows import RowCodec
 
 Item = TypeVar("Item")
 TOGETHER_ROWS = 500_000
-TOGETHER_BYTES = 64 << 20  # what memory may be taken by rows on their way into a table, a few times
+TOGETHER_BYTES = 64 << 20  # of rows that are inserted together; a load needs a few times as much memory
 
 
 @dataclass(slots=True)
 class HeldTable:
-    """How the rows of one table become columns of the worker's."""
+    """The conversion of one table's rows to the worker's columns."""
 
     table: Table
     codec: RowCodec
@@ -37,10 +37,10 @@ class HeldTable:
     columns: str  # the column list, in the table's order
     arrays: dict[str, int]  # columns that may be held as text, with their types
     padded: frozenset[str]  # columns of char(n)
-    whole: bool  # its arrays are held as text, since one of them is none for a LIST
-    description: str  # by which the same table is known again
-    token: str  # of its list of changed keys (engine/storage/key_notes.py); "" where there is none
-    lsn: int = 0  # every change up to it is here
+    whole: bool  # its arrays are held as text, because a LIST cannot hold one of them
+    description: str  # identifies the same table after a restart
+    token: str  # of its list of changed keys (engine/storage/key_notes.py); "" if there is none
+    lsn: int = 0  # the table has every change up to this LSN
 
     @property
     def batches(self) -> RowBatches:
@@ -48,7 +48,7 @@ class HeldTable:
 
 
 def insert_rows(connection: Any, name: str, held: HeldTable, rows: pa.Table) -> None:
-    """Into the table of this name, in the transaction that is open."""
+    """Inserts rows into the table `name`, in the open transaction."""
     connection.register("fresh", rows)
     connection.execute(f"INSERT INTO {name} ({held.columns}) SELECT {held.columns} FROM fresh")
     connection.unregister("fresh")
@@ -56,8 +56,8 @@ def insert_rows(connection: Any, name: str, held: HeldTable, rows: pa.Table) -> 
 
 @contextmanager
 def transaction(connection: Any) -> Iterator[None]:
-    """BEGIN, and COMMIT or ROLLBACK. The error is the one that was met first: after it DuckDB takes nothing but
-    ROLLBACK, which `unregister` is not, and no ROLLBACK where COMMIT has failed."""
+    """Executes BEGIN, and COMMIT or ROLLBACK. Raises the first error, and ignores those of the cleanup: after an error
+    DuckDB accepts only ROLLBACK, so `unregister` fails before it, and after a failed COMMIT ROLLBACK fails."""
     connection.execute("BEGIN")
     try:
         yield
@@ -74,7 +74,8 @@ def transaction(connection: Any) -> Iterator[None]:
 
 
 def larger_tables(parts: Iterator[pa.Table]) -> Iterator[pa.Table]:
-    """The same rows in larger tables: DuckDB works on several of its row groups at a time, and each INSERT costs."""
+    """Yields the same rows in larger tables, because DuckDB processes several row groups in parallel, and each INSERT
+    has a cost."""
     pending: list[pa.Table] = []
     rows = size = 0
     for part in parts:
@@ -89,7 +90,7 @@ def larger_tables(parts: Iterator[pa.Table]) -> Iterator[pa.Table]:
 
 
 def prefetch(items: Iterator[Item]) -> Generator[Item, None, None]:
-    """The same items; each is made while what came before is used."""
+    """Yields the same items; a thread makes the next item while the caller uses the current one."""
     with ThreadPoolExecutor(1, "build") as thread:
         coming = thread.submit(next, items, None)
         while (item := coming.result()) is not None:
@@ -98,12 +99,12 @@ def prefetch(items: Iterator[Item]) -> Generator[Item, None, None]:
 
 
 def decode_pairs(held: HeldTable, pairs: Pairs, batches: RowBatches) -> tuple[pa.Table, pa.Table]:
-    """The key columns of all pairs, and the rows of those that have one."""
+    """Returns the key columns of all pairs, and the rows of the pairs that have a value."""
     return held.keys.decode(pairs.keys), rows_as_held(held, batches.decode(pairs.rows), pairs.row_keys)
 
 
 def read_run(path: str, storage_id: int) -> Iterator[Pairs]:
-    """The pairs of one storage id in a bulk run's file (engine/storage/runs.py), a batch at a time."""
+    """Yields the pairs of one storage id in a bulk run's file (engine/storage/runs.py), batch by batch."""
     prefix = storage_prefix(storage_id)
     with pa.memory_map(path) as source:
         reader = pa.ipc.open_file(source)
@@ -141,9 +142,9 @@ def definition(held: HeldTable) -> str:
 
 
 def rows_as_held(held: HeldTable, rows: pa.RecordBatch, keys: Any) -> pa.Table:
-    """The rows as the table has them: with its hidden key column, if there is one, and char(n) without the blanks that
-    pad it, which no character of UTF-8 contains. `keys`: a binary array, or a list of bytes. Raises 0A000 for a value
-    that DuckDB has no form for."""
+    """Returns the rows in the table's form: with the hidden key column, if the table has one, and char(n) without the
+    padding blanks (no other character of UTF-8 contains the byte of a blank). `keys`: a binary array, or a list of
+    bytes. Raises 0A000 for a value that DuckDB cannot store."""
     check_rows(rows)
     table = pa.Table.from_batches([rows])
     for place, name in enumerate(table.column_names):
@@ -153,6 +154,6 @@ def rows_as_held(held: HeldTable, rows: pa.RecordBatch, keys: Any) -> pa.Table:
         name = held.keys.columns[0]
         array = keys if isinstance(keys, pa.Array) else pa.array(keys, type=pa.binary())
         key = held.keys.decode(array).column(name)
-        # A batch without columns has no length that a column could be appended to.
+        # A table without columns has length 0, so no column can be appended to it.
         table = table.append_column(name, key) if table.num_columns else pa.table({name: key})
     return table

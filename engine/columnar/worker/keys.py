@@ -1,10 +1,10 @@
-"""How the worker finds the row that an encoded storage key means.
+"""Finds the row of an encoded storage key in a table of the worker.
 
-A changed row is deleted and inserted anew, so every change needs the old row's place. Where all key columns have keys
-of one fixed width (integers, OIDs, booleans, dates, times, timestamps, uuid), or the key is the hidden row number,
-the key bytes are decoded back into those columns, and rows are found by joining on them. Any other key (text,
-numeric, floats, several of them) cannot be turned back in general: equal values may differ in form, and the tail of a
-long key is a hash. Such a table carries the encoded key itself in one more column, `k`, which costs its memory.
+The worker deletes a changed row and inserts the new version, so it has to find the old row. If all key columns have
+keys of fixed width (integers, OIDs, booleans, dates, times, timestamps, uuid), or the key is the hidden row number, the
+key bytes are decoded into these columns, and a join on them finds the rows. Other keys (text, numeric, floats) cannot
+be decoded in general: equal values may differ in form, and the tail of a long key is a hash. Such a table has an
+additional column `k` with the encoded key, at the cost of its memory.
 """
 
 from __future__ import annotations
@@ -53,19 +53,19 @@ _OF_LAYOUT: dict[Layout, tuple[int, Decoder]] = {Layout.BOOLEANS: (1, _bool), La
 
 
 def _fixed_decoder(oid: int) -> tuple[int, Decoder] | None:
-    """The width of a type's keys, and what turns them back; None where they cannot be."""
+    """Returns the width of a type's keys in bytes, and their decoder; None if they cannot be decoded."""
     columns = columns_of(oid)
     return _OF_LAYOUT.get(columns.layout) if columns.key is None else _numbers(oid, columns.key)
 
 
 def _without_prefix(keys: Any) -> Any:
-    """Keys (a binary array) without the storage id. Not by `pyarrow.compute.binary_slice`, which without a stop writes
-    outside of its buffer (seen in Arrow 26)."""
+    """Returns the keys (a binary array) without the storage id. `pyarrow.compute.binary_slice` is not used, because
+    without `stop` it writes outside of its buffer (seen in Arrow 26)."""
     count = len(keys)
     if count == 0:
         return keys
     offsets = numbers_of_offsets(keys)
-    # The bytes between two keys' rests are slots too; every other slot is a rest.
+    # Slots alternate: a key without its storage id, then the storage id of the next key.
     bounds = np.empty(2 * count, dtype=np.int32)
     bounds[0::2] = offsets[:-1] + PREFIX_BYTES
     bounds[1::2] = offsets[1:]
@@ -74,7 +74,7 @@ def _without_prefix(keys: Any) -> Any:
 
 
 class KeyPlan:
-    """Names the columns of the DuckDB table by which rows are found, and makes them from encoded keys."""
+    """The columns of the DuckDB table that identify a row (`columns`). Decodes keys to these columns."""
 
     def __init__(self, table: Table) -> None:
         self._parts: list[tuple[int, Decoder]] = []
@@ -96,7 +96,7 @@ class KeyPlan:
         return self.columns == (ENCODED,)
 
     def decode(self, keys: Any) -> pa.Table:
-        """The key columns of encoded keys (a binary array; storage ids included)."""
+        """Returns the key columns of encoded keys (a binary array; with storage ids)."""
         if self.is_encoded:
             return pa.table({ENCODED: _without_prefix(keys)})
         width = PREFIX_BYTES + sum(size for size, _ in self._parts)

@@ -1,14 +1,14 @@
-"""What the worker's process has in memory, and what it does when that is too much.
+"""Limits the memory of the worker's process.
 
-What counts is what is resident and its own (anonymous pages), not what is mapped: allocators keep address space for
-long after they have given its pages back. In one life of a worker the mapped part only grows, and was two to four times
-the resident one after a few joins and sorts; as a limit (RLIMIT_DATA) it ended queries while half of the memory was
-free, and went on to end them until the process did.
+The limit applies to resident anonymous pages, not to mapped memory, because allocators keep address space long after
+they have returned its pages. Mapped memory only grows: after a few joins and sorts it was two to four times the
+resident memory. With a limit on mapped memory (RLIMIT_DATA), queries failed while half of the memory was free, until
+the process ended.
 
-    above `limit`            allocators give back what they can; then the newest query ends with 53200, and the next
-    above `limit` + SPARE    the process ends: the engine starts another one, and runs there what was under way
-    above `limit_idle`       while nothing is under way, after allocators gave back what they could: the process ends,
-                             another one starts with the next query, and nobody notices
+    above `limit`            allocators return free pages; then the newest query ends with 53200, then the next newest
+    above `limit` + SPARE    the process ends: the engine starts another one, and repeats the running queries there
+    above `limit_idle`       if no work is in progress, and after allocators have returned free pages: the process ends,
+                             and another one starts with the next query
 """
 
 from __future__ import annotations
@@ -23,46 +23,47 @@ from collections.abc import Callable
 SLACK_BYTES = 1 << 30
 SPARE_BYTES = 512 << 20
 STACK_BYTES = 8 << 20  # of a thread
-MAPPED_TIMES = 4  # how much more than `limit` may be mapped, against what the thread below is too slow for
+MAPPED_TIMES = 4  # so many times `limit` may be mapped: stops memory that grows faster than the thread below looks
 LOOK_SECONDS = 0.1
 LOOK_IDLE_SECONDS = 1.0
-PATIENCE_SECONDS = 3.0  # in which a query that is ended is to give its memory back, before the next one is ended
+PATIENCE_SECONDS = 3.0  # after the end of a query, until the next one is ended: it needs time to free its memory
 _PAGE = resource.getpagesize()
 
 
 def limit(memory_limit: int) -> int:
-    """Bytes that may be resident, where DuckDB counts so many of its own: the rest is for Arrow, Python, results."""
+    """Returns the bytes that may be resident if DuckDB's limit is `memory_limit`: the rest is for Arrow, Python,
+    results."""
     return memory_limit + memory_limit // 2 + SLACK_BYTES
 
 
 def limit_idle(memory_limit: int) -> int:
-    """The same while nothing is under way: the tables, which DuckDB counts, and little else."""
+    """Returns the same limit for an idle worker, which has tables, which DuckDB counts, and little else."""
     return memory_limit + SLACK_BYTES // 2
 
 
 def resident() -> int:
-    """Bytes of this process's own memory that are resident (proc(5): resident less shared)."""
+    """Returns the resident bytes of this process that are not shared (proc(5): resident less shared)."""
     with open("/proc/self/statm", encoding="ascii") as file:
         fields = file.read().split()
     return (int(fields[1]) - int(fields[2])) * _PAGE
 
 
 def mapped_bytes() -> int:
-    """Bytes that RLIMIT_DATA counts, and a little more (proc(5): data and stack)."""
+    """Returns the bytes that RLIMIT_DATA counts, and a little more (proc(5): data and stack)."""
     with open("/proc/self/statm", encoding="ascii") as file:
         return int(file.read().split()[5]) * _PAGE
 
 
 def give_back() -> None:
-    """Allocators give pages back that they have kept. Takes tens of milliseconds for some gigabytes."""
+    """Returns free pages of the allocator to the kernel. Takes tens of milliseconds for some gigabytes."""
     with contextlib.suppress(AttributeError, OSError):
         ctypes.CDLL(None).malloc_trim(0)
 
 
 class Watch:
-    """The thread that looks. `busy` says whether anything is under way, `begun` how much ever was; `end_one` ends the
-    newest query and says whether there was one; `leave` ends the process, with the operation that tells the engine
-    why."""
+    """The thread that looks at the memory. `busy` returns whether work is in progress, `begun` how many pieces of work
+    have begun since the start; `end_one` ends the newest query, and returns False if there is none; `leave` sends the
+    engine the reason and ends the process."""
 
     def __init__(
         self,
@@ -80,7 +81,7 @@ class Watch:
         self._leave = leave
         self.thread = 0  # its id
         self._ended_at = 0.0
-        self._settled = 0  # how much had begun when allocators gave back what they could, with nothing under way
+        self._settled = 0  # the value of `begun` when an idle process last returned free pages
 
     def start(self) -> None:
         thread = threading.Thread(target=self._run, name="memory", daemon=True)
@@ -93,7 +94,7 @@ class Watch:
             self.look()
 
     def look(self) -> None:
-        """Does what the module's text says."""
+        """Looks once, and acts as the module's docstring describes."""
         begun = self._begun()
         if self._busy():
             self._look_busy()
@@ -117,12 +118,12 @@ class Watch:
 
 
 def has_room(memory_limit: int, queries: int) -> bool:
-    """Whether there is memory to spare for one more query beside so many, each of which may come to use its stack."""
+    """Whether there is memory for one more query beside so many, each of which may use its whole stack."""
     return resident() + queries * STACK_BYTES + SPARE_BYTES // 4 <= limit(memory_limit)
 
 
 def limit_mapped(memory_limit: int) -> None:
-    """The far limit on what is mapped."""
+    """Sets the high limit on mapped memory."""
     data = MAPPED_TIMES * limit(memory_limit)
     _, hard = resource.getrlimit(resource.RLIMIT_DATA)
     if hard != resource.RLIM_INFINITY:

@@ -13,7 +13,7 @@ BUILDING, CATCHING_UP, APPLYING, SAVING = "building", "catching up", "applying",
 
 
 class WorkProgress:
-    """The progress of the present task. Used by the applier alone, which has one task at a time."""
+    """The progress of the current task. Only the applier uses it, and has one task at a time."""
 
     def __init__(self, tell: Callable[[Header], None] = lambda _: None) -> None:
         self._tell = tell
@@ -21,7 +21,7 @@ class WorkProgress:
         self._told = 0.0  # on the monotonic clock
 
     def begin(self, phase: str, storage_id: int = 0, total: int | None = None) -> None:
-        """Starts a task with a table; 0: not with a single table. `total`: its number of rows, if known."""
+        """Starts a task with a table, or with all (`storage_id` 0). `total`: the number of rows, if known."""
         self._header = {
             "op": "progress",
             "storage_id": storage_id,
@@ -33,7 +33,7 @@ class WorkProgress:
         self._now()
 
     def add(self, rows: int, size: int) -> None:
-        """Adds rows, and their bytes, that are now in the table."""
+        """Counts rows that were added to the table, and their bytes."""
         if self._header:
             self._header["done"] += rows
             self._header["bytes"] += size

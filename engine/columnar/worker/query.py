@@ -1,20 +1,21 @@
-"""One query in the worker: a pinned cursor, a thread that runs it, and chunks sent as fast as they are taken.
+"""One query in the worker: a pinned cursor, a thread that runs it, and result chunks, which wait for the reader.
 
-A query runs while it has one of a few *slots*, so that many queries do not run all at once, and gives the slot up while
-it waits for credit: portals that are left open keep nobody from running.
+A query runs while it has one of a few *slots*, so that not all queries run at the same time. It gives up its slot while
+it waits for credit, so that open portals do not block other queries.
 
-Memory is shared by the queries that run at one time. One that found none left is sent again by the engine, to run
-alone: then nobody else gets a slot, and it begins when those who have one are done, or, when its patience is at an end,
-beside them. Those that are to run alone do so one after the other. So a query ends with 53200 because of its own size,
-not of its neighbours'. Whether it did have neighbours (`company`: another query that had begun and not ended, a table
-that was loaded) the error says (`crowded`): one that had none is not tried again, which would only take as long once
-more. Memory may be short before a query gets that far, when its cursor is opened: that the error says too (`opened`).
+Running queries share memory. If a query ran out of memory, the engine sends it again, to run alone: then no other query
+gets a slot, and the query begins when all running ones have ended, or beside them after its patience (seconds). Such
+queries run one after the other. So a query ends with 53200 because of its own size, not that of others. The error says
+whether the query had company (`crowded`): another query that had begun and not ended, or a table that was loaded. A
+query without company is not repeated, because it would fail again. Memory may also run out earlier, when the cursor is
+opened; the error says that too (`opened`).
 
-Flow control is by credit: the engine lets `WINDOW` bytes of a result be under way, and gives credit back when its
-reader has taken a chunk. A query without credit waits with its DuckDB result open, which holds a few batches at most.
+Flow control is by credit: at most `WINDOW` bytes of a result are sent and not yet taken by the engine's reader. The
+engine returns credit when the reader has taken a chunk. A query without credit waits with its DuckDB result open, which
+holds a few batches at most.
 
-Cancelling sets a flag and interrupts DuckDB and calls of Python functions (calls.py), again every 50 ms until the query
-has ended: an interrupt that arrives just before DuckDB starts would be lost.
+Cancelling sets a flag, and interrupts DuckDB and calls of Python functions (calls.py) every 50 ms until the query has
+ended, because an interrupt just before DuckDB starts is lost.
 """
 
 from __future__ import annotations
@@ -50,16 +51,16 @@ def canceled_error() -> SqlError:
 
 
 def as_sql_error(error: BaseException) -> SqlError:
-    """DuckDB's errors are translated; what is unknown becomes XX000."""
+    """Translates an error of DuckDB. An unknown one becomes XX000."""
     if isinstance(error, SqlError):
         return error
-    if isinstance(error, MemoryError):  # Arrow's too, which says which malloc failed
+    if isinstance(error, MemoryError):  # also Arrow's, which names the failed malloc
         return memory_error()
     return translate(str(error))
 
 
 def error_header(identifier: int, error: BaseException) -> Header:
-    """An error as it crosses the socket."""
+    """Returns the header of an error frame."""
     known = as_sql_error(error)
     return {
         "op": "error",
@@ -72,19 +73,18 @@ def error_header(identifier: int, error: BaseException) -> Header:
 
 
 class Slots:
-    """How many queries run at once, and what wakes those that wait for a slot or for credit."""
+    """The limit of running queries. Queries wait here for a slot and for credit."""
 
     def __init__(self, count: int) -> None:
         self._count = self._free = count
-        self._alone: deque[Query] = deque()  # the first one runs alone, or is the next that does
-        self._begun: set[Query] = set()  # and not ended: those that wait for credit have memory too
+        self._alone: deque[Query] = deque()  # the first one runs alone, or will do so next
+        self._begun: set[Query] = set()  # not ended yet; queries that wait for credit hold memory too
         self._changed = threading.Condition()
 
     def wait_for(self, query: Query, size: int) -> None:
-        """Waits for a slot, and until `size` bytes may be sent; a chunk larger than what is left goes as a whole.
+        """Waits for a slot, and until `size` bytes may be sent. Any positive credit suffices for a whole chunk.
 
-        A slot that the query has is given up while there is no credit. Raises 57014 when it is cancelled; it has no
-        slot then.
+        A query without credit gives up its slot. Raises 57014 if the query is cancelled; it has no slot then.
         """
         with self._changed:
             if query.has_slot and query.left > 0 and not query.stopped:
@@ -118,7 +118,8 @@ class Slots:
         return self._free > 0
 
     def _patience_of(self, query: Query) -> float | None:
-        """For how many more seconds it waits for others to end; None without a limit. It begins with its turn."""
+        """Returns for how many more seconds the query waits until it is alone; None without a limit. The time begins
+        when the query is the first in `_alone`."""
         if not query.alone or self._alone[0] is not query:
             return None
         now = time.monotonic()
@@ -127,7 +128,7 @@ class Slots:
         return max(query.deadline - now, 0.0)
 
     def _release(self, query: Query) -> None:
-        """It does not run alone any more, or never did."""
+        """Lets other queries run beside this one."""
         if query.alone:
             query.alone = False
             if query in self._alone:
@@ -142,7 +143,7 @@ class Slots:
             self._changed.notify_all()
 
     def join(self) -> None:
-        """Something else begins that takes memory as queries do."""
+        """Called when other work begins that needs as much memory as a query."""
         with self._changed:
             self._note_company()
 
@@ -151,13 +152,13 @@ class Slots:
             query.company = True
 
     def leave(self, query: Query) -> None:
-        """The query has ended."""
+        """Called when the query has ended."""
         with self._changed:
             self._give_up(query)
             self._begun.discard(query)
 
     def give(self, query: Query, size: int) -> None:
-        """Credit: the reader has taken this many bytes."""
+        """Adds credit: the reader has taken `size` bytes."""
         with self._changed:
             query.left += size
             self._changed.notify_all()
@@ -169,8 +170,8 @@ class Slots:
 
 
 class Interrupter:
-    """Ends queries as soon as they can be: a thread interrupts each again and again until it has ended. It is there
-    from the start, since what is cancelled may be what has used up the memory that a new thread would take."""
+    """Ends cancelled queries: a thread interrupts each repeatedly until it has ended. The thread runs from the start,
+    because the cancelled query may have used up the memory for a new thread."""
 
     def __init__(self) -> None:
         self._queries: set[Query] = set()
@@ -195,8 +196,8 @@ class Interrupter:
 
 
 class Query:
-    """`header` is the query frame's; `cursor` is in a transaction that is pinned to the query's moment. `on_damage` is
-    called where what it reads is damaged."""
+    """`header` is the query frame's; `cursor` is in a transaction with the query's snapshot. `on_damage` is called if
+    the data that the query reads is damaged."""
 
     def __init__(
         self, header: Header, cursor: Any, send: Send, slots: Slots, on_damage: Callable[[], None] = lambda: None
@@ -209,7 +210,7 @@ class Query:
         self._on_damage = on_damage
         self._ended = False
         self._stopped_at = 0.0  # on the monotonic clock
-        # Under the lock of `slots`:
+        # Guarded by the lock of `slots`:
         self.alone = "patience" in header
         self.patience: float = header.get("patience", 0.0)  # seconds
         self.deadline: float | None = None
@@ -218,28 +219,29 @@ class Query:
         self.left = WINDOW
         self.stopped = False
         self.memory: int = header.get("memory", UNLIMITED)
-        self.found_no_memory = False  # it was stopped for that
+        self.found_no_memory = False  # the query was stopped because memory was short
 
     def give_credit(self, size: int) -> None:
         self._slots.give(self, size)
 
     def stop(self) -> None:
-        """It waits for nothing any more; from the reading thread."""
+        """Ends the query's waits. Called by any thread."""
         self._slots.stop(self)
 
     def interrupt(self) -> bool:
-        """Interrupts what DuckDB does for it, and calls of its functions. False when it has ended."""
+        """Interrupts DuckDB and the calls of Python functions. False if the query has ended."""
         if self._ended:
             return False
         if not self._stopped_at:
             self._stopped_at = time.monotonic()
         calls.leave(self.identifier, self._stopped_at)
-        with contextlib.suppress(Exception):  # closed in this very moment
+        with contextlib.suppress(Exception):  # the cursor may have just been closed
             self._cursor.interrupt()
         return True
 
     def run(self) -> None:
-        """Runs it to its end on a thread of its own, whatever that end is, and tells the engine."""
+        """Runs the query on the calling thread, and sends the engine its end or its error. A fatal error ends the
+        process."""
         fatal = False
         try:
             self._slots.wait_for(self, 0)
@@ -261,7 +263,7 @@ class Query:
         self._slots.leave(self)
         self._send(last, ())
         if fatal:
-            os._exit(1)  # the engine starts a new worker, and runs there what else was under way
+            os._exit(1)  # the engine starts a new worker, and repeats the other running queries there
 
     def _stream(self) -> int:
         encoding: Any = self._header.get("encoding")
@@ -322,8 +324,9 @@ class Query:
 
 
 def until_its_end(reader: Iterator[Any], rows: int) -> Iterator[Any]:
-    """The batches of a reader that gives so many rows in each; one with fewer is the last, and comes when the end has
-    been seen. Memory may be short there too, and whoever has got nothing yet can be sent all of it again."""
+    """Yields the batches of a reader whose batches have `rows` rows, except for the last. Yields the last one only
+    after the reader's end has been read: memory may run out there too, and a query can be repeated only if none of its
+    result has been sent."""
     batches = iter(reader)
     batch = next(batches, None)
     while batch is not None:
@@ -340,7 +343,7 @@ def _rows_per_batch(encoding: Any) -> int:
 
 
 def close_cursor(cursor: Any) -> None:
-    """Ends the cursor's transaction and lets it go; a late interrupt may end the ROLLBACK, which closing does too."""
+    """Ends the cursor's transaction and closes it. A late interrupt may end the ROLLBACK; then closing rolls back."""
     with contextlib.suppress(Exception):
         cursor.execute("ROLLBACK")
     with contextlib.suppress(Exception):

@@ -1,4 +1,4 @@
-"""What the worker's DuckDB may take."""
+"""Limits of the worker's DuckDB."""
 
 from __future__ import annotations
 
@@ -7,8 +7,9 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Room:
-    """What a DuckDB may take: bytes of memory, and of the spill directory (0: nine tenths of what is free there), and
-    the file that its tables are in (None: they go with it), in which nothing is saved for so many seconds."""
+    """The memory and the files of a DuckDB. `memory_limit` and `spill` are bytes; `spill` 0: nine tenths of the free
+    space. `columns_path` is the file with the tables; None: they are lost when the process ends. Nothing is saved in
+    the first `save_after` seconds."""
 
     memory_limit: int
     spill_directory: str

@@ -1,30 +1,29 @@
-"""What the worker process gives up before it does anything else.
+"""The sandbox of the worker process: gives up privileges and resources before anything else runs.
 
-It evaluates what users wrote, in a large library of C++, so it is treated as the part that may be turned against us:
+The worker evaluates users' SQL in a large C++ library, so an attacker may take it over:
 
-- every descriptor but its socket and the standard streams is closed (the parent already passes no others);
-- the network: a network namespace of its own without interfaces, through unshare(2). That needs privileges or
-  unprivileged user namespaces; where the kernel refuses both, DuckDB's own switches remain (`enable_external_access`
-  and the extension settings are off, and the configuration is locked). The socket pair goes on working: it is
-  inherited;
-- no new privileges, no core dumps (they would hold users' rows), first choice of the kernel's out-of-memory killer,
-  so that the engine is not;
-- its place at the processors: SCHED_BATCH and nice 5. A query may keep all of them busy for minutes, and beside it the
-  engine's thread is to commit and to answer point reads. Not more, for where the machine is full a query still has to
-  end. Where Linux schedules sessions as groups (sched_autogroup), niceness counts within a session only: then the
-  group of this process, which is a session of its own, gets it as well;
-- memory: engine/columnar/worker/memory.py watches what is resident and ends queries, at worst the process, never the
-  machine. DuckDB's own memory_limit is lower and ends a query with 53200; the watch is for what it does not count
-  (Arrow, Python, results on their way). RLIMIT_DATA, which since Linux 4.7 counts private writable memory whether it
-  comes from brk or mmap, is a far limit for what grows faster than anybody looks. RLIMIT_AS would also count LMDB's
-  map, which is as large as the database may grow. The stacks of threads count as a whole, so they are of the usual size
-  here, whatever the limit that the parent has for its own;
-- its life after its parent's. Standard input is a pipe that nobody writes to, and when the parent's end of it closes,
-  be it by SIGKILL, the kernel sends SIGIO, which ends this process in the midst of anything. Its socket ends too, but
-  a call into C that keeps the interpreter to itself (one search by a regular expression can, for hours) would let
-  nobody read that.
+- files: every descriptor but the socket and the standard streams is closed (the parent already passes no others);
+- the network: unshare(2) moves the process into a network namespace without interfaces. That needs privileges or
+  unprivileged user namespaces. If the kernel refuses both, DuckDB's own settings remain (`enable_external_access`
+  and the extension settings are off, and the configuration is locked). The inherited socket pair still works;
+- privileges: no new privileges, no core dumps (they would contain users' rows). The kernel's out-of-memory killer
+  chooses the worker first, rather than the engine;
+- processors: SCHED_BATCH and nice 5. A query may use all processors for minutes, and meanwhile the engine's thread
+  must commit and answer point reads. The niceness is not larger, because a query must also end on a busy machine. If
+  Linux schedules sessions as groups (sched_autogroup), niceness counts within a session only: then the group of this
+  process, which is in its own session, has the same niceness;
+- memory: engine/columnar/worker/memory.py watches resident memory and ends queries, or at worst the process. DuckDB's
+  memory_limit is lower and ends a query with 53200; the watch is for memory that DuckDB does not count (Arrow, Python,
+  results not yet sent). RLIMIT_DATA, which since Linux 4.7 counts private writable memory of brk and mmap, is a high
+  limit for memory that grows faster than the watch looks. RLIMIT_AS would also count LMDB's map, which is as large as
+  the maximal database. The limits count whole stacks of threads, so their size here is the usual one, even if the
+  parent's limit is another;
+- end with the parent: standard input is a pipe without writes. When the parent's end closes, even by SIGKILL, the
+  kernel sends SIGIO, which ends this process at once. The socket ends too, but its end would stay unread during a call
+  into C that holds the interpreter lock (one search by a regular expression can, for hours).
 
-Called first thing in the process, before NumPy or DuckDB start threads: unshare(CLONE_NEWUSER) needs a single thread.
+The process enters the sandbox first, before NumPy or DuckDB start threads: unshare(CLONE_NEWUSER) needs a single
+thread.
 """
 
 from __future__ import annotations
@@ -45,9 +44,9 @@ _PR_SET_NO_NEW_PRIVS = 38
 
 
 def enter(keep: int, memory_limit: int) -> bool:
-    """Gives everything up. `keep` is the descriptor of the socket; `memory_limit` is DuckDB's, in bytes.
+    """Enters the sandbox. `keep` is the descriptor of the socket; `memory_limit` is DuckDB's, in bytes.
 
-    Returns whether the network is out of reach.
+    Returns whether the process has lost its network.
     """
     _close_descriptors(keep)
     libc = ctypes.CDLL(None, use_errno=True)
@@ -64,16 +63,16 @@ def enter(keep: int, memory_limit: int) -> bool:
 
 
 def end_with_parent() -> None:
-    """From now on the end of standard input ends this process (fcntl(2), O_ASYNC)."""
+    """Makes the end of standard input end this process (fcntl(2), O_ASYNC)."""
     fcntl.fcntl(0, fcntl.F_SETOWN, os.getpid())
     fcntl.fcntl(0, fcntl.F_SETFL, fcntl.fcntl(0, fcntl.F_GETFL) | os.O_ASYNC)
-    if select.select([0], [], [], 0)[0]:  # it has ended before
+    if select.select([0], [], [], 0)[0]:  # standard input has ended already
         os._exit(1)
 
 
 def _limit_stacks(libc: ctypes.CDLL) -> None:
-    """The size of the stacks of threads that start from now on; where the C library has no such call, they have what
-    the resource limit was when the process began."""
+    """Sets the stack size of threads that start later. A C library without this call uses the resource limit at the
+    start of the process."""
     attributes = ctypes.create_string_buffer(256)  # pthread_attr_t: 56 bytes on 64-bit Linux
     with contextlib.suppress(AttributeError):
         libc.pthread_attr_init(attributes)

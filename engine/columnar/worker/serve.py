@@ -1,4 +1,4 @@
-"""The worker's loop: frames in, tables and queries behind them. The protocol stands in __main__.py."""
+"""The worker's server: reads frames, and updates tables and runs queries. __main__.py describes the protocol."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ class Server:
         self._interrupter = Interrupter()
         self._watch = memory.Watch(memory_limit, self._is_busy, lambda: self._taken, self._end_newest, self._leave)
         self._applying = False
-        self._taken = 0  # frames, as which work comes
+        self._taken = 0  # frames of work received
         self._database, self._file = open_with_columns(room, threads)
         self._progress = WorkProgress(lambda header: self._send(header, ()))
         self._tables = Tables(self._database, self._need, self._file.tables, self._progress, self._file.check_room)
@@ -64,8 +64,8 @@ class Server:
         self._work: queue.SimpleQueue[Frame] = queue.SimpleQueue()
         self._slots = Slots(RUNNING_QUERIES)
         self._queries: dict[int, Query] = {}
-        self._cancelled: set[int] = set()  # queries cancelled before their turn came
-        self._newest = 0  # the last query whose turn has come
+        self._cancelled: set[int] = set()  # queries cancelled before the applier had started them
+        self._newest = 0  # the last query that the applier has started
         self._queries_lock = threading.Lock()
         self._operations: dict[str, Callable[[Header, list[memoryview]], None]] = {
             "load": self._load,
@@ -85,7 +85,7 @@ class Server:
     # ---- the socket ---------------------------------------------------------------------------------------------
 
     def serve(self) -> None:
-        """Reads frames until the socket ends."""
+        """Reads frames until the socket ends, and dispatches them."""
         threading.Thread(target=self._apply_all, name="applier", daemon=True).start()
         self._watch.start()
         watchers = [os.getpid(), self._watch.thread, self._interrupter.thread]
@@ -157,8 +157,8 @@ class Server:
                 if self._saving.seconds_left() == 0:
                     self._save({}, [])
                 self._applying = False
-                header, buffers = {}, []  # what was received is not kept until something else comes
-        except BaseException:  # without it nothing would ever be answered again: the engine starts another worker
+                header, buffers = {}, []  # frees the frame's memory while the applier waits for the next one
+        except BaseException:  # without the applier no frame would be answered; the engine starts another worker
             traceback.print_exc()
             sys.stderr.flush()
             os._exit(1)
@@ -169,7 +169,7 @@ class Server:
         return self._applying or bool(self._queries) or not self._work.empty()
 
     def _end_newest(self) -> bool:
-        """Ends the newest query that is not ended yet with 53200. False if there is none."""
+        """Ends the newest query that is not being ended yet, with 53200. False if there is none."""
         with self._queries_lock:
             query = next((query for query in reversed(self._queries.values()) if not query.stopped), None)
         if query is None:
@@ -179,7 +179,7 @@ class Server:
         return True
 
     def _leave(self, why: str, message: str = "") -> None:
-        """Ends the process; the engine hears why."""
+        """Sends the engine the reason, and ends the process."""
         try:
             self._send({"op": why, "bytes": memory.resident(), "message": message}, ())
         finally:
@@ -228,7 +228,7 @@ class Server:
         try:
             draft = self._drafts.take(header["draft"])
             if draft is None or not self._adopt(storage_id, draft):
-                self._progress.begin(APPLYING, storage_id)  # not beside rows that the draft had
+                self._progress.begin(APPLYING, storage_id)  # counts anew, without the draft's rows
                 self._tables.apply_all(storage_id, read_run(path, storage_id))
             self._note_reached(header)
         except Exception as error:
@@ -238,7 +238,7 @@ class Server:
             os.unlink(path)
 
     def _adopt(self, storage_id: int, draft: DraftTable) -> bool:
-        """Whether the draft has taken the place of its run."""
+        """Completes a draft and moves its rows into the table. False if the run has to be applied from its file."""
         try:
             self._drafts.finish(draft)
             return self._tables.adopt(storage_id, draft)
@@ -269,12 +269,13 @@ class Server:
             self._send({"op": "draft_grown", "draft": number, "rows": grown}, ())
 
     def _lose_draft(self, number: int, error: Exception) -> None:
-        """The run's file stays: the engine may have sent already that it is to be applied."""
+        """Drops a draft that has failed, and reports it. The run's file stays, because the engine may already have
+        sent the frame that applies it."""
         self._leave_if_broken(error)
         draft = self._drafts.take(number)
         if draft is not None:
             self._drafts.drop(draft)
-            self._saving.note_change()  # its rows take room in the file until the next save
+            self._saving.note_change()  # the draft's rows take room in the file until the next save
         self._send({"op": "draft_lost", "draft": number, "message": as_sql_error(error).message}, ())
 
     def _discard_draft(self, header: Header, buffers: list[memoryview]) -> None:
@@ -314,12 +315,12 @@ class Server:
         self._send({"op": "saved", "id": header.get("id"), "tables": told, "seconds": seconds, **self._memory()}, ())
 
     def _memory(self) -> Header:
-        """What of memory the tables take, for a message."""
+        """Returns the memory of the tables, for a frame's header."""
         return {"memory": self._file.memory_bytes()}
 
     def _leave_if_broken(self, error: Exception) -> None:
-        """Ends the process where the database takes no more statements, or its file is damaged: the next one begins
-        with what was saved, or anew."""
+        """Ends the process if the database accepts no more statements, or if its file is damaged. Removes a damaged
+        file; so the next worker begins with the saved tables or with an empty file."""
         if is_damage(error):
             self._file.remove()
         if is_damage(error) or is_fatal(error):
@@ -329,7 +330,7 @@ class Server:
         self._leave_if_broken(error)
         known = as_sql_error(error)
         self._tables.lose(storage_id, known)
-        self._saving.note_change()  # what had come of it into the file takes room until then
+        self._saving.note_change()  # the table's rows take room in the file until the next save
         self._send({**error_header(0, known), "op": "lost", "storage_id": storage_id}, ())
 
     def _drop(self, header: Header, buffers: list[memoryview]) -> None:
@@ -389,9 +390,11 @@ class Server:
             self._queries.pop(query.identifier, None)
 
     def _hand_over(self, header: Header, buffers: list[memoryview], cursor: Any, use: ArrayUse) -> None:
-        """The overlays and virtual tables that only this query sees: five buffers an overlay, one a virtual table.
+        """Creates the overlays and virtual tables that only this query sees. An overlay has five buffers, a virtual
+        table has one.
 
-        An overlay is a storage id and the files of the transaction's own bulk runs, oldest first; its pairs lie on top.
+        An overlay consists of a storage id, the files of the transaction's own bulk runs, oldest first, and the pairs
+        in its buffers, which are newer than the files.
         """
         position = 0
         overlays: Any = header["overlays"]
@@ -406,16 +409,15 @@ class Server:
             position += 1
 
     def _need(self, signature: UdfSignature) -> None:
-        """Registers the function if it is not known."""
+        """Registers the function in DuckDB if it is not registered yet."""
         if signature.name not in self._functions:
             udf.register(self._database, signature)
             self._functions.add(signature.name)
 
 
 def _start(thread: threading.Thread, under_way: int, memory_limit: int) -> None:
-    """Raises SqlError 53200 where the limit on the worker's memory leaves no room for it.
-
-    One that waits for others to end is refused before the last of the memory is taken, which they may need.
+    """Starts the thread. Raises 53200 if the limit on the worker's memory leaves no room for it: a query that would
+    only wait for a slot may not take the memory that running queries need.
     """
     try:
         if under_way <= RUNNING_QUERIES or memory.has_room(memory_limit, under_way):
@@ -430,7 +432,7 @@ def _start(thread: threading.Thread, under_way: int, memory_limit: int) -> None:
 
 
 def signature_of(fields: Any) -> UdfSignature:
-    """A UDF signature from its JSON form (dataclasses.asdict)."""
+    """Returns a UDF signature from its JSON form (dataclasses.asdict)."""
     return UdfSignature(
         **{
             **fields,

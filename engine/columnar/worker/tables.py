@@ -1,19 +1,18 @@
-"""The worker's tables: built from LMDB, or taken from the file and brought up to LMDB, then kept up by deltas.
+"""The worker's tables: built from LMDB, or read from the file and updated to LMDB, then updated by deltas.
 
-`columns.t<storage_id>` has a column `c<attnum>` for every live column, and, where rows are found by something else than
-columns, `r` (hidden row number) or `k` (encoded key): see keys.py. A delta is one DuckDB transaction with one delete
-(a join on the key columns) and one insert, so a query's pinned snapshot sees all of it or nothing. Only one thread,
-the applier, writes.
+`columns.t<storage_id>` has a column `c<attnum>` for every live column, and `r` (hidden row number) or `k` (encoded key)
+if the columns do not identify a row: see keys.py. A delta is one DuckDB transaction with one delete (a join on the key
+columns) and one insert, so a query's snapshot has all of it or nothing. Only one thread, the applier, writes.
 
-Arrays are LISTs. The first that is none, for its dimensions or its lower bound, makes all arrays of its table text in
-PostgreSQL's form, built-in types' at least. A query that reads them as LISTs is then refused (`ShapedArray`), and comes
-again in a form that reads text; one that reads other columns does not care. A query in that form gets a view of every
-table, with LISTs turned into text.
+Arrays are LISTs. If a LIST cannot hold an array, because of its dimensions or its lower bound, all arrays of the table
+are converted to text in PostgreSQL's form (arrays of built-in types). A query that reads them as LISTs then fails with
+`ShapedArray`, and the engine sends it again in a form that reads text; a query that reads other columns is not
+affected. For a query in the text form every table has a view that converts LISTs to text.
 
-char(n) lacks the blanks that pad it: queries compare it as it is, and give the blanks to what they show.
+char(n) is stored without its padding blanks: queries compare it in this form, and add the blanks to their output.
 
-What cannot be applied (out of memory, a row that does not decode) makes the table *lost*: it is dropped, queries that
-name it get the error, and the engine loads it again when it is next asked for.
+If a change cannot be applied (out of memory, a row that does not decode), the table is *lost*: the worker drops it,
+queries of it fail with the error, and the engine loads it again when a later query needs it.
 """
 
 from __future__ import annotations
@@ -54,15 +53,15 @@ from engine.storage.row_batches import RowBatches
 
 @dataclass(frozen=True, slots=True)
 class ArrayUse:
-    """How a query reads arrays: as text that any array has (`whole`), or as LISTs, those of `tables`."""
+    """How a query reads arrays: as text (`whole`), or the arrays of `tables` as LISTs."""
 
     whole: bool
     tables: Sequence[int]
 
 
 class Tables:
-    """All tables of one DuckDB. `lost` maps a storage id to the error that cost us the table. `check_room` raises 53100
-    if the disk has no room for so many rows at a time."""
+    """All tables of one DuckDB. `lost` maps the storage id of a lost table to the error. `need` registers a Python
+    function in DuckDB. `check_room` raises 53100 if the disk has no room for an insert of so many rows."""
 
     def __init__(
         self,
@@ -77,15 +76,15 @@ class Tables:
         self._progress = progress or WorkProgress()
         self._check_room = check_room
         self._held: dict[int, HeldTable] = {}
-        self._found = dict(saved)  # what is in the file, and nobody has asked for yet
+        self._found = dict(saved)  # tables of the file that are not loaded yet
         self.lost: dict[int, SqlError] = {}
 
     def load(
         self, description: Any, lmdb_path: str, token: str, durable: int = 0, empty_at: int | None = None
     ) -> tuple[int, bool]:
-        """Brings the table to what LMDB has: by the keys that have changed, if it is here and they are known, else it
-        is built anew. `durable`: the newest LSN that there is. `empty_at`: LMDB has nothing of it as of this LSN.
-        Returns the LSN that LMDB had reached, and whether the table was built."""
+        """Brings the table to the state of LMDB: reads only the changed keys, if the worker has the table and the list
+        of its changed keys is complete, or else builds it. `durable`: the newest durable LSN. `empty_at`: at this LSN
+        the table has no rows in LMDB. Returns the LSN of LMDB, and whether the table was built."""
         table = table_of(description)
         if empty_at is not None:
             self.drop(table.storage_id)
@@ -106,8 +105,8 @@ class Tables:
         return lsn, True
 
     def _take(self, description: Any, token: str, durable: int) -> HeldTable | None:
-        """The table, if it is here as it is described, the list of its changed keys is the one with the token, and it
-        has nothing that is later than what is durable."""
+        """Returns the table, if the worker has it with this description, with the list of changed keys that `token`
+        identifies, and without changes later than `durable`."""
         storage_id = description["storage_id"]
         found = self._found.get(storage_id)
         if found is not None and found.token == token and self._fits(found, description):
@@ -120,14 +119,14 @@ class Tables:
         return known if (known.token, known.description) == (token, text_of(description)) else None
 
     def _fits(self, found: Saved, description: Any) -> bool:
-        """Whether a table of the file is as it is described, or has been made so."""
+        """Whether a table of the file has this description. Adds and drops its columns if that suffices."""
         if not set(map(tuple, json.loads(found.description)["types"])) <= definitions(description):
             return False
         return self._reshape(found.description, description, found.whole)
 
     def _catch_up(self, held: HeldTable, lmdb_path: str) -> int | None:
-        """Applies what has been flushed since the LSN that the table has reached. None where nobody knows what that
-        is."""
+        """Applies the changes that were flushed since the table's LSN, and returns the new LSN; None if the list of
+        changed keys is not complete."""
         changes = read_changes(lmdb_path, held.table.storage_id, bytes.fromhex(held.token), held.lsn)
         if changes is None:
             return None
@@ -159,18 +158,18 @@ class Tables:
         return lsn
 
     def note_reached(self, storage_id: int, lsn: int) -> None:
-        """Every change up to this LSN has been applied."""
+        """Called when every change up to this LSN has been applied."""
         held = self._held.get(storage_id)
         if held is not None:
             held.lsn = lsn
 
     @property
     def storage_ids(self) -> list[int]:
-        """The tables that are here, those included that have to be brought up first."""
+        """The tables of the worker, including those of the file that have to be updated before use."""
         return [*self._held, *self._found]
 
     def tables_to_save(self) -> list[Saved]:
-        """The tables that can be used again after they have been saved."""
+        """Returns the tables that the next worker can use, if they are saved."""
         return [
             *self._found.values(),
             *(
@@ -181,10 +180,11 @@ class Tables:
         ]
 
     def describe_again(self, description: Any) -> None:
-        """Takes a new description of a table that can be made the one described (engine/columnar/reshape.py)."""
+        """Adds and drops columns of a table according to its new description (engine/columnar/reshape.py). Raises
+        XX000 if the table has to be built again."""
         held = self._held.get(description["storage_id"])
         if held is None:
-            return  # lost: the engine has been told
+            return  # lost: the engine knows
         again = hold_table(description, held.token, whole=held.whole)
         if not self._reshape(held.description, description, held.whole):
             raise SqlError("XX000", f"columnar table {held.table.storage_id} has to be built again")
@@ -192,7 +192,8 @@ class Tables:
         self._held[held.table.storage_id] = again
 
     def _reshape(self, text: str, description: Any, whole: bool) -> bool:
-        """Makes the columns of a table those of a description. False where that cannot be."""
+        """Changes a table's columns from those of description `text` to those of `description`. False if ALTER TABLE
+        cannot do that."""
         if text == text_of(description):
             return True
         commands = reshape_commands(json.loads(text), description, whole)
@@ -204,7 +205,7 @@ class Tables:
         return True
 
     def apply_all(self, storage_id: int, parts: Iterator[Pairs]) -> None:
-        """The delta in parts. A table without rows, which a bulk load has filled, needs no look for keys that go."""
+        """Applies a delta in parts. If the table has no rows yet, no old rows have to be deleted."""
         held = self._held.get(storage_id)
         if held is None or held.arrays or not self._is_empty(storage_id):
             for pairs in parts:
@@ -219,8 +220,8 @@ class Tables:
         return self._connection.execute(f"SELECT 1 FROM {table_name(storage_id)} LIMIT 1").fetchone() is None
 
     def adopt(self, storage_id: int, draft: DraftTable) -> bool:
-        """Applies a bulk run of which a draft has all rows. False where the draft is not made for this table. Raises
-        53100 if the disk has no room to copy its rows."""
+        """Applies a bulk run whose rows are all in a draft. False if the draft does not match this table's description.
+        Raises 53100 if the disk has no room to copy the rows."""
         held = self._held.get(storage_id)
         if held is None or (held.description, held.whole) != (draft.held.description, draft.held.whole):
             return False
@@ -232,17 +233,18 @@ class Tables:
             if empty:
                 connection.execute(f"DROP TABLE {name}")
                 connection.execute(f"ALTER TABLE {draft.name} RENAME TO t{storage_id}")
-            else:  # a key may have had another row, which went away in a change that has not come here
+            else:  # a key may have an old row here, whose deletion has not arrived yet
                 self._delete_keys(held, draft.name)
                 connection.execute(f"INSERT INTO {name} ({held.columns}) SELECT {held.columns} FROM {draft.name}")
                 connection.execute(f"DROP TABLE {draft.name}")
         return True
 
     def apply(self, storage_id: int, pairs: Pairs) -> None:
-        """One delta: every key is deleted, and inserted anew where it has a value. Each key occurs once."""
+        """Applies one delta: deletes the row of every key, and inserts the new one if the key has a value. Each key
+        occurs once."""
         held = self._held.get(storage_id)
         if held is None:
-            return  # lost: the engine has been told
+            return  # lost: the engine knows
         try:
             keys, rows = decode_pairs(held, pairs, held.batches)
         except ShapedArray:
@@ -252,7 +254,7 @@ class Tables:
             self._replace(held, keys, rows)
 
     def _replace(self, held: HeldTable, keys: pa.Table, rows: pa.Table) -> None:
-        """Deletes what is under the keys, and inserts the rows, in the transaction that is open."""
+        """Deletes the rows of the keys, and inserts the new rows, in the open transaction."""
         connection = self._connection
         if keys.num_rows:
             connection.register("gone", keys)
@@ -262,13 +264,13 @@ class Tables:
             self._insert(held, rows)
 
     def _delete_keys(self, held: HeldTable, source: str) -> None:
-        """Deletes the rows whose keys a relation has."""
+        """Deletes the rows whose keys the relation `source` contains."""
         same = " AND ".join(f"x.{name} = y.{name}" for name in held.keys.columns)
         name = table_name(held.table.storage_id)
         self._connection.execute(f"DELETE FROM {name} AS x USING {source} AS y WHERE {same}")
 
     def _widen(self, held: HeldTable) -> HeldTable:
-        """From now on the table's arrays are held as text."""
+        """Converts the table's arrays to text, and returns the new form of the table."""
         wide = replace(held, whole=True)
         wide.columns = ", ".join(name for name, _ in column_types(wide))
         name = table_name(held.table.storage_id)
@@ -277,12 +279,12 @@ class Tables:
         return wide
 
     def whole_view(self, cursor: Any, storage_id: int) -> None:
-        """Gives the cursor `w<storage_id>`: the table with its arrays as text."""
+        """Creates the view `w<storage_id>` for the cursor: the table with its arrays as text."""
         selected = self._as_whole(self._held[storage_id])
         cursor.execute(f"CREATE TEMP VIEW w{storage_id} AS SELECT {selected} FROM {table_name(storage_id)}")
 
     def _as_whole(self, held: HeldTable) -> str:
-        """The columns of a table, arrays as text."""
+        """Returns the SELECT list of a table's columns, with arrays as text."""
         selected = []
         for name, kind in column_types(held):
             if name in held.arrays and not held.whole:
@@ -294,10 +296,10 @@ class Tables:
         return ", ".join(selected)
 
     def overlay(self, cursor: Any, storage_id: int, parts: Sequence[Pairs], use: ArrayUse) -> None:
-        """Gives the cursor `o<storage_id>` (rows) and `x<storage_id>` (keys that are replaced or gone).
+        """Creates `o<storage_id>` (rows) and `x<storage_id>` (replaced or deleted keys) for the cursor.
 
-        Of a key in several parts the last one counts; within a part each occurs once. Raises `ShapedArray` if the query
-        reads arrays as LISTs and one of the rows has another.
+        If several parts have the same key, the last part counts; within a part each key occurs once. Raises
+        `ShapedArray` if the query reads arrays as LISTs and a row has an array that a LIST cannot hold.
         """
         held = self._held[storage_id]
         whole = held.whole or use.whole
@@ -327,19 +329,19 @@ class Tables:
         return pa.concat_tables(keys), pa.concat_tables(rows)
 
     def drop(self, storage_id: int) -> None:
-        """Forgets a table; running queries keep their snapshot of it."""
+        """Drops a table; running queries keep their snapshot of it."""
         self.lost.pop(storage_id, None)
         if self._held.pop(storage_id, None) or self._found.pop(storage_id, None):
             self._connection.execute(f"DROP TABLE {table_name(storage_id)}")
 
     def lose(self, storage_id: int, error: SqlError) -> None:
-        """Drops a table that can no longer be kept up. Of the error what it says is kept, not what it was met in."""
+        """Drops a table that can no longer be updated. Keeps the text of the error, without its traceback."""
         self.drop(storage_id)
         self.lost[storage_id] = SqlError(error.sqlstate, error.message, detail=error.detail, hint=error.hint)
 
     def check(self, storage_ids: Iterable[int], use: ArrayUse) -> None:
-        """Raises the error of the first of these tables that is lost, or `ShapedArray` for one whose arrays are not
-        LISTs, as the query would read them."""
+        """Raises the error of the first lost table, or `ShapedArray` if the query reads arrays as LISTs in a table that
+        holds them as text."""
         for storage_id in storage_ids:
             if storage_id not in self._held:
                 raise self.lost.get(storage_id) or SqlError("XX000", f"columnar table {storage_id} is not loaded")
@@ -347,7 +349,7 @@ class Tables:
                 raise ShapedArray
 
     def _insert(self, held: HeldTable, rows: pa.Table) -> None:
-        """Into the table, in the transaction that is open. Raises 53100 if the disk has no room for them."""
+        """Inserts rows into the table, in the open transaction. Raises 53100 if the disk has no room for them."""
         self._check_room(rows.num_rows)
         insert_rows(self._connection, table_name(held.table.storage_id), held, rows)
         self._progress.add(rows.num_rows, rows.nbytes)

@@ -1,5 +1,5 @@
-"""Finds timestamps that DuckDB cannot store: it counts from 1970, so its 64 bits end 30 years before PostgreSQL's,
-which count from 2000. Later timestamps have overflowed before they come here, and look like values before the first
+"""Finds timestamps that DuckDB cannot store. DuckDB counts microseconds from 1970 and PostgreSQL from 2000, so DuckDB's
+64 bits end 30 years earlier. Later timestamps have already overflowed here: they look like values before the first
 timestamp.
 """
 
@@ -19,13 +19,13 @@ _FIRST, _LATE, _MINUS_INFINITY = MIN_TIMESTAMP + _EPOCH, LATE_TIMESTAMP + _EPOCH
 
 
 def check_rows(rows: pa.RecordBatch) -> None:
-    """Raises 0A000 if one of these rows of a table has such a timestamp."""
+    """Raises 0A000 if one of a table's rows has such a timestamp."""
     for column in rows.columns:
         check_column(column)
 
 
 def check_column(column: Any) -> None:
-    """Raises 0A000 if an Arrow array has such a timestamp, or a list or record with one."""
+    """Raises 0A000 if an Arrow array contains such a timestamp, also within lists and records."""
     kind = column.type
     if pa.types.is_list(kind):
         check_column(column.flatten())

@@ -1,8 +1,8 @@
 """Python functions inside DuckDB: the same implementations that the row path calls, over Arrow columns.
 
-`register` makes a DuckDB function of a `UdfSignature` (engine/columnar/interface.py says what each kind runs). Columns
-are turned into internal-form values, the Python function is called once a row, and its results go back as Arrow. An
-SqlError that it raises travels through DuckDB as text and is found again by `duckdb_errors.translate`.
+`register` makes a DuckDB function of a `UdfSignature` (engine/columnar/interface.py describes its kinds). The function
+converts the columns to internal-form values, calls the Python function for each row, and returns the results as an
+Arrow column. DuckDB passes an SqlError of the Python function on as text, and `duckdb_errors.translate` restores it.
 """
 
 from __future__ import annotations
@@ -34,12 +34,13 @@ from engine.execute.row_order import each_once, sort_function, sort_rows
 from engine.storage.columns import one_array
 
 RowFunction = Callable[..., Any]
-SHORT = LARGE // 4  # characters, which are never a large value
-_PARTITIONS = 32  # groups that are looked at again
+SHORT = LARGE // 4  # characters: a shorter text is never a large value
+_PARTITIONS = 32  # groups that are compared with the next one
 
 
 def register(connection: Any, signature: UdfSignature) -> None:
-    """Makes the function known to all connections of the database. Raises 0A000 for what has no Python side."""
+    """Registers the function for all connections of the database. Raises 0A000 for a function without a Python
+    implementation."""
     function = _Function(signature)
     parameters = [connection.sqltype(name) for name in signature.parameters]
     native = not parameters
@@ -64,7 +65,7 @@ class _Function:
         self._oids = [reference.oid for reference in signature.argument_types]
         groups = len(self._oids) - signature.direct if signature.kind == "aggregate" else 0
         self._readers = [values.from_arrow] * (len(self._oids) - groups) + [_groups] * groups
-        # DuckDB counts the parameters that it will be called with.
+        # DuckDB checks the number of parameters.
         self.__signature__ = inspect.Signature(
             [
                 inspect.Parameter(f"argument{i}", inspect.Parameter.POSITIONAL_ONLY)
@@ -73,7 +74,7 @@ class _Function:
         )
 
     def _row_function(self, context: tuple[Any, ...]) -> RowFunction:
-        """The function under these context values: made once for each that occurs."""
+        """Returns the function for these context values, and caches it."""
         made = self._made.get(context)
         if made is None:
             if len(self._made) > 64:
@@ -82,7 +83,8 @@ class _Function:
         return made
 
     def __call__(self, *columns: Any) -> Any:
-        """Arrow columns in, one Arrow column out; without arguments, one value out."""
+        """Takes Arrow columns and returns one Arrow column; without arguments, one value. Raises ValueError with the
+        text of an SqlError."""
         try:
             return call(partial(self._column, columns) if columns else self._value)
         except SqlError as error:
@@ -112,8 +114,7 @@ class _Function:
         return self._result(results)
 
     def _gather(self, made: Iterable[Any]) -> list[Any]:
-        """Results of many rows, which are all there at once. Raises 53200 where large ones are more than their query
-        may have."""
+        """Collects the results of many rows. Raises 53200 if the large results exceed the memory of their query."""
         if not self._may_be_large:
             return list(made)
         results, last = [], None
@@ -122,7 +123,7 @@ class _Function:
             results.append(value)
             if value is last or (value.__class__ is str and len(value) < SHORT):
                 continue
-            last = value  # windows over whole partitions have one many times
+            last = value  # windows over whole partitions repeat one value
             if size := sum(map(size_of, value)) + sys.getsizeof(value) if isinstance(value, list) else size_of(value):
                 own.saw(size)
         return results
@@ -137,7 +138,7 @@ class _Function:
         return self._items(results, signature.result_duckdb)
 
     def _items(self, results: list[Any], kind: str) -> pa.Array:
-        """Results as an Arrow array of the DuckDB type: of records if the signature says so."""
+        """Returns results as an Arrow array of the DuckDB type: of structs if the signature has result fields."""
         signature = self._signature
         if signature.kind == "key":
             return pa.array(results, type=pa.binary())
@@ -153,7 +154,8 @@ class _Function:
 
 
 def _without_tuples(value: Any) -> Any:
-    """Intervals as DuckDB takes them from Python. Raises 0A000 for months, of which a timedelta has none."""
+    """Converts intervals to timedelta, which DuckDB accepts from Python. Raises 0A000 for an interval with months,
+    which a timedelta cannot hold."""
     if isinstance(value, list):
         return [_without_tuples(item) for item in value]
     if isinstance(value, dict):
@@ -167,7 +169,7 @@ def _without_tuples(value: Any) -> Any:
 
 
 def _context_values(columns: Sequence[Any]) -> tuple[Any, ...]:
-    """The context arguments, which are the same in every row: settings text, statement and transaction time."""
+    """Returns the context arguments, which are equal in all rows: settings text, statement and transaction time."""
     if not columns:
         return ()
     times = [values.from_arrow(column.slice(0, 1), oids.TIMESTAMP)[0] for column in columns[1:]]
@@ -175,12 +177,12 @@ def _context_values(columns: Sequence[Any]) -> tuple[Any, ...]:
 
 
 def _groups(column: Any, oid: int) -> list[list[Any] | None]:
-    """A LIST column as one list of internal values a row. Where rows close to each other have the same, as those of
-    windows over whole partitions, it is one object: to make it for each would take the square of the rows."""
+    """Returns a LIST column as a list of internal values for each row. Nearby rows with equal lists, as in windows over
+    whole partitions, share one list object: separate lists would take quadratic time and memory."""
     array = one_array(column)
     inside, offsets = array.values, array.offsets.to_pylist()
     known = array.is_valid().to_pylist()
-    # Arrow finds no two intervals equal.
+    # Arrow's `equals` is false for any two intervals.
     compared = inside.view(pa.binary(16)) if pa.types.is_interval(inside.type) else inside
     groups: list[list[Any] | None] = []
     met: deque[tuple[Any, list[Any]]] = deque(maxlen=_PARTITIONS)
@@ -202,7 +204,7 @@ def _groups(column: Any, oid: int) -> list[list[Any] | None]:
 
 
 def _of_groups(function: RowFunction, arguments: Sequence[list[Any]], direct: int) -> list[Any]:
-    """An aggregate's results; the same groups, without direct arguments, have one."""
+    """Returns an aggregate's results. Without direct arguments, rows that share their groups share a result."""
     if direct:
         return [function(*row) for row in zip(*arguments, strict=True)]
     results: list[Any] = []
@@ -216,7 +218,7 @@ def _of_groups(function: RowFunction, arguments: Sequence[list[Any]], direct: in
 
 
 def _flatten(results: list[Any]) -> tuple[list[Any], pa.Array]:
-    """The values of all sets, and where each begins; None is a NULL list."""
+    """Returns the values of all sets in one list, and the offset of each set; the offset of a NULL list is None."""
     offsets: list[int | None] = []
     flat: list[Any] = []
     for result in results:
@@ -229,7 +231,7 @@ def _flatten(results: list[Any]) -> tuple[list[Any], pa.Array]:
     return flat, pa.array(offsets, type=pa.int32())
 
 
-# ---- what runs, by kind: each makes a function of the context values that makes the function of a row ----------
+# ---- makers by kind of signature: a maker takes the context values and returns the function of a row -------------
 
 Maker = Callable[[tuple[Any, ...]], RowFunction]
 

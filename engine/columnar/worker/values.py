@@ -1,9 +1,9 @@
-"""Values between their internal form (catalog/types/base.py) and Arrow columns in DuckDB's types, for UDFs, virtual
-tables, and the types whose result text is made value by value.
+"""Converts values between their internal form (catalog/types/base.py) and Arrow columns in DuckDB's types, for UDFs,
+virtual tables, and types whose result text is made for each value.
 
-engine/storage/columns.py has the conversion of each SQL type in the one form in which it is stored; here is what DuckDB
-expressions add to that: numeric as DECIMAL or HUGEINT, results in another integer type, STRUCTs. Pure Arrow: nothing
-here needs DuckDB, so the engine's side uses it too.
+engine/storage/columns.py converts each SQL type to its one stored form. This module adds the other forms that DuckDB
+expressions have: numeric as DECIMAL or HUGEINT, results in another integer type, STRUCTs. It needs only Arrow, not
+DuckDB, so the engine's process uses it too.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from engine.storage.columns import from_values, one_array, takes_shapes, to_valu
 
 
 def from_arrow(column: pa.Array | pa.ChunkedArray, oid: int) -> list[Any]:
-    """A column's values in the internal form of the SQL type; None for NULL."""
+    """Returns a column's values in the internal form of the SQL type; None for NULL."""
     array = one_array(column)
     kind = array.type
     if pa.types.is_null(kind):
@@ -55,7 +55,8 @@ _ARROW: dict[str, pa.DataType] = {
 
 
 def arrow_type(duckdb_type: str) -> pa.DataType:
-    """The Arrow type in which DuckDB gives and takes a type of its own: 'DECIMAL(10,2)[]'."""
+    """Returns the Arrow type of a DuckDB type, as DuckDB imports and exports it: 'DECIMAL(10,2)[]' is a list of
+    decimal128(10, 2)."""
     return _arrow_type(parse_type(duckdb_type))
 
 
@@ -68,16 +69,16 @@ def _arrow_type(form: DuckDBType) -> pa.DataType:
 
 
 def struct_fields(duckdb_type: str) -> list[tuple[str, str]]:
-    """('f1', 'BIGINT'), ... of 'STRUCT(f1 BIGINT, f2 DECIMAL(10,2))'."""
+    """Returns [('f1', 'BIGINT'), ('f2', 'DECIMAL(10,2)')] for 'STRUCT(f1 BIGINT, f2 DECIMAL(10,2))'."""
     form = parse_type(duckdb_type)
     assert isinstance(form, StructType)
     return [(name, str(type_)) for name, type_ in form.fields]
 
 
 def to_arrow(values: Sequence[Any], oid: int, duckdb_type: str) -> pa.Array:
-    """Internal-form values as an Arrow array of the DuckDB type. Raises what the type's encoder raises, 0A000 for an
-    array that a LIST cannot hold and for a late timestamp, and pyarrow.ArrowInvalid for another value that the DuckDB
-    type cannot."""
+    """Returns internal-form values as an Arrow array of the DuckDB type. Raises the errors of the type's encoder, 0A000
+    for an array that a LIST cannot hold and for a timestamp too late for DuckDB, and pyarrow.ArrowInvalid for another
+    value that the DuckDB type cannot hold."""
     wanted = arrow_type(duckdb_type)
     if pa.types.is_string(wanted) and takes_shapes(oid):
         return values_in_form(whole_form(oid), values, oid)

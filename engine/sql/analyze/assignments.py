@@ -32,7 +32,7 @@ from engine.sql.tree_walk import is_volatile
 
 _REWRITE = "You will need to rewrite or cast the expression."
 _Store = Callable[[tree.Expr], tree.Expr]
-"""Makes of what a place holds what it will hold."""
+"""Makes the expression for the new content of a column from the expression for its present content."""
 
 
 def check_default(target: ast.ResTarget) -> NoReturn:

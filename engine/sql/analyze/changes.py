@@ -277,7 +277,7 @@ def _gathered_source(
             inside.append(target)
             continue
         value = target.expression
-        if value.type.oid == UNKNOWN and isinstance(value, tree.Const | tree.Param):  # what it is to be is said here
+        if value.type.oid == UNKNOWN and isinstance(value, tree.Const | tree.Param):  # gets the type of its column
             row.append(value)
             inside.append(replace(target, expression=tree.Const(None, TEXT_REF)))
         else:

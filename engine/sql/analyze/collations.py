@@ -59,7 +59,8 @@ from engine.sql.tree_walk import node_fields, walk
 
 _NOTHING = Derived()
 _NOT_DERIVED = Derived(other=-1)
-"""Of a column that conflicting arms of a UNION ALL give: it gives way to any other, and alone it is not enough."""
+"""The collation of a column with conflicting collations in the arms of a UNION ALL. Any other collation has precedence,
+and an expression that needs a collation and has only this one fails."""
 _LEVELS = (tree.Query, tree.Insert, tree.Update, tree.Delete, tree.Merge)
 
 
@@ -687,7 +688,7 @@ class Collator:
     # ---- rules ------------------------------------------------------------------------------------------------------
 
     def _merge(self, states: Sequence[Derived]) -> Derived:
-        """What several operands derive together (merge_collation_state)."""
+        """The collation that several operands derive together (merge_collation_state)."""
         found = _NOTHING
         for state in states:
             if state.strength > found.strength or (state.other and not found.strength):

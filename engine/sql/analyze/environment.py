@@ -45,8 +45,8 @@ class Environment:
     user_name: str = "postgres"
     database_name: str = "postgres"
     format: FormatSettings = DEFAULT_FORMAT
-    asks: bool = False  # for rights on schemas: of a user's own text, not of texts that are stored
-    today: Catalog | None = None  # where `catalog` is one of the past: what it may not do today, nobody may do
+    asks: bool = False  # whether privileges on schemas are checked: for the user's text, not for stored texts
+    today: Catalog | None = None  # the present catalog, if `catalog` is a past one: its privileges are needed too
 
     def __post_init__(self) -> None:
         self.make_current()

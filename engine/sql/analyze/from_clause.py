@@ -529,7 +529,7 @@ def _join_item(
     columns = tuple([tree.RangeColumn(name, expr.type) for name, expr in zip(shown, expressions, strict=True)])
     entry = tree.RangeJoin(alias, columns, tuple(expressions), len(using))
     index = state.add(entry)
-    # Columns are seen through: what is above the join refers to the base entries, merged columns excepted.
+    # Expressions above the join refer to the columns of the base entries, except for merged columns.
     seen: list[tree.Expr] = [
         expr if isinstance(expr, tree.Var) else tree.Var(index, position, expr.type, 0, name)
         for position, (name, expr) in enumerate(zip(shown, expressions, strict=True), 1)

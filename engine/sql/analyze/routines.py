@@ -51,7 +51,7 @@ _ASKED = frozenset(
         "server", "foreign_data_wrapper", "parameter",
     ))}
 )  # fmt: skip
-"""Functions that answer for the current user where they are given no other."""
+"""Functions that examine the current user if no other user is given."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,7 +158,7 @@ def _conforming(
     """check_sql_fn_retval: the query with the declared result types."""
     given = [target.expression.type for target in query.output]
     columns = output_columns(function, result, types)
-    if columns is None:  # record: whatever the query gives
+    if columns is None:  # record accepts any columns
         return query
     if len(columns) == 1 and len(given) != 1 and (function.output_types or not _is_row(result)):
         raise _mismatch(result, "Final statement must return exactly one column.")
@@ -272,7 +272,7 @@ def expand_calls(analyzed: tree.Analyzed, environment: Environment) -> tree.Anal
 
 
 def expanded_expression(expression: tree.Expr, environment: Environment) -> tree.Expr:
-    """The same for an expression outside of queries."""
+    """Like `expand_calls`, for an expression outside of queries."""
     catalog = environment.catalog
     if not catalog.routines:
         return expression
@@ -363,7 +363,7 @@ class Expansion:
         return node
 
     def _rows(self, node: object, depth: int) -> object:
-        """What is left: records as values."""
+        """Expands the remaining calls: records as values."""
         if isinstance(node, tree.FuncExpr) and is_routine(node):
             if node.function.returns_set:
                 not_supported(f"function {node.function.name}, which returns a set, here")
@@ -516,7 +516,7 @@ def _set_call(expression: tree.Expr) -> tree.FuncExpr | None:
     return call if isinstance(call, tree.FuncExpr) and is_routine(call) and call.function.returns_set else None
 
 
-# ---- what is known of bodies ----------------------------------------------------------------------------------------
+# ---- the cache of bodies --------------------------------------------------------------------------------------------
 
 _Key = tuple[int, tuple[int, ...], int, tuple[str, ...]]
 
@@ -549,7 +549,7 @@ def body_of(
         names = [item.name for item in routine.inputs]
         inside = replace(
             environment, asks=False
-        )  # kept for all users; the rights that it needs are looked at each time
+        )  # the cache is shared by all users; privileges are checked at each use
         if routine.statements is not None:
             inside = replace(inside, search_path=("pg_catalog", "public"))
         try:
@@ -625,7 +625,7 @@ def _may_be_repeated(body: object, arguments: Sequence[tree.Expr]) -> bool:
 
 
 def _plain_expression(query: tree.Query) -> tree.Expr | None:
-    """The expression of a body that has nothing else."""
+    """The expression of a body that consists only of one; None for other bodies."""
     parts = (query.range_table, query.from_items, query.where, query.group_by, query.having, query.windows,
              query.order_by, query.limit, query.offset, query.set_operation, query.ctes, query.has_aggregates,
              query.has_windows, query.has_set_functions)  # fmt: skip
@@ -639,7 +639,7 @@ def _plain_expression(query: tree.Query) -> tree.Expr | None:
 
 
 def _through_body(query: tree.Query) -> tree.Expr | None:
-    """What `over` has put around a plain expression."""
+    """The expression of a body that `over` has wrapped in a query; None for other bodies."""
     entry = query.range_table[0]
     if not isinstance(entry, tree.RangeSubquery):
         return None

@@ -128,7 +128,7 @@ def _bind(table: Table, environment: Environment) -> TableRules:
     defaults: dict[int, tree.Expr] = {}
     generated = []
     for column in table.columns:
-        plain = TypeRef(column.type.oid, column.type.typmod)  # what its domain asks is a rule of its own
+        plain = TypeRef(column.type.oid, column.type.typmod)  # the conditions of its domain are a separate rule
         if column.generated is not None:
             value = bind_text(column.generated, environment, table, plain, "column generation expressions")
             generated.append(tree.Assignment(column.number, value))

@@ -18,8 +18,8 @@ from engine.sql.analyze.targets import expand_star, make_target, settle, target_
 from engine.sql.analyze.with_clause import with_clause
 
 MAX_QUERIES_WITHIN = 500
-"""Queries within one another; planning them takes 0.5 s, and most of what it does with those in FROM grows with the
-square of their number. PostgreSQL's limit is its stack's (max_stack_depth)."""
+"""The maximum number of nested queries. Planning so many takes 0.5 s, and for nested queries in FROM the time grows
+with the square of their number. PostgreSQL's limit is its stack (max_stack_depth)."""
 
 
 @analyses(ast.SelectStmt)

@@ -39,7 +39,7 @@ def assign(state: State, value: tree.Expr, column: Column, location: int = -1) -
     """transformAssignedExpr: the value as the column's type, by assignment cast. 42804 if there is none."""
     if value.type == column.type:
         return value
-    # What a domain asks of its values is a rule of the table (rules.py).
+    # The conditions of a domain are rules of the table (rules.py).
     if column.type.domain and value.type.oid == UNKNOWN and isinstance(value, tree.Param):
         value = state.shared.resolve_parameter(value, column.type, location)
     result = coerce.coerce(state, value, TypeRef(column.type.oid, column.type.typmod), "a")

@@ -58,7 +58,7 @@ class Shared:
         self.written: dict[int, None] = {}
         self.table_oids = False
         self.collated = False  # COLLATE occurs
-        self.domain_value: tree.Expr | None = None  # what VALUE stands for in a domain's condition
+        self.domain_value: tree.Expr | None = None  # the expression for VALUE in a domain's condition
         self.routine: RoutineNames | None = None  # of the function whose body is analysed
         self.sources: dict[int, Source] = {}  # of the stored text that is analysed, by location
         self.recorded: list[Source] | None = None  # those of a text that is about to be stored

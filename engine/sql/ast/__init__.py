@@ -1,11 +1,10 @@
-"""The raw parse tree: what was written, nothing resolved.
+"""The raw parse tree of a statement, without resolved names.
 
-Nodes follow PostgreSQL's parsenodes.h, so that its documentation and anybody's knowledge of it apply here. `location`
-is the character offset (from 0) of the token that an error about the node should point at; -1 where there is none.
-engine/sql/parser/ makes these trees.
-Identifiers are folded to lower case unless they were quoted, and cut to 63 bytes.
+Nodes follow PostgreSQL's parsenodes.h, so its documentation applies. `location` is the offset (in characters from 0) of
+the token that errors about the node point at; -1: no position. Identifiers are in lower case unless they were quoted,
+and cut to 63 bytes. engine/sql/parser/ makes these trees.
 
-Everybody else writes `from engine.sql import ast` and `ast.SelectStmt`; the lists below say which file a node is in.
+Other modules use `from engine.sql import ast` and `ast.SelectStmt`. The imports below show the file of each node.
 """
 
 # mypy: implicit-reexport

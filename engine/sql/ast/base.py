@@ -1,4 +1,4 @@
-"""What every tree has: the node with its place in the text, and the statements of one query string."""
+"""The base class of nodes, and the statements of a query string."""
 
 from __future__ import annotations
 
@@ -12,18 +12,18 @@ class Node:
 
 @dataclass(frozen=True, slots=True)
 class Statement:
-    """One statement of a query string: its tree, and where it lies in the string (characters, from 0). `whole`: the
-    query string, which is what the system views show. `translation`: the query in it as it was carried over from
-    another dialect; then `text` and `whole` are PostgreSQL's too."""
+    """One statement of a query string: its tree and its position in the string (characters from 0). `whole`: the query
+    string, which the system views show. `translation`: the translation of a query from another dialect; `text` and
+    `whole` are PostgreSQL's then, too."""
 
     tree: Node
     text: str
     offset: int = 0
     parameters: int = 0  # the highest $n in it
     whole: str = ""
-    constants: bool = True  # whether there may be any in it
+    constants: bool = True  # whether it may contain constants
     translation: str = ""
 
     def of(self, tree: Node) -> Statement:
-        """The statement that this one holds (DECLARE, PREPARE, EXPLAIN), at the same place of the same string."""
+        """The statement inside this one (DECLARE, PREPARE, EXPLAIN), with the same position in the same string."""
         return Statement(tree, self.text, self.offset, whole=self.whole, translation=self.translation)

@@ -10,7 +10,7 @@ from engine.sql.ast.queries import RangeVar
 
 @dataclass(frozen=True, slots=True)
 class ExtensionStmt(Node):
-    """action: create | drop | schema | update. `names`: one, several for DROP."""
+    """CREATE, DROP and ALTER EXTENSION. action: create | drop | schema | update. `names`: one, or several for DROP."""
 
     action: str
     names: tuple[str, ...]
@@ -22,8 +22,8 @@ class ExtensionStmt(Node):
 
 @dataclass(frozen=True, slots=True)
 class ChangeStreamStmt(Node):
-    """action: create | add | remove (ALTER ... ADD, DROP TABLE) | set | rename | owner | drop. `names`: one, several
-    for DROP. `tables` None: FOR ALL TABLES. `value`: the new name or owner."""
+    """CREATE, ALTER and DROP CHANGE STREAM. action: create | add | remove (ALTER ... ADD, DROP TABLE) | set | rename |
+    owner | drop. `names`: one, or several for DROP. `tables` None: FOR ALL TABLES. `value`: the new name or owner."""
 
     action: str
     names: tuple[str, ...]
@@ -56,7 +56,8 @@ class FunctionOption(Node):
 
 @dataclass(frozen=True, slots=True)
 class CreateFunctionStmt(Node):
-    """`body`: the statements of a body in SQL's own form, and their text; None where it is a string (option `as`)."""
+    """`body`: the statements of a body in SQL-standard form, with their texts; None if the body is a string (option
+    `as`)."""
 
     kind: str  # function | procedure
     name: tuple[str, ...]
@@ -70,7 +71,7 @@ class CreateFunctionStmt(Node):
 
 @dataclass(frozen=True, slots=True)
 class FunctionSignature(Node):
-    """A function as DROP, ALTER and COMMENT name it; `parameters` None: by its name alone."""
+    """A function in DROP, ALTER or COMMENT. `parameters` None: only its name was given."""
 
     name: tuple[str, ...]
     parameters: tuple[FunctionParameter, ...] | None = None
@@ -108,6 +109,6 @@ class DropFromTableStmt(Node):
 
 @dataclass(frozen=True, slots=True)
 class CallStmt(Node):
-    """CALL, `call` is the call as an expression; or a SELECT that calls a function and does nothing else."""
+    """CALL, or a SELECT with only a function call. `call`: the call as an expression."""
 
     call: Node

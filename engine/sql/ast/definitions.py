@@ -16,7 +16,7 @@ from engine.sql.ast.sessions import SetStmt
 class ConstraintDef(Node):
     """kind: null not_null default identity generated check primary unique exclusion foreign.
 
-    As a column constraint `columns` is empty. deferrable etc. are already folded in.
+    `columns` is empty for a column constraint. Clauses such as DEFERRABLE are included.
     """
 
     kind: str
@@ -48,7 +48,7 @@ class ConstraintDef(Node):
 
 @dataclass(frozen=True, slots=True)
 class ColumnDef(Node):
-    """type names 'serial', 'bigserial', 'smallserial' stay as they are."""
+    """A column definition. The type names 'serial', 'bigserial' and 'smallserial' are not replaced."""
 
     name: str
     type: TypeName | None  # None in CREATE TABLE AS column lists
@@ -65,7 +65,7 @@ class LikeClause(Node):
 
 @dataclass(frozen=True, slots=True)
 class PartitionSpec(Node):
-    """PARTITION BY: strategy as written, in lower case."""
+    """PARTITION BY. `strategy` as written, in lower case."""
 
     strategy: str
     elements: tuple[IndexElement, ...]
@@ -73,7 +73,7 @@ class PartitionSpec(Node):
 
 @dataclass(frozen=True, slots=True)
 class BoundSpec(Node):
-    """FOR VALUES ..., kinds as those of catalog.schema.PartitionBound; `values` of a range are its lower end."""
+    """FOR VALUES ..., with the kinds of catalog.schema.PartitionBound. `values` of a range are its lower end."""
 
     kind: str
     values: tuple[Node, ...] = ()
@@ -84,7 +84,7 @@ class BoundSpec(Node):
 
 @dataclass(frozen=True, slots=True)
 class CreateStmt(Node):
-    """`bound`: PARTITION OF, with the partitioned table as the only one in `inherits`; its columns have no types."""
+    """CREATE TABLE. `bound`: for PARTITION OF; `inherits` is then the partitioned table, and columns have no types."""
 
     relation: RangeVar
     elements: tuple[ColumnDef | ConstraintDef | LikeClause, ...]
@@ -184,7 +184,7 @@ class RenameStmt(Node):
     name: str | None  # the old name of column, constraint, schema, database, role, tablespace
     new_name: str
     if_exists: bool = False
-    of: str = "table"  # of a column or a constraint: the kind of relation that was said
+    of: str = "table"  # for a column or constraint: the kind of relation in the statement
 
 
 @dataclass(frozen=True, slots=True)
@@ -235,7 +235,7 @@ class AlterEnumStmt(Node):
 
 @dataclass(frozen=True, slots=True)
 class CreateDomainStmt(Node):
-    """Constraints as those of a column: null, not_null, default, check; others are errors."""
+    """CREATE DOMAIN. The constraints are those of a column: null, not_null, default, check; others are errors."""
 
     name: tuple[str, ...]
     type: TypeName
@@ -335,8 +335,8 @@ class CreateSchemaStmt(Node):
 
 @dataclass(frozen=True, slots=True)
 class CreateDatabaseStmt(Node):
-    """`parent`: FROM, of which it is a branch, as of now or of another moment. `backup`: IN BACKUP, the URL of a store
-    of backups in which that is; then it is a copy."""
+    """CREATE DATABASE. `parent`: the database in FROM, of which the new one is a branch, as of now or of an earlier
+    moment. `backup`: the URL in IN BACKUP of a store of backups that contains `parent`; the new one is then a copy."""
 
     name: str
     options: tuple[tuple[str, str], ...] = ()
@@ -361,7 +361,7 @@ class AlterDatabaseStmt(Node):
 
 @dataclass(frozen=True, slots=True)
 class TablespaceStmt(Node):
-    """CREATE, ALTER and DROP TABLESPACE; action: create alter drop. `reset`: ALTER takes the options away."""
+    """CREATE, ALTER and DROP TABLESPACE. action: create alter drop. `reset`: ALTER ... RESET, which removes options."""
 
     action: str
     name: str
@@ -374,8 +374,8 @@ class TablespaceStmt(Node):
 
 @dataclass(frozen=True, slots=True)
 class RoleStmt(Node):
-    """CREATE / ALTER / DROP ROLE (USER, GROUP). kind: role user group. options as ('superuser', True), ('password',
-    'x')."""
+    """CREATE / ALTER / DROP ROLE (USER, GROUP). kind: role user group. options: ('superuser', True), ('password',
+    'x'), ..."""
 
     action: str  # create alter drop
     kind: str
@@ -412,7 +412,7 @@ class DefaultPrivilegesStmt(Node):
 
 @dataclass(frozen=True, slots=True)
 class OwnedStmt(Node):
-    """REASSIGN OWNED BY roles TO new_owner; DROP OWNED BY roles, where there is none."""
+    """REASSIGN OWNED BY roles TO new_owner, or without `new_owner` DROP OWNED BY roles."""
 
     roles: tuple[str, ...]
     new_owner: str | None = None

@@ -39,11 +39,11 @@ class ColumnRef(Node):
 
 @dataclass(frozen=True, slots=True)
 class TypeName(Node):
-    """names: ('int4',), ('pg_catalog', 'varchar'), SQL spellings already mapped to PostgreSQL's names ('integer' ->
-    int4).
+    """names: ('int4',), ('pg_catalog', 'varchar'), with SQL's names replaced by PostgreSQL's ('integer' by int4).
 
-    modifiers: expressions in parentheses, as text. array_dimensions: number of [] pairs. setof for functions.
-    interval fields ('YEAR TO MONTH') and precision come as modifiers encoded by the parser as in PostgreSQL's grammar.
+    modifiers: the expressions in parentheses, as text. array_dimensions: the number of [] pairs. setof: for functions.
+    The parser encodes the fields ('YEAR TO MONTH') and precision of an interval as modifiers, as in PostgreSQL's
+    grammar.
     """
 
     names: tuple[str, ...]
@@ -88,8 +88,8 @@ class ListExpr(Node):
 
 @dataclass(frozen=True, slots=True)
 class IntegerList(Node):
-    """The items of a long IN list of nothing but integers that fit int8, as they are written: with the commas and the
-    space between them, and as `numbers` (int64). `location` is the first one's."""
+    """A long IN list with only integers that fit int8: its text, including commas and white space, and its `numbers`
+    (int64). `location`: the first number."""
 
     text: str
     numbers: np.ndarray[Any, np.dtype[np.int64]] = field(compare=False, repr=False)
@@ -138,9 +138,9 @@ class WindowDef(Node):
 
 @dataclass(frozen=True, slots=True)
 class FuncCall(Node):
-    """Also what SQL spells specially, under PostgreSQL's function name: extract('year' , x), position -> position(sub
-    in), substring, overlay, btrim/ltrim/rtrim, timezone (AT TIME ZONE), xmlconcat..., in the argument order of pg_proc;
-    `sql_syntax` is True for these. coalesce, greatest, least, nullif have nodes of their own."""
+    """A function call. Calls with a syntax of their own in SQL have PostgreSQL's function name and the argument order
+    of pg_proc, with `sql_syntax` True: extract('year', x), position(sub in), substring, overlay, btrim/ltrim/rtrim,
+    timezone (AT TIME ZONE), xmlconcat, ... coalesce, greatest, least and nullif have other nodes."""
 
     names: tuple[str, ...]
     arguments: tuple[Node, ...] = ()
@@ -158,7 +158,7 @@ class FuncCall(Node):
 @dataclass(frozen=True, slots=True)
 class SqlValueFunction(Node):
     """current_date current_time current_timestamp localtime localtimestamp current_user session_user user current_role
-    current_catalog current_schema, with a precision where given."""
+    current_catalog current_schema, with their precision, if any."""
 
     name: str
     precision: int | None = None

@@ -131,7 +131,7 @@ class SearchClause(Node):
 
 @dataclass(frozen=True, slots=True)
 class CycleClause(Node):
-    """`value` and `default` are None where they are not written: TRUE and FALSE."""
+    """CYCLE. `value` and `default` are None if not given, and stand for TRUE and FALSE."""
 
     columns: tuple[str, ...]
     mark: str
@@ -186,7 +186,7 @@ class SelectStmt(Node):
 
     @property
     def changes_data(self) -> bool:
-        """Whether its WITH clause holds statements that change data."""
+        """Whether its WITH clause contains statements that change data."""
         return self.with_clause is not None and any(
             not isinstance(cte.query, SelectStmt) for cte in self.with_clause.ctes
         )

@@ -1,4 +1,4 @@
-"""Transactions, settings, prepared statements, cursors, EXPLAIN, COPY, LOCK, VACUUM, NOTIFY and their kin."""
+"""Transactions, settings, prepared statements, cursors, EXPLAIN, COPY, LOCK, VACUUM, NOTIFY and similar statements."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ class TransactionStmt(Node):
 
 @dataclass(frozen=True, slots=True)
 class SetStmt(Node):
-    """SET name TO values; values () means DEFAULT (RESET). `SET TRANSACTION`/`SET SESSION CHARACTERISTICS` come with
-    name 'TRANSACTION' / 'SESSION CHARACTERISTICS' and `modes`, SET TRANSACTION SNAPSHOT with name
+    """SET name TO values; values () means DEFAULT (RESET). `SET TRANSACTION`/`SET SESSION CHARACTERISTICS` have the
+    name 'TRANSACTION' / 'SESSION CHARACTERISTICS' and `modes`, SET TRANSACTION SNAPSHOT has the name
     'TRANSACTION SNAPSHOT'. RESET ALL: name 'all', values ()."""
 
     name: str
@@ -160,6 +160,6 @@ class SetConstraintsStmt(Node):
 
 @dataclass(frozen=True, slots=True)
 class DoStmt(Node):
-    """DO and everything else that is parsed as a known statement but refused; `what` names it for 0A000."""
+    """DO and other statements that the parser knows but Shoal does not support. `what`: their name in the 0A000."""
 
     what: str

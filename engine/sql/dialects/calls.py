@@ -1,4 +1,4 @@
-"""Calls: functions by their names in the dialect, aggregates, windows, and calls with a syntax of their own."""
+"""Calls: functions by their names in the dialect, aggregates, windows, and calls with a special syntax."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def _call(writer: Writer, node: Any) -> str:
 
 
 def has_aggregate(node: Any) -> bool:
-    """Whether the select list of a query has an aggregate, or may have one."""
+    """Whether the select list of a query contains an aggregate, or may contain one."""
     return any(
         isinstance(found, exp.GroupConcat | exp.Window)
         or (isinstance(found, exp.Anonymous) and str(found.name).upper() in functions.AGGREGATES)
@@ -60,7 +60,7 @@ def _window(writer: Writer, node: Any) -> str:
         return f"{text} OVER {writer.name(alias)}"
     inside = _inside(writer, partition, order, spec, alias)
     if writer.dialect == "snowflake" and name in _FRAMED and order is not None and spec is None:
-        inside += " ROWS BETWEEN UNBOUNDED PRECEDING AND UNBOUNDED FOLLOWING"  # which is what it means there
+        inside += " ROWS BETWEEN UNBOUNDED PRECEDING AND UNBOUNDED FOLLOWING"  # the dialect's default frame
     return f"{text} OVER ({inside})"
 
 
@@ -96,12 +96,12 @@ def _edge(writer: Writer, value: Any, side: Any) -> str:
 
 
 def _respect_nulls(writer: Writer, node: Any) -> str:
-    """What PostgreSQL's window functions do anyhow."""
+    """RESPECT NULLS, which PostgreSQL's window functions always do."""
     (call,) = writer.take(node, "this")
     return writer.text(call)
 
 
-# ---- syntax of their own -------------------------------------------------------------------------------------------
+# ---- special syntax ------------------------------------------------------------------------------------------------
 
 
 def _distinct(writer: Writer, node: Any) -> str:
@@ -112,7 +112,7 @@ def _distinct(writer: Writer, node: Any) -> str:
 
 
 def _joined_strings(writer: Writer, node: Any) -> str:
-    """GROUP_CONCAT, STRING_AGG, LISTAGG, with what sorts them inside or behind."""
+    """GROUP_CONCAT, STRING_AGG, LISTAGG, with ORDER BY inside or WITHIN GROUP after them."""
     value, separator = writer.take(node, "this", "separator")
     order, distinct = None, ""
     if isinstance(value, exp.Order):
@@ -134,7 +134,7 @@ def _joined_strings(writer: Writer, node: Any) -> str:
 
 
 def _substring(writer: Writer, node: Any) -> str:
-    """SUBSTRING(x FROM a FOR b), and with commas."""
+    """SUBSTRING(x FROM a FOR b) and SUBSTRING(x, a, b)."""
     value, start, length = writer.take(node, "this", "start", "length", "zero_start")[:3]
     arguments = [item for item in (value, start, length) if item is not None]
     write = functions.find(writer.dialect, "SUBSTRING") or functions.find(writer.dialect, "SUBSTR")
@@ -145,7 +145,7 @@ def _substring(writer: Writer, node: Any) -> str:
 
 
 def _trim(writer: Writer, node: Any) -> str:
-    """TRIM(BOTH x FROM y); of a string of several characters each dialect makes something else."""
+    """TRIM(BOTH x FROM y). Dialects differ if x has several characters."""
     value, characters, side = writer.take(node, "this", "expression", "position")
     name = {"": "btrim", "BOTH": "btrim", "LEADING": "ltrim", "TRAILING": "rtrim"}.get(str(side or "").upper())
     if name is None or writer.dialect == "bigquery":

@@ -11,7 +11,7 @@ from sqlglot.expressions import DType
 from engine.sql.dialects.writer import Writer, construct, text_of
 
 _INTEGERS: Final = frozenset(("smallint", "integer", "bigint"))
-# Types whose names mean in every dialect what PostgreSQL's type does.
+# Types that in every dialect are the same as PostgreSQL's type of this name.
 _COMMON: Final = {
     DType.SMALLINT: "smallint",
     DType.INT: "integer",
@@ -20,8 +20,8 @@ _COMMON: Final = {
     DType.DATE: "date",
     DType.BOOLEAN: "boolean",
 }
-# By dialect: the types that it has beside those, or has another way. None: it has no such type, or none that
-# PostgreSQL has too.
+# Other types, or types with another meaning, by dialect. None: the dialect has no such type, or PostgreSQL has no
+# counterpart.
 _TYPES: Final[dict[str, dict[DType, str | None]]] = {
     "mysql": {
         DType.TINYINT: "smallint",
@@ -37,7 +37,7 @@ _TYPES: Final[dict[str, dict[DType, str | None]]] = {
         DType.MEDIUMTEXT: "text",
         DType.LONGTEXT: "text",
         DType.DECIMAL: "numeric(10,0)",
-        DType.BOOLEAN: None,  # it is a number there
+        DType.BOOLEAN: None,  # a number in this dialect
     },
     "spark": {
         DType.TINYINT: "smallint",
@@ -67,7 +67,7 @@ _TYPES: Final[dict[str, dict[DType, str | None]]] = {
         DType.SMALLINT: "bigint",
         DType.INT: "bigint",
         DType.TEXT: "text",
-        DType.TIMESTAMP: "timestamp",  # sqlglot's name for DATETIME there
+        DType.TIMESTAMP: "timestamp",  # sqlglot's name for this dialect's DATETIME
         DType.TIMESTAMPTZ: "timestamp with time zone",
         DType.DATETIME: "timestamp",
         DType.TIME: "time",
@@ -119,11 +119,12 @@ _TYPES: Final[dict[str, dict[DType, str | None]]] = {
     },
 }
 _LENGTHS: Final = {DType.CHAR: "varchar", DType.NCHAR: "varchar", DType.VARCHAR: "varchar", DType.NVARCHAR: "varchar"}
-_PADDED: Final = ("tsql", "oracle")  # where CHAR(n) is as long as it says
+_PADDED: Final = ("tsql", "oracle")  # dialects that pad CHAR(n) to n characters
 
 
 def type_name(writer: Writer, node: Any, column: bool = False) -> str:
-    """A type as PostgreSQL has it. `column`: of a column of a table, else of a cast. Raises 0A000."""
+    """Returns PostgreSQL's name of a type, for a table's column (`column`) or for a cast. Raises 0A000 for a type
+    without a counterpart."""
     if not isinstance(node, exp.DataType):
         writer.refuse(construct(node), node)
     kind, parameters = writer.take(node, "this", "expressions", "nested")[:2]
@@ -149,7 +150,7 @@ def type_name(writer: Writer, node: Any, column: bool = False) -> str:
     if kind == DType.FLOAT and len(numbers) == 1 and writer.dialect in ("tsql", "mysql") and int(numbers[0]) <= 53:
         return "real" if int(numbers[0]) <= 24 else "double precision"
     if found in _INTEGERS and writer.dialect == "mysql":
-        return found  # INT(11) is as wide as INT
+        return found  # INT(11) is the same type as INT
     writer.refuse(f"type {shown}({','.join(numbers)})", node)
 
 
@@ -177,19 +178,19 @@ def _convert(writer: Writer, node: Any) -> str:
 
 
 def cast_to(writer: Writer, value: Any, to: Any) -> str:
-    """CAST. Raises 0A000 for a type that has no counterpart."""
+    """Writes a CAST. Raises 0A000 for a type without a counterpart."""
     name = type_name(writer, to)
     text = writer.text(value)
     if writer.traits.truncates_casts and name in _INTEGERS and not _is_whole(value):
         return f"CAST(trunc({writer.operand(value)} * 1.0) AS {name})"
     literal = text_of(value)
     if name == "numeric(38,9)" and literal is not None and len(literal.partition(".")[2]) <= 9:
-        name = "numeric"  # nothing is to be rounded
+        name = "numeric"  # without rounding
     return f"CAST({text} AS {name})"
 
 
 def _is_whole(value: Any) -> bool:
-    """Whether a cast to an integer has no fraction to drop: literals of strings have none, or fail."""
+    """Whether a cast of the value to an integer drops no fraction: string literals have none, or the cast fails."""
     if isinstance(value, exp.Paren | exp.Neg):
         return _is_whole(value.this)
     if isinstance(value, exp.Literal) and not value.args.get("is_string"):

@@ -13,7 +13,7 @@ from engine.sql.dialects.writer import Writer, construct, word_of
 
 
 def _target(writer: Writer, node: Any) -> str:
-    """The table that is changed, with its other name."""
+    """Returns the changed table, with its alias."""
     if not isinstance(node, exp.Table):
         writer.refuse(construct(node), node)
     name, schema, catalog, alias = writer.take(node, "this", "db", "catalog", "alias")
@@ -45,7 +45,7 @@ def _update(writer: Writer, node: Any) -> str:
     for assignment in assignments:
         if not isinstance(assignment, exp.EQ) or not isinstance(assignment.this, exp.Column):
             writer.refuse("SET", node)
-        if writer.dialect == "mysql":  # which assigns one after the other, and reads the new values
+        if writer.dialect == "mysql":  # MySQL assigns in order, and later assignments read the new values
             read = {column.name.lower() for column in assignment.expression.find_all(exp.Column)}
             if read & set(names):
                 writer.refuse("SET of a column that an assignment before it has changed", assignment)

@@ -11,7 +11,7 @@ from engine.sql.dialects import values
 from engine.sql.dialects.functions import Call, Function, define, form, literal, literal_of, same
 from engine.sql.dialects.writer import Writer, text_of, word_of
 
-# Fields whose numbers are the same everywhere, by PostgreSQL's names.
+# Fields with the same numbers in all dialects, and PostgreSQL's names for them.
 _FIELDS = {
     "YEAR": "year", "QUARTER": "quarter", "MONTH": "month", "DAY": "day", "HOUR": "hour", "MINUTE": "minute",
     "DAYOFYEAR": "doy", "DOY": "doy",
@@ -22,13 +22,13 @@ _SHORT = {
     "DY": "DAYOFYEAR", "HH": "HOUR", "MI": "MINUTE", "N": "MINUTE", "SS": "SECOND", "S": "SECOND",
 }  # fmt: skip
 _TRUNCATED = ("YEAR", "QUARTER", "MONTH", "DAY", "HOUR", "MINUTE", "SECOND")
-_MONDAYS = (("WEEK", "spark"), ("WEEK", "duckdb"), ("ISOWEEK", "bigquery"))  # on which weeks begin, as PostgreSQL's do
+_MONDAYS = (("WEEK", "spark"), ("WEEK", "duckdb"), ("ISOWEEK", "bigquery"))  # weeks from Monday, as in PostgreSQL
 _DAY = re.compile(r"\d{4}-\d\d-\d\d\Z")
-_FRACTION_OF_SECOND = ("spark", "oracle")  # where a second has one
+_FRACTION_OF_SECOND = ("spark", "oracle")  # dialects whose SECOND has a fraction
 
 
 def extract(writer: Writer, node: Any, unit: str, value: Any) -> str:
-    """A field of a date or time as a number; 0A000 for one that is counted in another way."""
+    """Returns a field of a date or time as a number. Raises 0A000 for a field that PostgreSQL counts differently."""
     of = _moment(writer, value)
     if unit in _FIELDS:
         return f"CAST(extract({_FIELDS[unit]} FROM {of}) AS integer)"
@@ -45,13 +45,13 @@ def extract(writer: Writer, node: Any, unit: str, value: Any) -> str:
 
 
 def _moment(writer: Writer, node: Any) -> str:
-    """A date or time; a string that stands for one has to say so in PostgreSQL."""
+    """Returns a date or time; a string literal needs a cast in PostgreSQL."""
     text = writer.text(node)
     return f"CAST({text} AS timestamp)" if text_of(node) is not None else text
 
 
 def unit_of(call: Call, number: int) -> str:
-    """An argument that is a unit: a word, or a string. Raises 0A000."""
+    """Returns an argument that is a unit, as a word or a string. Raises 0A000 for other arguments."""
     node = call.arguments[number]
     name = text_of(node) or word_of(node)
     if name is None:
@@ -80,7 +80,7 @@ def _part(call: Call) -> str:
 
 
 def _plus(call: Call, value: Any, amount: str, unit: str, sign: str) -> str:
-    of_day = call.writer.dialect == "mysql" and _DAY.match(text_of(value) or "") is not None  # such a string is a date
+    of_day = call.writer.dialect == "mysql" and _DAY.match(text_of(value) or "") is not None  # only a date
     found = f"{f'CAST({call.writer.text(value)} AS date)' if of_day else _moment(call.writer, value)} {sign} {amount}"
     if (of_day or values.is_date(value)) and unit in ("YEAR", "QUARTER", "MONTH", "WEEK", "DAY"):
         return f"CAST({found} AS date)"
@@ -105,7 +105,7 @@ def _plus_interval(sign: str) -> Function:
 
 
 def _plus_days(sign: str) -> Function:
-    """DATE_ADD(x, days) of Spark: a date."""
+    """DATE_ADD(x, days) of Spark, which returns a date."""
 
     def write(call: Call) -> str:
         call.check(2)
@@ -123,7 +123,7 @@ def _plus_units(call: Call) -> str:
 
 
 def _amount(node: Any) -> Any:
-    """A negative literal as a string, which an interval is made of."""
+    """Converts a negative literal to a string literal, which an interval accepts."""
     if isinstance(node, exp.Neg) and isinstance(node.this, exp.Literal):
         return exp.Literal.string(f"-{node.this.this}")
     return node
@@ -137,7 +137,7 @@ def _plus_months(call: Call) -> str:
 
 
 def _as_date_text(call: Call, number: int) -> str:
-    """An argument, as the date that it is or becomes."""
+    """Returns an argument as a date, with a cast if necessary."""
     text = call.text(number)
     return text if values.is_date(call.arguments[number]) else f"CAST({text} AS date)"
 
@@ -146,13 +146,13 @@ def _as_date_text(call: Call, number: int) -> str:
 
 
 def _days_between(call: Call) -> str:
-    """DATEDIFF(end, start) of MySQL and Spark: days."""
+    """DATEDIFF(end, start) of MySQL and Spark, in days."""
     call.check(2)
     return f"({_as_date_text(call, 0)} - {_as_date_text(call, 1)})"
 
 
 def _boundaries(unit: int, first: int, last: int) -> Function:
-    """DATEDIFF: how many beginnings of a unit lie between."""
+    """DATEDIFF, which counts the beginnings of a unit between two times."""
 
     def write(call: Call) -> str:
         call.check(3)
@@ -182,7 +182,7 @@ def difference(call: Call, unit: str, first: str, last: str) -> str:
 
 
 def _date_trunc(unit: int, value: int) -> Function:
-    """The beginning of a unit; BigQuery's DATE_TRUNC gives a date. Weeks begin on different days."""
+    """DATE_TRUNC. BigQuery's returns a date. Weeks of dialects begin on different days."""
 
     def write(call: Call) -> str:
         call.check(2)
@@ -234,7 +234,7 @@ _BETWEEN = frozenset(" -/:.,")
 
 
 def picture(call: Call, text: str) -> str:
-    """A format of dates as to_char has it. Raises 0A000 for what is in it beside numbers of fixed width."""
+    """Converts a date format to one of to_char. Raises 0A000 for elements other than numbers of fixed width."""
     dialect = call.writer.dialect
     if dialect in _PERCENT_OF:
         parts = re.findall(r"%.|[^%]", text, re.DOTALL)
@@ -254,7 +254,7 @@ def picture(call: Call, text: str) -> str:
 
 
 def _date_text(value: int, pattern: int) -> Function:
-    """DATE_FORMAT, FORMAT_DATE, TO_CHAR of a date."""
+    """DATE_FORMAT, FORMAT_DATE and TO_CHAR for dates."""
 
     def write(call: Call) -> str:
         call.check(2)
@@ -267,7 +267,7 @@ def _date_text(value: int, pattern: int) -> Function:
 
 
 def _read_date(call: Call) -> str:
-    """TO_DATE(text, format) of Oracle, whose dates have a time."""
+    """TO_DATE(text, format) of Oracle, whose dates include a time."""
     call.check(2)
     text = literal_of(call, 1)
     if text is None:

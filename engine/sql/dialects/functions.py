@@ -27,7 +27,7 @@ class Call:
         return len(self.arguments)
 
     def text(self, number: int) -> str:
-        """An argument, counted from 0."""
+        """Returns the text of an argument, counted from 0."""
         return self.writer.text(self.arguments[number])
 
     def operand(self, number: int) -> str:
@@ -41,7 +41,7 @@ class Call:
         return isinstance(node, exp.Literal | exp.RawString | exp.National | exp.Boolean)
 
     def check(self, least: int, most: int | None = None) -> None:
-        """Refuses another number of arguments."""
+        """Raises 0A000 for another number of arguments."""
         if not least <= len(self) <= (least if most is None else most):
             self.refuse(f"with {len(self)} arguments")
 
@@ -49,7 +49,7 @@ class Call:
         self.writer.refuse(f"{self.name} {what}".strip(), self.node)
 
     def or_null(self, text: str) -> str:
-        """Text, where an empty one may be NULL."""
+        """Returns the text, with NULL for an empty string if the dialect has no empty strings."""
         return f"NULLIF({text}, '')" if self.writer.traits.empty_is_null else text
 
 
@@ -69,17 +69,17 @@ AGGREGATES = frozenset((
     "VARIANCE", "STD", "STDEV", "STDEVP", "VAR", "VARP", "BOOL_AND", "BOOL_OR", "LOGICAL_AND", "LOGICAL_OR", "EVERY",
     "ANY", "SOME", "BOOLAND_AGG", "BOOLOR_AGG", "COUNT_IF", "COUNTIF", "MEAN", "CORR", "COVAR_POP", "COVAR_SAMP",
 ))  # fmt: skip
-# Aggregates that are written as more than a call, which cannot have OVER behind it.
+# Aggregates that become expressions of several calls, which OVER cannot follow.
 NOT_IN_WINDOWS = {"tsql": frozenset(("AVG",)), "mysql": frozenset(("STD",))}
 
 
 def find(dialect: str, name: str) -> Function | None:
-    """The function that writes calls of a function, by its name in upper case."""
+    """Returns the function that writes calls of a function, by its name in upper case; None if it is not supported."""
     return _FUNCTIONS[dialect].get(name)
 
 
 def names(dialect: str) -> list[str]:
-    """The supported functions of a dialect."""
+    """Returns the names of the supported functions of a dialect."""
     return sorted(_FUNCTIONS[dialect])
 
 
@@ -101,7 +101,7 @@ def same(name: str, least: int, most: int | None = None) -> Function:
 
 
 def form(template: str, count: int) -> Function:
-    """A text with the arguments at {0}, {1}, with parentheses where necessary."""
+    """Returns a function that writes a text with the arguments at {0}, {1}, in parentheses if necessary."""
 
     def write(call: Call) -> str:
         call.check(count)
@@ -119,7 +119,7 @@ def _coalesce(call: Call) -> str:
 
 
 def _extreme(call: Call) -> str:
-    """GREATEST and LEAST: PostgreSQL leaves NULLs out."""
+    """GREATEST and LEAST. PostgreSQL ignores NULLs."""
     call.check(1, 100)
     found = f"{call.name}({', '.join(call.texts())})"
     if not call.writer.traits.greatest_is_strict:
@@ -173,7 +173,7 @@ define("WO", "DECODE", _decode)
 
 
 def aggregate(name: str) -> Function:
-    """An aggregate of one argument, which may be DISTINCT."""
+    """Returns a function that writes an aggregate of one argument, which may be DISTINCT."""
 
     def write(call: Call) -> str:
         call.check(1)
@@ -195,7 +195,7 @@ def _count(call: Call) -> str:
 
 
 def _tsql_average(call: Call) -> str:
-    """The average of integers is an integer: a quotient of the types that SUM and COUNT have."""
+    """AVG of T-SQL, which is an integer for integers: the quotient of SUM and COUNT."""
     call.check(1)
     return f"(sum({call.text(0)}) / count({call.text(0)}))"
 
@@ -248,7 +248,7 @@ define(ALL, "LAST_VALUE", same("last_value", 1))
 define("MSWBOD", "NTH_VALUE", same("nth_value", 2))
 
 
-# ---- texts that more than one table uses ---------------------------------------------------------------------------
+# ---- text functions of several tables ------------------------------------------------------------------------------
 
 
 def literal(value: str) -> str:
@@ -256,5 +256,5 @@ def literal(value: str) -> str:
 
 
 def literal_of(call: Call, number: int) -> str | None:
-    """The value of an argument that is a string literal."""
+    """Returns the value of an argument that is a string literal; None for others."""
     return text_of(call.arguments[number])

@@ -9,11 +9,11 @@ import sqlglot.expressions as exp
 
 from engine.sql.dialects.writer import Writer, construct, word_of
 
-_BARE = ("mysql", "oracle")  # where FROM dual means: from nothing
+_BARE = ("mysql", "oracle")  # dialects in which FROM dual means no FROM
 
 
 def from_clause(writer: Writer, from_: Any, joins: Sequence[Any] | None) -> str:
-    """FROM with its joins; '' where there is none."""
+    """Returns FROM with its joins; '' without FROM."""
     if from_ is None:
         if joins:
             writer.refuse("JOIN without FROM", joins[0])
@@ -31,8 +31,8 @@ def _is_dual(writer: Writer, node: Any) -> bool:
 
 
 def _with_joins(writer: Writer, first: Any, joins: Sequence[Any]) -> str:
-    """Commas only, where there is nothing else. Beside joins a comma is CROSS JOIN: for what follows it that is the
-    same unless it keeps rows of its right side, or finds its columns by itself."""
+    """Writes the items of FROM. If there are only commas, they stay. Beside joins a comma becomes CROSS JOIN. Raises
+    0A000 for later RIGHT, FULL and NATURAL joins and joins with USING, whose meaning that would change."""
     text = _source(writer, first)
     commas = [_is_comma(join) for join in joins]
     if all(commas):
@@ -40,7 +40,7 @@ def _with_joins(writer: Writer, first: Any, joins: Sequence[Any]) -> str:
     met = False
     for join, comma in zip(joins, commas, strict=True):
         word = str(join.args.get("kind") or "")
-        met = met or comma or (writer.dialect == "spark" and word == "CROSS")  # which is sqlglot's word for a comma
+        met = met or comma or (writer.dialect == "spark" and word == "CROSS")  # sqlglot's word for a comma
         side = str(join.args.get("side") or "").upper()
         if met and (side in ("RIGHT", "FULL") or join.args.get("using") or join.args.get("method")):
             writer.refuse(f"{side or 'USING or NATURAL'} JOIN beside a comma", join)
@@ -49,7 +49,7 @@ def _with_joins(writer: Writer, first: Any, joins: Sequence[Any]) -> str:
 
 
 def _is_comma(node: Any) -> bool:
-    """Whether it is a comma, or JOIN with nothing else: sqlglot does not tell them apart."""
+    """Whether a join is a comma, or a JOIN without other clauses, which sqlglot does not distinguish."""
     applied = isinstance(node.this, exp.Lateral) and node.this.args.get("cross_apply") is not None
     return not applied and not any(node.args.get(name) for name in ("on", "side", "kind", "using", "method"))
 
@@ -77,7 +77,7 @@ def _join(writer: Writer, node: Any) -> str:
     return f"{side} JOIN {_source(writer, source)} {condition}".strip()
 
 
-# ---- what is joined ------------------------------------------------------------------------------------------------
+# ---- items of FROM -------------------------------------------------------------------------------------------------
 
 
 def _source(writer: Writer, node: Any) -> str:
@@ -95,7 +95,7 @@ def _table(writer: Writer, node: Any) -> str:
 
 
 def table_name(writer: Writer, name: Any, schema: Any, catalog: Any) -> str:
-    """A table's name with its schema. Raises 0A000 for what is no name."""
+    """Returns a table's name with its schema. Raises 0A000 for other nodes."""
     return ".".join(writer.name(part) for part in (catalog, schema, name) if part is not None)
 
 
@@ -113,7 +113,7 @@ def _table_alias(writer: Writer, node: Any) -> str:
 
 def _subquery(writer: Writer, node: Any) -> str:
     query, alias, joins = writer.take(node, "this", "alias", "joins")
-    if isinstance(query, exp.Table | exp.Subquery) and alias is None:  # parentheses around joined tables
+    if isinstance(query, exp.Table | exp.Subquery) and alias is None:  # parentheses around a join
         inner = exp.Table(**query.args) if isinstance(query, exp.Table) else query
         text = f"({_source(writer, inner)})" if not _has_joins(query) else _source(writer, inner)
     else:
@@ -161,7 +161,7 @@ def values(writer: Writer, node: Any, rows: Sequence[Any]) -> str:
 
 
 def _item(writer: Writer, node: Any) -> str:
-    """A value; DEFAULT is one in INSERT, and an error of PostgreSQL's elsewhere."""
+    """Writes a value, or DEFAULT, which PostgreSQL accepts only in INSERT."""
     return "DEFAULT" if word_of(node) == "DEFAULT" else writer.text(node)
 
 

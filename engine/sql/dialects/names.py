@@ -1,22 +1,22 @@
-"""The dialects that a session may speak, and what tells each from the others."""
+"""The dialects of the setting `sql_dialect`, and their differences."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
-SHOAL = "shoal"  # PostgreSQL's grammar with what Shoal adds: nothing here is asked
+SHOAL = "shoal"  # PostgreSQL's grammar with Shoal's additions, without translation
 
 
 @dataclass(frozen=True, slots=True)
 class Traits:
-    """What the same words mean in a dialect.
+    """The meaning of SQL in a dialect.
 
-    `folds_upper`: names without quotes are in upper case, as PostgreSQL's are in lower case. `divides_exactly`: a slash
-    between integers gives fractions; `divides_in_double`: it gives doubles. `null_on_zero`: division by zero is NULL.
-    `escapes_like`: a backslash in a pattern of LIKE escapes where nothing is said. `greatest_is_strict`: GREATEST and
-    LEAST of a NULL are NULL. `empty_is_null`: there is no empty string. `exponent_is_double`: 1e3 is no exact number.
-    `truncates_casts`: a cast to an integer drops the fraction. `implies_recursive`: WITH may be recursive without
-    saying so. `has_ilike`: ILIKE is part of it. `keeps_dates`: a date with an interval of days or longer is a date."""
+    `folds_upper`: unquoted names are folded to upper case, not to lower case as in PostgreSQL. `divides_exactly`: a
+    quotient of integers has a fraction; `divides_in_double`: it is a double. `null_on_zero`: division by zero is NULL.
+    `escapes_like`: the default escape character of LIKE is the backslash. `greatest_is_strict`: GREATEST and LEAST of a
+    NULL are NULL. `empty_is_null`: the empty string is NULL. `exponent_is_double`: 1e3 is a double. `truncates_casts`:
+    a cast to an integer drops the fraction. `implies_recursive`: WITH may be recursive without RECURSIVE. `has_ilike`:
+    the dialect has ILIKE. `keeps_dates`: a date plus an interval of days or longer is a date."""
 
     name: str
     folds_upper: bool = False

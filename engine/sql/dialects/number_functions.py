@@ -7,7 +7,7 @@ from engine.sql.dialects.writer import integer_of
 
 
 def _round(call: Call) -> str:
-    """Half away from zero, as these dialects have it for all numbers; PostgreSQL has it for numeric."""
+    """ROUND, which rounds half away from zero in these dialects; PostgreSQL does that only for numeric."""
     call.check(1, 2)
     if len(call) == 1:
         return f"round(CAST({call.text(0)} AS numeric))"
@@ -25,7 +25,7 @@ def _truncate(call: Call) -> str:
 
 
 def _truncate_number(call: Call) -> str:
-    """TRUNC of Oracle and Snowflake: the same name is for dates, where the second argument is a string."""
+    """TRUNC of Oracle and Snowflake for numbers. TRUNC for dates has a string as second argument."""
     if len(call) != 2 or integer_of(call.arguments[1]) is None:
         call.refuse("without a number of digits")
     return _truncate(call)
@@ -43,7 +43,8 @@ def _remainder(call: Call) -> str:
 
 
 def _logarithm(call: Call) -> str:
-    """LOG: natural of one argument; of two, the base is the first, or the second of BigQuery and T-SQL."""
+    """LOG: the natural logarithm for one argument. Of two arguments the base is the first, in BigQuery and T-SQL the
+    second."""
     call.check(1, 2)
     if len(call) == 1:
         if call.writer.dialect in ("snowflake", "oracle"):

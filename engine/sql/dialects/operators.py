@@ -23,7 +23,7 @@ def _infix(symbol: str) -> Write:
 
 
 def _connective(symbol: str) -> Write:
-    """AND and OR: a chain of the same one needs no parentheses."""
+    """Returns the writer of AND or OR. A chain of the same operator needs no parentheses."""
 
     def write(writer: Writer, node: Any) -> str:
         left, right = writer.take(node, "this", "expression")
@@ -65,7 +65,8 @@ def _add(writer: Writer, node: Any) -> str:
 
 
 def _concatenation(writer: Writer, node: Any) -> str:
-    """textcat takes nothing but strings: if one operand is a string, the others are, or T-SQL would fail too."""
+    """Writes T-SQL's + of strings as textcat, which accepts only strings: if one operand is a string, the others are
+    too, or T-SQL would also fail."""
     if isinstance(node, exp.Paren):
         return _concatenation(writer, writer.take(node, "this")[0])
     if not isinstance(node, exp.Add):
@@ -80,7 +81,8 @@ def _subtract(writer: Writer, node: Any) -> str:
 
 
 def _sum(writer: Writer, left: Any, right: Any, sign: str) -> str:
-    """A date with an interval of days or longer is a date in some dialects, where PostgreSQL makes a timestamp."""
+    """Writes a sum or a difference. A date plus an interval of days or longer is a date in some dialects, and a
+    timestamp in PostgreSQL."""
     found = f"{writer.operand(left)} {sign} {writer.operand(right)}"
     if writer.traits.keeps_dates and isinstance(right, exp.Interval) and is_date(left) and is_of_days(right):
         return f"CAST({found} AS date)"
@@ -88,7 +90,7 @@ def _sum(writer: Writer, left: Any, right: Any, sign: str) -> str:
 
 
 def _is_text(writer: Writer, node: Any) -> bool:
-    """Whether an operand of T-SQL's plus is a string whatever the columns are."""
+    """Whether an operand of T-SQL's + is a string for any types of columns."""
     if isinstance(node, exp.Paren):
         return _is_text(writer, node.this)
     if isinstance(node, exp.Add):
@@ -114,13 +116,13 @@ def _divide(writer: Writer, node: Any) -> str:
     if traits.divides_in_double:
         return f"CAST({writer.text(left)} AS double precision) / {below}"
     if traits.divides_exactly and not (_has_fraction(left) or _has_fraction(right)):
-        # Times 1.0 an integer is numeric, and what has a fraction stays what it is.
+        # An integer times 1.0 is numeric; other types do not change.
         return f"{above} * 1.0 / {below}"
     return f"{above} / {below}"
 
 
 def _has_fraction(node: Any) -> bool:
-    """Whether it is a number with a decimal point, which PostgreSQL divides as it is."""
+    """Whether the node is a number with a decimal point, which PostgreSQL divides with a fraction."""
     return isinstance(node, exp.Literal) and not node.args.get("is_string") and "." in node.this
 
 
@@ -154,7 +156,7 @@ def _double_bar(writer: Writer, node: Any) -> str:
     left, right = writer.take(node, "this", "expression", "safe")[:2]
     if writer.dialect == "tsql":
         writer.refuse(construct(node), node)
-    if writer.traits.empty_is_null:  # NULL is the empty string, and the other way round
+    if writer.traits.empty_is_null:  # NULL and the empty string are the same
         return f"NULLIF(concat({writer.text(left)}, {writer.text(right)}), '')"
     first = writer.text(left) if isinstance(left, exp.DPipe) else writer.operand(left)
     return f"{first} || {writer.operand(right)}"
@@ -189,7 +191,7 @@ def _exists(writer: Writer, node: Any) -> str:
 
 
 def _quantifier(word: str) -> Write:
-    """ANY and ALL of a query."""
+    """Returns the writer of ANY or ALL with a query."""
 
     def write(writer: Writer, node: Any) -> str:
         (query,) = writer.take(node, "this")
@@ -225,7 +227,7 @@ def _pattern(writer: Writer, node: Any, escape: str | None) -> str:
         writer.refuse(f"{symbol} {construct(pattern)}", node)
     literal = text_of(pattern)
     if writer.dialect == "tsql" and (literal is None or "[" in literal):
-        writer.refuse("LIKE with a set of characters", node)  # which a pattern that is not known may have
+        writer.refuse("LIKE with a set of characters", node)  # a pattern that is not constant may contain one
     found = f"{writer.operand(value)} {'NOT ' if negate else ''}{symbol} {writer.operand(pattern)}"
     if escape is not None:
         return f"{found} ESCAPE '{escape.replace(chr(39), chr(39) * 2)}'"

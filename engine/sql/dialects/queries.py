@@ -1,4 +1,4 @@
-"""Queries: SELECT, set operations, WITH, and what sorts and limits them."""
+"""Queries: SELECT, set operations, WITH, ORDER BY and LIMIT."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def _select(writer: Writer, node: Any) -> str:
 
 
 def _modifiers(writer: Writer, node: Any, most: int | None = None) -> Iterator[str]:
-    """ORDER BY, LIMIT, OFFSET and FOR UPDATE of a query. `most`: rows that ROWNUM leaves."""
+    """Yields ORDER BY, LIMIT, OFFSET and FOR UPDATE of a query. `most`: the limit of ROWNUM."""
     order, limit, offset, locks = (node.args.get(name) for name in ("order", "limit", "offset", "locks"))
     if order is not None:
         yield writer.text(order)
@@ -83,8 +83,8 @@ def _where(writer: Writer, node: Any) -> str:
 
 
 def _without_rownum(writer: Writer, node: Any, where: Any) -> tuple[Any, int | None]:
-    """WHERE ROWNUM <= n of Oracle counts rows before they are grouped or sorted: it is a LIMIT where neither is asked.
-    Gives the other conditions, and the limit."""
+    """Converts Oracle's WHERE ROWNUM <= n, which counts rows before they are grouped or sorted: it is a LIMIT if the
+    query does neither. Returns the other conditions, and the limit."""
     if writer.dialect != "oracle" or where is None:
         return where, None
     conditions, most = [], None
@@ -116,8 +116,8 @@ def _rownum_bound(node: Any) -> int | None:
 
 
 def _qualify(writer: Writer, node: Any) -> str:
-    """QUALIFY chooses rows by window functions: a query around the one that computes them, with the names of the
-    columns."""
+    """Converts QUALIFY, which filters by window functions, to an outer query with a WHERE. Raises 0A000 if the columns
+    have no unique names."""
     if writer.dialect not in ("snowflake", "bigquery", "duckdb", "spark"):
         writer.refuse("QUALIFY", node)
     names = [item.alias_or_name for item in node.expressions if isinstance(item, exp.Alias | exp.Column)]
@@ -151,7 +151,7 @@ def _qualify(writer: Writer, node: Any) -> str:
 
 
 def _output(item: Any) -> Any:
-    """The identifier of a column of a select list."""
+    """Returns the identifier of a column of a select list."""
     return item.args["alias"] if isinstance(item, exp.Alias) else item.this
 
 
@@ -200,7 +200,7 @@ def _cte(writer: Writer, node: Any) -> str:
 
 
 def _subquery(writer: Writer, node: Any) -> str:
-    """In an expression, or as a side of a set operation; joins.py has those of FROM."""
+    """Writes a sub-query in an expression, or an operand of a set operation; joins.py writes sub-queries in FROM."""
     query, with_ = writer.take(node, "this", "with_", "order", "limit", "offset")[:2]
     found = f"({writer.text(query)})"
     around = [_with(writer, with_), *_modifiers(writer, node)]
@@ -225,7 +225,8 @@ def _order(writer: Writer, node: Any) -> str:
 
 
 def _sort_key(writer: Writer, node: Any) -> str:
-    """sqlglot says where NULLs are in each dialect; it is written where PostgreSQL has them elsewhere."""
+    """Writes a sort key. sqlglot has the position of NULLs in each dialect, which is written if PostgreSQL's default
+    differs."""
     value, descending, nulls_first = writer.take(node, "this", "desc", "nulls_first")
     text = f"{writer.operand(value)}{' DESC' if descending else ''}"
     if bool(nulls_first) == bool(descending):
@@ -240,7 +241,7 @@ def _group(writer: Writer, node: Any) -> str:
         for one in found or ():
             if one.expressions:
                 parts.append(writer.text(one))
-            elif parts and len(found) == 1 and not (cube and rollup) and not sets:  # WITH ROLLUP: of all of them
+            elif parts and len(found) == 1 and not (cube and rollup) and not sets:  # WITH ROLLUP applies to all keys
                 parts = [f"{name}({', '.join(parts)})"]
             else:
                 writer.refuse(f"WITH {name}", node)

@@ -1,4 +1,4 @@
-"""Text in a dialect -> sqlglot's trees, one for each statement, with calls of functions as they are written."""
+"""Reads text in a dialect to sqlglot's trees, one for each statement, with calls of functions as they are written."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from catalog.errors import SqlError
 from engine.sql.dialects import functions
 from engine.sql.dialects.names import Traits
 
-# Rules for calls whose arguments are no plain list. CAST of Spark would be TRY_CAST, as it was before Spark was strict.
+# Rules for calls whose arguments are not a plain list. sqlglot reads Spark's CAST as TRY_CAST, as in older releases.
 _PARSERS: dict[str, Callable[[Any], Any]] = {
     "CAST": lambda parser: parser._parse_cast(True),
     "TRY_CAST": lambda parser: parser._parse_cast(False, safe=True),
@@ -24,7 +24,7 @@ _PARSERS: dict[str, Callable[[Any], Any]] = {
 }
 _KEPT_PARSERS = ("CONVERT", "EXTRACT", "TRIM", "POSITION", "SUBSTRING", "GROUP_CONCAT", "STRING_AGG", "LISTAGG")
 _LINE = re.compile(r"\bline (\d+)", re.IGNORECASE)
-# Words that sqlglot reads as if they were others, which mean something else.
+# Words that sqlglot reads as other words with another meaning.
 _MISREAD = {"tsql": frozenset(("REAL",))}
 
 
@@ -40,7 +40,7 @@ class Piece(NamedTuple):
 
 
 def pieces(text: str, traits: Traits) -> Iterator[Piece]:
-    """The statements of a text; empty ones are left out. Raises 42601."""
+    """Yields the statements of a text, without empty ones. Raises 42601."""
     gathered: list[Token] = []
     for token in _tokens(text, traits):
         if token.token_type != TokenType.SEMICOLON:
@@ -66,7 +66,7 @@ def _tokens(text: str, traits: Traits) -> list[Token]:
 
 
 def tree_of(tokens: Sequence[Token], text: str, traits: Traits) -> exp.Expression:
-    """One statement's tree. `text`: the text of the tokens. Raises 42601, 54001, 0A000."""
+    """Returns one statement's tree. `text`: the text of the tokens. Raises 42601, 54001, 0A000."""
     for token in tokens:
         if token.token_type != TokenType.IDENTIFIER and token.text.upper() in _MISREAD.get(traits.name, ()):
             _refuse(token.text.upper(), token, traits)
@@ -79,7 +79,7 @@ def tree_of(tokens: Sequence[Token], text: str, traits: Traits) -> exp.Expressio
         trees = parser.parse(list(tokens), text)
     except ParseError as error:
         _fail(error, tokens, traits)
-    except (AttributeError, IndexError, KeyError, TypeError, ValueError):  # its own, on some texts that are not SQL
+    except (AttributeError, IndexError, KeyError, TypeError, ValueError):  # sqlglot's own, on some texts
         raise SqlError("42601", f"syntax error in the dialect {traits.name}", position=tokens[0].start + 1) from None
     except RecursionError:
         hint = "Simplify the statement: it nests too deeply."
@@ -95,8 +95,8 @@ def _refuse(what: str, token: Token, traits: Traits) -> NoReturn:
 
 
 def _fail(error: ParseError, tokens: Sequence[Token], traits: Traits) -> NoReturn:
-    """A syntax error in PostgreSQL's words, with the token of sqlglot's error. The rest of sqlglot's message is about
-    its own rules."""
+    """Raises a syntax error with PostgreSQL's message and the token of sqlglot's error. The rest of sqlglot's message
+    is about its own rules."""
     found = error.errors[0] if error.errors else {}
     near = [token for token in tokens if (token.line, token.col) == (found.get("line"), found.get("col"))]
     said = found.get("description") or ""
@@ -109,14 +109,14 @@ def _fail(error: ParseError, tokens: Sequence[Token], traits: Traits) -> NoRetur
 
 @cache
 def _dialect(name: str) -> Dialect:
-    """The dialect of sqlglot, whose module sqlglot imports at the first use."""
+    """Returns sqlglot's dialect, whose module sqlglot imports at the first use."""
     return Dialect.get_or_raise(name)
 
 
 @cache
 def _tokenizer(name: str) -> Callable[..., Any]:
-    """sqlglot's tokenizer, but text after EXPLAIN, CALL and similar words is also split into tokens, and is not a
-    string up to the next semicolon."""
+    """Returns sqlglot's tokenizer, except that it also splits text after EXPLAIN, CALL and similar words into tokens,
+    instead of one string up to the next semicolon."""
     return type("DialectTokenizer", (_dialect(name).tokenizer_class,), {"COMMANDS": set()})
 
 
@@ -140,7 +140,7 @@ def _parser(name: str) -> Callable[..., Any]:
 
 
 def _placeholder(parser: Any) -> exp.Expression:
-    """A question mark with its position, because parameters are numbered in the order of the text."""
+    """Returns a question mark with its position, because parameters are numbered in the order of the text."""
     found = parser.expression(exp.Placeholder())
     found.meta["start"] = parser._prev.start
     return found

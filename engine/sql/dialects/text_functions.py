@@ -5,13 +5,13 @@ from __future__ import annotations
 from engine.sql.dialects.functions import ALL, Call, Function, define, form, literal, literal_of, same
 from engine.sql.dialects.writer import integer_of
 
-# Unicode's White_Space: what TRIM of BigQuery takes away.
+# Unicode's White_Space, which BigQuery's TRIM removes.
 _WHITE_SPACE = "\t\n\v\f\r \x85\xa0\u1680" + "".join(map(chr, range(0x2000, 0x200B))) + "\u2028\u2029\u202f\u205f\u3000"
 _ZERO_IS_ONE = ("spark", "snowflake", "bigquery", "oracle")  # SUBSTR(x, 0) begins with the first character
 
 
 def _concatenation(call: Call) -> str:
-    """CONCAT: in some dialects a NULL makes all NULL."""
+    """CONCAT, whose result is NULL in some dialects if an argument is NULL."""
     call.check(1, 100)
     if call.writer.dialect in ("tsql", "duckdb", "oracle"):
         return call.or_null(f"concat({', '.join(call.texts())})")
@@ -27,8 +27,8 @@ def _with_separator(call: Call) -> str:
 
 
 def _part(call: Call) -> str:
-    """SUBSTR: what a start of zero or less means differs, so it is a literal, but for T-SQL, which counts as
-    PostgreSQL does."""
+    """SUBSTR. Dialects differ for a start of zero or less, so the start must be a literal, except in T-SQL, which has
+    PostgreSQL's meaning."""
     call.check(2, 3)
     dialect = call.writer.dialect
     if dialect == "tsql":
@@ -45,7 +45,8 @@ def _part(call: Call) -> str:
 
 
 def _not_negative(call: Call, number: int) -> str:
-    """A length: where it is negative, these dialects give nothing, and PostgreSQL an error or all but so many."""
+    """Returns a length that is at least 0. For a negative length these dialects return an empty string; PostgreSQL
+    raises an error or omits so many characters."""
     if integer_of(call.arguments[number]) is not None:
         return call.text(number)
     return f"CASE WHEN {call.operand(number)} < 0 THEN 0 ELSE {call.text(number)} END"
@@ -69,7 +70,7 @@ def _pad(call: Call) -> str:
 
 
 def _trim(name: str) -> Function:
-    """TRIM, LTRIM, RTRIM as calls; in Spark the characters are the first argument, in MySQL there are none."""
+    """TRIM, LTRIM, RTRIM as calls. In Spark the characters are the first argument; MySQL has no such argument."""
 
     def write(call: Call) -> str:
         dialect = call.writer.dialect
@@ -93,7 +94,8 @@ def _replace(call: Call) -> str:
 
 
 def _place(value: int, part: int) -> Function:
-    """Where a text is in another one. Of an empty one some say 0, so it must not be."""
+    """The position of a text in another one. Some dialects return 0 for an empty text, so there it must be a literal
+    that is not empty."""
 
     def write(call: Call) -> str:
         call.check(2)

@@ -1,4 +1,4 @@
-"""A query string in a dialect -> the same statements in PostgreSQL's SQL."""
+"""Translates a query string in a dialect to PostgreSQL's SQL."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from engine.sql.parser import parse
 
 _MODULES = (queries, joins, operators, value_parts, casts, calls, changes)
 WRITERS: dict[type, Write] = {node: write for module in _MODULES for node, write in module.WRITERS.items()}
-assert number_functions is not None and text_functions is not None  # whose functions are defined by importing them
+assert number_functions is not None and text_functions is not None  # their import defines functions
 
 _EXPLAIN = re.compile(r"\s*EXPLAIN\b\s*(\([^()]*\)|(?:(?:ANALYZE|VERBOSE)\b\s*)*)", re.IGNORECASE)
 _DECLARE = re.compile(r"\s*DECLARE\b.*?\bCURSOR\b.*?\bFOR\b", re.IGNORECASE | re.DOTALL)
@@ -46,8 +46,8 @@ def carry_over(text: str, dialect: str) -> tuple[ast.Statement, ...]:
 
 
 def _statement(carried: _Carried, traits: Traits) -> ast.Statement:
-    """Raises 42601 if a statement that is PostgreSQL's in every dialect has a string or comment that only the dialect
-    ends."""
+    """Parses a translated statement. Raises 42601 if a string or a comment in a statement about the session ends
+    elsewhere in PostgreSQL's SQL than in the dialect."""
     found = parse(carried.text)
     if len(found) != 1:
         raise SqlError("42601", f"a statement ends elsewhere in PostgreSQL's SQL than in the dialect {traits.name}")
@@ -88,12 +88,12 @@ def _query(tokens: Sequence[Token], whole: str, traits: Traits) -> str:
 
 
 def _own_syntax(tokens: Sequence[Token], whole: str, traits: Traits) -> Iterator[str]:
-    """The constructs of Shoal's own syntax, outside of strings, in a statement that cannot be read or translated."""
+    """Yields the constructs of Shoal's own syntax, outside of strings, in a statement that cannot be translated."""
     plain = " ".join(
         whole[token.start : token.end + 1]
         for token in tokens
         if token.token_type not in (TokenType.STRING, TokenType.IDENTIFIER)
     )
     for pattern, name in _OWN_WORDS:
-        if pattern.search(plain) and (traits.name, name) != ("oracle", "TABLESPACE"):  # which has that, too
+        if pattern.search(plain) and (traits.name, name) != ("oracle", "TABLESPACE"):  # Oracle has TABLESPACE too
             yield name

@@ -13,7 +13,7 @@ from engine.sql.dialects.writer import Writer, string, text_of
 
 _DECIMAL = re.compile(r"(\d+\.?\d*|\.\d+)\Z")
 _EXPONENT = re.compile(r"(\d+\.?\d*|\.\d+)[eE][+-]?\d+\Z")
-# Units of intervals, by their names without an s: PostgreSQL's argument of make_interval, and how many of it.
+# Units of intervals, by their names without an s: the argument of make_interval, and the number of its units.
 UNITS = {
     "YEAR": ("years", 1),
     "QUARTER": ("months", 3),
@@ -45,13 +45,13 @@ def _literal(writer: Writer, node: Any) -> str:
 
 
 def _plain_string(writer: Writer, node: Any) -> str:
-    """N'..', r'..', q'[..]': written in another way."""
+    """N'..', r'..' and q'[..]', as plain string literals."""
     (value,) = writer.take(node, "this")
     return "NULL" if writer.traits.empty_is_null and not value else string(str(value))
 
 
 def _adjacent_strings(writer: Writer, node: Any) -> str:
-    """Strings one after another are one (MySQL, Spark): sqlglot reads a call of CONCAT."""
+    """Adjacent string literals are one string (MySQL, Spark). sqlglot reads them as a call of CONCAT."""
     (items,) = writer.take(node, "expressions", "coalesce", "safe")[:1]
     values = [text_of(item) for item in items]
     if None in values:
@@ -82,7 +82,7 @@ def _star(writer: Writer, node: Any) -> str:
 
 
 def _column(writer: Writer, node: Any) -> str:
-    """A column, or $n: some dialects read that as a name."""
+    """A column, or $n, which some dialects read as a name."""
     parts = writer.take(node, "catalog", "db", "table", "this")
     name = parts[-1]
     if isinstance(name, exp.Identifier) and not name.args.get("quoted"):
@@ -97,7 +97,7 @@ def _column(writer: Writer, node: Any) -> str:
 
 
 def _number_parameter(writer: Writer, node: Any) -> str:
-    """$1 where the dialect has a parameter or a variable with that name."""
+    """$1 in dialects that read it as a parameter or a variable."""
     (value,) = writer.take(node, "this")
     number = value.this if isinstance(value, exp.Literal) else value
     if not str(number).isdigit() or not 0 < int(number) < 65536:
@@ -121,7 +121,7 @@ def _interval(writer: Writer, node: Any) -> str:
 
 
 def interval(writer: Writer, node: Any, amount: Any, unit: str) -> str:
-    """So many of a unit. Raises 0A000 for a unit that has no counterpart."""
+    """Returns an interval of `amount` units. Raises 0A000 for a unit without a counterpart."""
     known = UNITS.get(unit.removesuffix("S"))
     if known is None:
         writer.refuse(f"INTERVAL {unit}".rstrip(), node)
@@ -139,7 +139,7 @@ def interval(writer: Writer, node: Any, amount: Any, unit: str) -> str:
 
 
 def is_date(node: Any) -> bool:
-    """Whether an expression is a date whatever the columns are. Oracle's dates have a time."""
+    """Whether an expression is a date for any types of columns. Oracle's dates include a time."""
     if isinstance(node, exp.Cast):
         return bool(node.to.this == DType.DATE)
     if isinstance(node, exp.Add | exp.Sub):
@@ -150,7 +150,7 @@ def is_date(node: Any) -> bool:
 
 
 def is_of_days(node: Any) -> bool:
-    """Whether it is an interval of days or longer units."""
+    """Whether a node is an interval of days or longer units."""
     unit = node.args.get("unit") if isinstance(node, exp.Interval) else None
     return unit is not None and unit.name.upper().removesuffix("S") in ("YEAR", "QUARTER", "MONTH", "WEEK", "DAY")
 
@@ -161,7 +161,7 @@ def _date_now(writer: Writer, node: Any) -> str:
 
 
 def _now(writer: Writer, node: Any) -> str:
-    """CURRENT_TIMESTAMP, and SYSDATE of Oracle."""
+    """CURRENT_TIMESTAMP, and Oracle's SYSDATE."""
     precision, sysdate = writer.take(node, "this", "sysdate")
     if precision is not None:
         writer.refuse("CURRENT_TIMESTAMP with a precision", node)
@@ -169,7 +169,7 @@ def _now(writer: Writer, node: Any) -> str:
 
 
 def now(writer: Writer, whole_seconds: bool) -> str:
-    """The time at which the statement began, of the type that the dialect gives it."""
+    """Returns the start of the statement, with the dialect's type."""
     if whole_seconds:
         return "date_trunc('second', CAST(statement_timestamp() AS timestamp))"
     if writer.dialect == "tsql":

@@ -15,7 +15,7 @@ from engine.sql.parser.keywords import KEYWORDS
 Write = Callable[["Writer", Any], str]
 _PLAIN = re.compile(r"[a-z_][a-z0-9_]*\Z")
 _WORDS = re.compile(r"(?<=[a-z])(?=[A-Z])")
-# What a class of sqlglot's is called in SQL, where its own name does not tell.
+# SQL's names for classes of sqlglot with other names.
 _NAMES = {
     "DPipe": "||",
     "RegexpLike": "REGEXP",
@@ -47,14 +47,15 @@ class Writer:
         self._aliases = 0
 
     def text(self, node: exp.Expression) -> str:
-        """A part of the tree as PostgreSQL's text. Raises 0A000 for an unsupported part."""
+        """Returns a part of the tree as PostgreSQL's text. Raises 0A000 for an unsupported part."""
         write = self._writers.get(type(node))
         if write is None:
             self.refuse(construct(node), node)
         return write(self, node)
 
     def operand(self, node: exp.Expression) -> str:
-        """The same as an operand, with parentheses independent of PostgreSQL's precedence."""
+        """Returns the same as an operand, in parentheses if it is an operator, independent of PostgreSQL's
+        precedence."""
         found = self.text(node)
         return f"({found})" if isinstance(node, LOOSE) else found
 
@@ -62,15 +63,15 @@ class Writer:
         return ", ".join(map(self.text, nodes))
 
     def take(self, node: exp.Expression, *names: str) -> tuple[Any, ...]:
-        """The arguments of a node by name. Raises 0A000 if it has others, so that none is ignored."""
+        """Returns the arguments of a node by name. Raises 0A000 if the node has others, so that none is ignored."""
         for name, value in node.args.items():
             if name not in names and _says_something(value):
                 self.refuse(f"{construct(node)} {name.rstrip('_').replace('_', ' ')}", node)
         return tuple(node.args.get(name) for name in names)
 
     def name(self, node: exp.Expression) -> str:
-        """An identifier in the form of PostgreSQL's catalog. Names in these dialects do not depend on case, except
-        quoted ones in Snowflake and Oracle; those in upper case equal unquoted ones."""
+        """Returns an identifier in the form of PostgreSQL's catalog. Names in these dialects are case-insensitive,
+        except for quoted ones in Snowflake and Oracle, where a quoted name in upper case equals the unquoted one."""
         if isinstance(node, str):  # of db..t
             self.refuse("name without a schema")
         if not isinstance(node, exp.Identifier):
@@ -91,12 +92,12 @@ class Writer:
         return '"' + name.replace('"', '""') + '"'
 
     def new_alias(self) -> str:
-        """A name for a sub-query without one, because PostgreSQL requires it."""
+        """Returns an alias for a sub-query without one, because PostgreSQL requires it."""
         self._aliases += 1
         return f"unnamed_{self._aliases}"
 
     def parameter(self, node: exp.Expression) -> str:
-        """A question mark, by its number."""
+        """Returns the parameter of a question mark, by its number."""
         return f"${self._placeholders[node.meta['start']]}"
 
     def refuse(self, what: str, node: exp.Expression | None = None) -> NoReturn:
@@ -109,7 +110,7 @@ LOOSE: tuple[type, ...] = (exp.Binary, exp.Not, exp.Neg, exp.Between, exp.In, ex
 
 
 def construct(node: exp.Expression) -> str:
-    """The name of a node in a message."""
+    """Returns the name of a node for a message."""
     kind = type(node).__name__
     if isinstance(node, exp.Anonymous):
         return str(node.name).upper()
@@ -119,7 +120,7 @@ def construct(node: exp.Expression) -> str:
 
 
 def position(node: exp.Expression) -> int | None:
-    """The position of the first part of a node that has one (characters of the text, from 1)."""
+    """Returns the first position in a node (characters of the text, from 1); None if there is none."""
     starts = [item.meta["start"] for item in node.walk() if "start" in (item._meta or ())]
     return min(starts) + 1 if starts else None
 
@@ -129,19 +130,19 @@ def _says_something(value: object) -> bool:
 
 
 def string(value: str) -> str:
-    """A literal, as standard_conforming_strings reads it."""
+    """Returns a string literal for standard_conforming_strings."""
     return "'" + value.replace("'", "''") + "'"
 
 
 def text_of(node: exp.Expression | None) -> str | None:
-    """The value of a string literal; None for anything else."""
+    """Returns the value of a string literal; None for other nodes."""
     if isinstance(node, exp.Literal) and node.args.get("is_string"):
         return str(node.this)
     return str(node.this) if isinstance(node, exp.RawString | exp.National) else None
 
 
 def word_of(node: exp.Expression | None) -> str | None:
-    """A word that sqlglot may have read as a name, in upper case; None if it is not a single word."""
+    """Returns a word that sqlglot may have read as a name, in upper case; None if it is not a single word."""
     if isinstance(node, exp.Var):
         return str(node.name).upper()
     if isinstance(node, exp.Column) and not any(value for name, value in node.args.items() if name != "this"):
@@ -152,7 +153,7 @@ def word_of(node: exp.Expression | None) -> str | None:
 
 
 def integer_of(node: exp.Expression | None) -> int | None:
-    """The value of an integer literal, with or without a minus; None for anything else."""
+    """Returns the value of an integer literal, with or without a minus; None for other nodes."""
     if isinstance(node, exp.Paren):
         return integer_of(node.this)
     if isinstance(node, exp.Neg):

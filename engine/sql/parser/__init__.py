@@ -30,7 +30,7 @@ from engine.sql.parser.statements import Statements
 __all__ = ["parse", "parse_expression", "parse_select", "parse_type_name"]
 
 _T = TypeVar("_T")
-# What has its long lists of integers read as wholes: what is not kept as an expression, to be shown as it was written.
+# Statements whose long lists of integers are one token. Other statements store the text of expressions.
 _QUERY = re.compile(r"[\s(]*(?:select|with|insert|update|delete|merge|explain|copy|declare|prepare)\b", re.IGNORECASE)
 
 
@@ -60,7 +60,7 @@ def _read(sql: str, rule: Callable[[Statements], _T], *, whole: bool, conforming
 
 
 def _parse(tokens: list[Token], sql: str, rule: Callable[[Statements], _T], whole: bool) -> _T:
-    parser: Statements = Grammar.Parser.__new__(Grammar.Parser)  # what sqlglot's own rules need is never looked at
+    parser: Statements = Grammar.Parser.__new__(Grammar.Parser)  # without __init__: its attributes are not used
     parser.open(tokens, sql)
     try:
         node = rule(parser)
@@ -76,24 +76,24 @@ def _parse(tokens: list[Token], sql: str, rule: Callable[[Statements], _T], whol
 
 
 def parse(sql: str, conforming: bool = True) -> tuple[ast.Statement, ...]:
-    """The statements of a query string; empty ones are left out. `conforming`: standard_conforming_strings.
+    """Returns the statements of a query string, without empty ones. `conforming`: standard_conforming_strings.
 
-    Raises 42601 (syntax error) with the position in the whole string, 54001 if it nests too deeply, 0A000 for syntax
-    that is PostgreSQL's but has no tree here, and the few others that PostgreSQL's own parser raises.
+    Raises 42601 (syntax error) with the position in the whole string, 54001 if it nests too deeply, 0A000 for
+    PostgreSQL's syntax without a tree here, and the other errors of PostgreSQL's own parser.
     """
     return tuple(_read(sql, Statements.statements, whole=False, conforming=conforming))
 
 
 def parse_expression(sql: str) -> ast.Node:
-    """One expression (a stored default, a check). Raises as `parse` does."""
+    """Returns one expression (a stored default, a check). Raises the errors of `parse`."""
     return _read(sql, Statements.expression, whole=True)
 
 
 def parse_type_name(sql: str) -> ast.TypeName:
-    """One type name, as in `'numeric(10,2)[]'::regtype`. Raises as `parse` does."""
+    """Returns one type name, as in `'numeric(10,2)[]'::regtype`. Raises the errors of `parse`."""
     return _read(sql, Statements.type_name, whole=True)
 
 
 def parse_select(sql: str) -> ast.SelectStmt:
-    """One query without a semicolon (the text of a view). Raises as `parse` does."""
+    """Returns one query without a semicolon (the text of a view). Raises the errors of `parse`."""
     return _read(sql, Statements.select, whole=True)

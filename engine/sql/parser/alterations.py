@@ -21,7 +21,7 @@ _RELATION_KINDS: Final = {"table": "table", "index": "index", "view": "view", "s
 
 
 class Alterations(Roles):
-    """AlterTableStmt, RenameStmt and their kin."""
+    """AlterTableStmt, RenameStmt and similar statements."""
 
     def alter_relation(self, start: int) -> ast.Node:
         """ALTER TABLE | INDEX | VIEW | SEQUENCE | MATERIALIZED VIEW name ..."""

@@ -7,7 +7,7 @@ from engine.sql.parser.code_objects import CodeObjects
 
 
 class ChangeStreams(CodeObjects):
-    """ChangeStreamStmt. CHANGE and STREAM are words of these statements alone, and stay free as names."""
+    """ChangeStreamStmt. CHANGE and STREAM are words only in these statements, and are not reserved as names."""
 
     def accept_change_stream(self) -> bool:
         """Takes CHANGE STREAM if that comes next."""
@@ -57,5 +57,5 @@ class ChangeStreams(CodeObjects):
         names = [self.column_name()]
         while self.accept(","):
             names.append(self.column_name())
-        self.drop_behavior()  # nothing depends on one
+        self.drop_behavior()  # no object depends on a change stream
         return ast.ChangeStreamStmt("drop", tuple(names), if_exists=if_exists, location=start)

@@ -78,7 +78,7 @@ class Changes(Queries):
         return tuple(items)
 
     def _target_column(self) -> ast.ResTarget:
-        """A column that is assigned to, with subscripts and fields."""
+        """The target column of an assignment, with subscripts and fields."""
         start = self._curr.start
         name = self.column_name()
         steps = self.indirection_steps() if self._curr.key in (".", "[") else ()

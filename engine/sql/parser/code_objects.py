@@ -13,7 +13,7 @@ _MODES = ("in", "out", "inout", "variadic")
 
 
 class CodeObjects(UserTypes):
-    """CreateExtensionStmt, CreateFunctionStmt, CallStmt and their kin."""
+    """CreateExtensionStmt, CreateFunctionStmt, CallStmt and similar statements."""
 
     def create_extension(self, start: int) -> ast.Node:
         self.expect("extension")
@@ -98,7 +98,7 @@ class CodeObjects(UserTypes):
         return tuple(found)
 
     def _declared_parameter(self, defaults: bool) -> ast.FunctionParameter:
-        """func_arg: [mode] [name] type, or [name] [mode] type; with DEFAULT or = behind it."""
+        """func_arg: [mode] [name] type, or [name] [mode] type, with an optional DEFAULT or =."""
         start = self._curr.start
         mode = self._parameter_mode()
         name = ""
@@ -145,7 +145,7 @@ class CodeObjects(UserTypes):
         return self._function_type(self.type_function_name(), "t", start)
 
     def _function_option(self) -> ast.FunctionOption | None:
-        """createfunc_opt_item; None where another token comes."""
+        """createfunc_opt_item; None if another token follows."""
         start = self._curr.start
         key = self._curr.key
         if key == "as":
@@ -165,7 +165,7 @@ class CodeObjects(UserTypes):
         return self._common_option()
 
     def _common_option(self) -> ast.FunctionOption | None:
-        """common_func_opt_item: what ALTER FUNCTION takes, too."""
+        """common_func_opt_item: an option that ALTER FUNCTION accepts too."""
         start = self._curr.start
 
         def option(name: str, value: str | bool, more: tuple[str, ...] = ()) -> ast.FunctionOption:
@@ -269,7 +269,7 @@ class CodeObjects(UserTypes):
         text = None if self.accept("null") else self.string()
         return ast.AlterFunctionStmt(kind, signature, "comment", text, location=start)
 
-    # ---- what only tables have ----
+    # ---- objects of tables ----
 
     def drop_from_table(self, start: int, kind: str) -> ast.Node:
         """After DROP TRIGGER, RULE or POLICY: [IF EXISTS] name ON table."""

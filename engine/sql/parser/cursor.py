@@ -27,7 +27,7 @@ class Cursor:
     _similar_ends: bool  # in SUBSTRING(... SIMILAR pattern ESCAPE ...), before SIMILAR
 
     if TYPE_CHECKING:
-        # Rules that call each other across the files of this package: each is defined further down the line of classes.
+        # Rules that other files of this package call before the subclass that defines them.
         def expression(self) -> ast.Node: ...
         def restricted_expression(self) -> ast.Node: ...
         def expressions(self) -> tuple[ast.Node, ...]: ...
@@ -81,8 +81,8 @@ class Cursor:
         return True
 
     def accept_phrase(self, phrases: tuple[tuple[str, ...], ...]) -> tuple[str, ...] | None:
-        """Takes the longest of these phrases that comes next; None if the first word begins none of them. 42601 at the
-        word that matches none."""
+        """Takes the longest of these phrases that comes next; None if the first word begins none of them. Raises 42601
+        at the first word that matches none."""
         if not any(phrase[0] == self._curr.key for phrase in phrases):
             return None
         for phrase in sorted(phrases, key=len, reverse=True):
@@ -101,7 +101,7 @@ class Cursor:
         return key in ("select", "with", "table") or (key == "values" and self.peek() == "(")
 
     def expect(self, *keys: str) -> Token:
-        """Takes these tokens in a row, and returns the last one. 42601 at the first different token."""
+        """Takes these tokens in sequence, and returns the last one. Raises 42601 at the first different token."""
         token = self._curr
         for key in keys:
             token = self._curr
@@ -112,7 +112,7 @@ class Cursor:
         return token
 
     def expect_one_of(self, *keys: str) -> str:
-        """Takes one of these tokens and returns its key. 42601 for another token."""
+        """Takes one of these tokens and returns its key. Raises 42601 for another token."""
         if self._curr.key not in keys:
             self.fail()
         return self.advance().key
@@ -123,7 +123,7 @@ class Cursor:
         return self._tokens[at].key if at < len(self._tokens) else ""
 
     def fail(self, token: Token | None = None) -> NoReturn:
-        """42601 at this token (the current one by default)."""
+        """Raises 42601 at this token (the current one by default), or the error of the scanner."""
         token = token or self._curr
         if isinstance(token, ErrorToken):
             raise token.error
@@ -133,11 +133,11 @@ class Cursor:
         raise SqlError("42601", f'syntax error at or near "{near}"', position=token.start + 1)
 
     def complain(self, message: str, location: int, sqlstate: str = "42601") -> NoReturn:
-        """An error that the grammar itself raises; `location` counts from 0, -1 for none."""
+        """Raises an error of the grammar; `location` counts from 0, -1 for none."""
         raise SqlError(sqlstate, message, position=location + 1 if location >= 0 else None)
 
     def refuse(self, feature: str, location: int) -> NoReturn:
-        """0A000 for syntax that PostgreSQL has and Shoal does not."""
+        """Raises 0A000 for syntax of PostgreSQL that Shoal does not support."""
         not_supported(feature, position=location + 1)
 
     def literal(self, kind: str, value: str | bool | None, location: int = -1) -> ast.Literal:
@@ -234,7 +234,7 @@ class Cursor:
         while self._curr.key == "." and self.peek() != "*":
             self.advance()
             parts.append(self.label())
-        if self._curr.key in (".", "["):  # the grammar reads it, and then finds that it cannot name a relation
+        if self._curr.key in (".", "["):  # as in PostgreSQL, a name that cannot be that of a relation
             self.indirection_steps()
             self.fail()
         return self.range_var(tuple(parts), start, alias, only=only)

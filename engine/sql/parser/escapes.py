@@ -7,7 +7,7 @@ from typing import Final
 
 _ESCAPE: Final = re.compile(r"\\([0-7]{1,3}|x[0-9A-Fa-f]{1,2}|u[0-9A-Fa-f]{4}|U[0-9A-Fa-f]{8}|.)|''", re.DOTALL)
 _LETTERS: Final = {"b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t", "v": "\v"}
-_RAW_BYTE: Final = 0xDC00  # as in Python's surrogateescape: a byte that is not yet known to be part of a character
+_RAW_BYTE: Final = 0xDC00  # as in Python's surrogateescape: a byte that is not yet decoded
 _AT_ONCE: Final = 50_000
 _LONG: Final = 4096
 _NOT_PLAIN: Final = re.compile(r"\\[0-7xuU']")
@@ -15,7 +15,8 @@ _MAX_CODE_POINT: Final = 0x10FFFF
 
 
 class EscapeError(Exception):
-    """`index` is where in the raw text; `length` of what an error message quotes, None if it quotes nothing."""
+    """An invalid escape. `index` is its position in the raw text; `length` the number of characters that the error
+    message quotes, None if it quotes nothing."""
 
     def __init__(
         self, message: str, index: int, length: int | None, sqlstate: str = "42601", hint: str | None = None
@@ -29,7 +30,7 @@ class EscapeError(Exception):
 
 
 def resolve_backslashes(raw: str) -> str:
-    """The value of E'raw'. \\ooo and \\xhh are bytes, which together must be UTF-8 (22021 otherwise)."""
+    """Returns the value of E'raw'. \\ooo and \\xhh are bytes, which together must be UTF-8 (22021 otherwise)."""
     if "\\" not in raw:
         return raw.replace("''", "'")
     if len(raw) > _LONG and (plain := _plain_value(raw)) is not None:
@@ -63,7 +64,7 @@ def resolve_backslashes(raw: str) -> str:
             else:
                 pieces.append(chr(code))
         position = end
-        if len(pieces) > _AT_ONCE:  # to join many, and to let go of them, is one long step
+        if len(pieces) > _AT_ONCE:  # joining and freeing many pieces is one long step of C
             joined.append("".join(pieces))
             pieces.clear()
     if high:
@@ -73,12 +74,13 @@ def resolve_backslashes(raw: str) -> str:
 
 
 def _plain_value(raw: str) -> str | None:
-    """The value of a long text whose escapes are all of one character, in whole stretches; None if there are others."""
+    """Returns the value of a long text whose escapes all have one character, by replacing in large pieces; None if
+    there are other escapes."""
     parts: list[str] = []
     position, size = 0, len(raw)
     while position < size:
         end = position + _AT_ONCE
-        while position < end < size and raw[end - 1] in "\\'":  # not between what belongs together
+        while position < end < size and raw[end - 1] in "\\'":  # does not split an escape
             end -= 1
         if end <= position:
             return None
@@ -91,7 +93,7 @@ def _plain_value(raw: str) -> str | None:
 
 
 def _without_pairs(text: str) -> str:
-    """The same of a text in which no backslash stands for itself."""
+    """Returns the same for a text without double backslashes."""
     if "\\" in text:
         for letter, meant in _LETTERS.items():
             text = text.replace("\\" + letter, meant)
@@ -100,7 +102,7 @@ def _without_pairs(text: str) -> str:
 
 
 def _code_of(what: str | None, start: int) -> int | None:
-    """The code point of \\uXXXX or \\UXXXXXXXX; None for any other escape."""
+    """Returns the code point of \\uXXXX or \\UXXXXXXXX; None for other escapes. Raises EscapeError for invalid ones."""
     if what is None or what[0] not in "uU":
         return None
     if len(what) == 1:
@@ -132,7 +134,7 @@ def _check_bytes(value: str) -> str:
 
 
 def resolve_unicode(raw: str, escape: str) -> str:
-    """The value of U&'raw' with that escape character: \\XXXX and \\+XXXXXX, surrogate pairs joined."""
+    """Returns the value of U&'raw' with this escape character: \\XXXX and \\+XXXXXX, with surrogate pairs joined."""
     if escape not in raw:
         return raw
     mark = re.escape(escape)

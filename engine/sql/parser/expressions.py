@@ -60,16 +60,16 @@ _BINARY_OPERATORS: Final = frozenset(("<", ">", "=", "<=", ">=", "<>", "+", "-",
 _BOOLEAN_TESTS: Final = ("true", "false", "unknown")
 _NORMAL_FORMS: Final = ("nfc", "nfd", "nfkc", "nfkd")
 _MAX_INT8: Final = 9223372036854775807
-# What may come right after a target list or a bare label in it.
+# Tokens that may follow a target list or a bare label in it.
 AFTER_TARGETS: Final = frozenset(
     ("", ";", ",", ")", "from", "where", "group", "having", "window", "union", "intersect", "except", "order")
 ).union(("limit", "offset", "fetch", "for", "into", "on", "returning", "with"))
-_AFTER_NAMES: Final = frozenset((".", "[", "(", "SCONST"))  # go on what a name has begun
+_AFTER_NAMES: Final = frozenset((".", "[", "(", "SCONST"))  # continue an expression that begins with a name
 SELECT_START: Final = frozenset(("select", "values", "with", "table"))
 
 
 def number(text: str, location: int) -> ast.Literal:
-    """A number as written: 'integer' while it fits int8."""
+    """Returns the literal of a number: 'integer' if it fits int8, else 'float'."""
     digits = text[1:] if text[:1] == "-" else text
     if digits.isdigit() and (len(digits) < 19 or (len(digits) < 4000 and _fits_int8(text))):
         return ast.Literal("integer", text, location=location)
@@ -87,7 +87,7 @@ class Expressions(FunctionSyntax):
         return self._operators(self._operand(False), _OR, False)
 
     def restricted_expression(self) -> ast.Node:
-        """b_expr: an expression at a place where AND, IN or NOT belong to the construct around it."""
+        """b_expr: an expression in a construct to which a following AND, IN or NOT belongs."""
         return self._operators(self._operand(True), _OR, True)
 
     def continue_expression(self, left: ast.Node) -> ast.Node:
@@ -453,7 +453,7 @@ class Expressions(FunctionSyntax):
         return self._maybe_overlaps(ast.RowExpr(elements, True, location=start))
 
     def _maybe_overlaps(self, left: ast.RowExpr) -> ast.Node:
-        """row OVERLAPS row, whose operands can be nothing but rows."""
+        """row OVERLAPS row, whose operands must be rows."""
         if self._curr.key != "overlaps":
             return left
         location = self.advance().start
@@ -518,7 +518,7 @@ class Expressions(FunctionSyntax):
         elif (special := self.special_call(following)) is not None:
             return special
         if key not in COLUMN_NAME and (key not in TYPE_FUNCTION_NAME or following not in ("(", "SCONST")):
-            if key in TYPE_FUNCTION_NAME:  # read as a function's name, so it is what follows that is wrong
+            if key in TYPE_FUNCTION_NAME:  # it is read as a function's name, so the error is at the next token
                 self.advance()
             self.fail()
         if following == "(" and key in TYPE_FUNCTION_NAME:

@@ -1,6 +1,6 @@
-"""Function calls, and what SQL spells like one: EXTRACT, SUBSTRING, TRIM, CAST, COALESCE, current_date, ...
+"""Function calls, and SQL's special function syntax: EXTRACT, SUBSTRING, TRIM, CAST, COALESCE, current_date, ...
 
-The special spellings become calls of pg_catalog's functions in pg_proc's argument order, with `sql_syntax`.
+The special syntax becomes calls of pg_catalog's functions in pg_proc's argument order, with `sql_syntax`.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _SPECIAL_CALLS: Final = _XML_CALLS.union(
 )
 _EXTRACT_FIELDS: Final = frozenset(("IDENT", "year", "month", "day", "hour", "minute", "second", "SCONST"))
 _TRIM_FUNCTIONS: Final = {"both": "btrim", "leading": "ltrim", "trailing": "rtrim"}
-# Words that open a function expression although they are no function names (func_expr_common_subexpr).
+# Words that begin a function expression and are not function names (func_expr_common_subexpr).
 SPECIAL_FUNCTION_START: Final = (_VALUE_FUNCTIONS | _SPECIAL_CALLS | {"collation"}) - {"grouping"}
 
 
@@ -41,7 +41,7 @@ class FunctionSyntax(TypeNames):
     # ---- ordinary calls ----
 
     def call(self, names: tuple[str, ...], token: Token, *, windowless: bool = False) -> ast.Node:
-        """A call whose name was just taken; '(' comes next. Also type names with modifiers before a string."""
+        """A call after its name; the next token is '('. Also type names with modifiers before a string."""
         self.expect("(")
         saved, self._labels_allowed = self._labels_allowed, False
         arguments: list[ast.Node] = []
@@ -71,7 +71,7 @@ class FunctionSyntax(TypeNames):
         return self._aggregate_tail(call, order_by, variadic, token)
 
     def _arguments(self, arguments: list[ast.Node], names: list[str | None], *, may_be_variadic: bool) -> bool:
-        """func_arg_list into the two lists; whether the last one is VARIADIC."""
+        """Reads func_arg_list into the two lists. Returns whether the last argument is VARIADIC."""
         while True:
             variadic = may_be_variadic and self.accept("variadic")
             if self._is_named_argument():
@@ -155,10 +155,10 @@ class FunctionSyntax(TypeNames):
             location=token.start,
         )
 
-    # ---- special spellings ----
+    # ---- special syntax ----
 
     def special_call(self, following: str) -> ast.Node | None:
-        """func_expr_common_subexpr if one comes next."""
+        """func_expr_common_subexpr; None if none comes next."""
         token = self._curr
         key = token.key
         if key in _VALUE_FUNCTIONS:
@@ -171,7 +171,7 @@ class FunctionSyntax(TypeNames):
             argument = self.expression()
             self.expect(")")
             return self.system_call("pg_collation_for", (argument,), token.start)
-        if key == "cast" and following != "(":  # reserved: nothing else begins with it
+        if key == "cast" and following != "(":  # CAST is reserved, so only a call begins with it
             self.expect("cast", "(")
         if key not in _SPECIAL_CALLS or following != "(":
             return None
@@ -251,7 +251,7 @@ class FunctionSyntax(TypeNames):
         return self.system_call(self.type_name().names[-1], (argument,), token.start)
 
     def _plain_call(self, name: str, first: ast.Node | None, token: Token) -> ast.Node:
-        """The rest of overlay(...) or substring(...) that was written like any call."""
+        """The rest of overlay(...) or substring(...) in the form of an ordinary call."""
         arguments: list[ast.Node] = []
         names: list[str | None] = []
         if first is not None:
@@ -263,7 +263,7 @@ class FunctionSyntax(TypeNames):
         return ast.FuncCall((name,), tuple(arguments), named, location=token.start)
 
     def _is_named_argument(self) -> bool:
-        """param_name := or =>. LIMIT, which PostgreSQL reserves, is a name before => too, where nothing else can be."""
+        """Whether param_name := or => comes next. LIMIT, which PostgreSQL reserves, is also a name before =>."""
         key, following = self._curr.key, self.peek()
         return (key in TYPE_FUNCTION_NAME and following in (":=", "=>")) or (key == "limit" and following == "=>")
 

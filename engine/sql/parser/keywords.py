@@ -1,9 +1,10 @@
-"""PostgreSQL's keywords and their categories, as `pg_get_keywords()` of release 15 tells them.
+"""PostgreSQL's keywords and their categories, from `pg_get_keywords()` of release 15.
 
-The category says where a keyword still serves as a name (PostgreSQL 16 manual, appendix C):
+The category determines where a keyword may be a name (PostgreSQL 16 manual, appendix C):
 U unreserved: everywhere; C col_name: not as function or type name; T type_func_name: only as function or type name;
 R reserved: nowhere, except after AS and after a dot.
-A label without AS (`select 1 x`) is a right of its own, which most keywords of every category have.
+Whether a keyword may be a label without AS (`select 1 x`) is a separate property, which most keywords of every category
+have.
 """
 
 from __future__ import annotations

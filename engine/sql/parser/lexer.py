@@ -1,18 +1,19 @@
-"""SQL text -> tokens, by the rules of PostgreSQL's scan.l (PostgreSQL 16 manual, 4.1; release 15 in doubt).
+"""Splits SQL text into tokens, by the rules of PostgreSQL's scan.l (PostgreSQL 16 manual, 4.1; release 15 if they
+differ).
 
-A token's `key` is the terminal that the grammar sees:
+A token's `key` is the terminal of the grammar:
 
     select, from, ...        a keyword, in lower case
-    ( ) , ; :: .. := => <>   punctuation and the operators that the grammar knows, by their text
+    ( ) , ; :: .. := => <>   punctuation and the operators of the grammar, by their text
     Op                       any other operator
     IDENT ICONST FCONST SCONST BCONST XCONST PARAM
-    ERROR                    what cannot be scanned; `text` is the message. It is the last token, and only becomes an
-                             error when the parser reaches it, since PostgreSQL scans as it parses.
+    ERROR                    a text that cannot be scanned; `text` is the message. It is the last token, and becomes an
+                             error only when the parser reaches it, because PostgreSQL scans while it parses.
     ''                       the end
-    INTEGERS                 where the parser wants it: what stands in IN (1, 2, 3, ...), if that is long
+    INTEGERS                 the content of a long IN (1, 2, 3, ...), if the parser requests it
 
-`start` and `end` are character offsets (end is past the token). sqlglot's scanner goes character by character and
-knows neither operators of any length nor keyword categories, so one regular expression takes its place here.
+`start` and `end` are character offsets (`end` is after the token). sqlglot's scanner reads single characters, and has
+neither operators of any length nor keyword categories, so this module uses one regular expression instead.
 """
 
 from __future__ import annotations
@@ -43,20 +44,20 @@ _TOKEN: Final = re.compile(
   )""",
     re.VERBOSE | re.DOTALL,
 )
-# Without standard_conforming_strings no string is taken by the expression: each is read as one of E''.
+# Without standard_conforming_strings the expression matches no string: each is read like E''.
 _PLAIN_STRING: Final = "('[^']{0,500000}+"
 _ESCAPING: Final = re.compile(_TOKEN.pattern.replace(_PLAIN_STRING, f"(?!){_PLAIN_STRING}"), re.VERBOSE | re.DOTALL)
 assert _ESCAPING.pattern != _TOKEN.pattern
 _WORD, _NUMBER, _STRING, _OPERATOR, _PUNCTUATION, _QUOTED, _PARAMETER, _DOLLAR, _OTHER = range(1, 10)
 
 LONG_LIST = 2048  # characters
-_AT_ONCE = 16_384  # characters of such a list, after which the interpreter goes to other threads
+_AT_ONCE = 16_384  # characters of such a list in one step; other threads run between steps
 _LONE_SIGN: Final = re.compile(rb"[-+](?![0-9])")
 _BEGINS: Final = re.compile(rb"[ \t\n\r\f]*+[-+0-9]")
 _SPACES: Final = b" \t\n\r\f"
-_LARGEST: Final = (1 << 63) - 1  # what NumPy makes of larger ones, and of lesser ones than int8 has
+_LARGEST: Final = (1 << 63) - 1  # NumPy's result for numbers out of the range of int8
 
-# The inside of a string, in steps: the interpreter goes to no other thread while re takes one.
+# The inside of a string, in steps, because no other thread runs during a step of `re`.
 _AT_ONCE_INSIDE: Final = 1 << 20  # characters
 _STRING_BODY: Final = re.compile(r"[^']*+(?:''[^']*+){0,50000}+")
 _ESCAPED_BODY: Final = re.compile(r"[^'\\]*+(?:(?:''|\\.)[^'\\]*+){0,50000}+", re.DOTALL)
@@ -68,7 +69,7 @@ _BITS_BODY: Final = re.compile(r"[^']*+")
 _JUNK: Final = re.compile(rf"[eE][+-]|[{_IDENTIFIER_START}][{_IDENTIFIER_START}0-9$]*")
 _COMMENT_EDGE: Final = re.compile(r"/\*|\*/")
 
-# Operators that are terminals of the grammar, by what was written.
+# Operators that are terminals of the grammar, by their text.
 _KNOWN_OPERATORS: Final = {op: op for op in ("=", "<", ">", "+", "-", "*", "/", "%", "^", "<=", ">=", "<>", "=>")} | {
     "!=": "<>"
 }
@@ -79,14 +80,14 @@ _IDENTIFIER_BYTES: Final = 63
 
 
 class Token(SqlglotToken):  # type: ignore[misc]  # sqlglot is untyped here
-    """One terminal; `text` is its value: folded identifier, string with escapes resolved, number as written."""
+    """One terminal; `text` is its value: folded identifier, string with escapes resolved, text of a number."""
 
     __slots__ = ("key",)
     key: str
     text: str
     start: int
     end: int
-    # What sqlglot's tokens carry and nothing here reads; class attributes cost nothing per token.
+    # Attributes of sqlglot's tokens that are not used here; class attributes have no cost for each token.
     token_type = TokenType.VAR
     line = 1
     col = 1
@@ -100,19 +101,20 @@ class Token(SqlglotToken):  # type: ignore[misc]  # sqlglot is untyped here
 
 
 def cut_identifier(name: str) -> str:
-    """The first 63 bytes of a name, whole characters only (NAMEDATALEN - 1)."""
+    """Truncates a name to 63 bytes (NAMEDATALEN - 1), between characters."""
     if len(name) <= _IDENTIFIER_BYTES // 4 or len(name.encode("utf-8", "surrogatepass")) <= _IDENTIFIER_BYTES:
         return name
     return name.encode("utf-8", "surrogatepass")[:_IDENTIFIER_BYTES].decode("utf-8", "ignore")
 
 
 def fold_identifier(word: str) -> str:
-    """Lower case for ASCII letters only, as PostgreSQL folds in a multi-byte encoding, and cut to 63 bytes."""
+    """Converts ASCII letters to lower case, as PostgreSQL does in a multi-byte encoding, and truncates to 63 bytes."""
     return cut_identifier(word.lower() if word.isascii() else word.translate(_TO_LOWER))
 
 
 class _LexicalError(Exception):
-    """`start` and `end`: what the message quotes (None: from the token's start, to the end of the input)."""
+    """A lexical error. The message quotes the text from `start` to `end` (None: from the token's start, to the end of
+    the input)."""
 
     def __init__(
         self,
@@ -145,7 +147,7 @@ def _unsafe() -> _LexicalError:
 
 
 class ErrorToken(Token):
-    """What cannot be scanned, with the error that it is."""
+    """A text that cannot be scanned, with its error."""
 
     __slots__ = ("error",)
 
@@ -158,7 +160,7 @@ class ErrorToken(Token):
 
 
 class IntegersToken(Token):
-    """A long list of integers, as it is written, and its `numbers` (int64)."""
+    """The text of a long list of integers, and its `numbers` (int64)."""
 
     __slots__ = ("numbers",)
 
@@ -168,7 +170,7 @@ class IntegersToken(Token):
 
 
 def _integers(sql: str, start: int) -> IntegersToken | None:
-    """A long list of nothing but integers that fit int8, which begins here and ends before the next parenthesis."""
+    """Reads a long list of integers that fit int8, up to the next closing parenthesis; None for other lists."""
     end = sql.find(")", start)
     if end - start < LONG_LIST:
         return None
@@ -179,14 +181,14 @@ def _integers(sql: str, start: int) -> IntegersToken | None:
         piece = sql[position:stop].encode("utf-8", "replace")
         try:
             some = np.fromstring(piece, np.int64, sep=" , ")
-        except ValueError:  # there is something else in it
+        except ValueError:  # it contains other tokens
             return None
         if not _BEGINS.match(piece) or not piece.rstrip(_SPACES)[-1:].isdigit() or b"\v" in piece:
-            return None  # a comma too few or too many, or a space that is none
+            return None  # a missing or an additional comma, or another kind of space
         if not -_LARGEST < some.min() <= some.max() < _LARGEST:
             return None
         if (b"-" in piece or b"+" in piece) and _LONE_SIGN.search(piece):
-            return None  # NumPy takes a sign alone for 0
+            return None  # NumPy reads a sign without digits as 0
         parts.append(some)
         position = stop + 1
     text = sql[start:end].rstrip()
@@ -194,9 +196,9 @@ def _integers(sql: str, start: int) -> IntegersToken | None:
 
 
 class Scanner:
-    """Scans one string once; `scan` gives all its tokens, the last one being the end or an error. `conforming`: a
-    backslash in a plain string is nothing special (standard_conforming_strings). `lists`: long lists of integers behind
-    IN are one token each (INTEGERS)."""
+    """Scans one string once; `scan` returns all its tokens, the last of which is the end or an error. `conforming`: a
+    backslash in a plain string is an ordinary character (standard_conforming_strings). `lists`: a long list of integers
+    after IN is one token (INTEGERS)."""
 
     def __init__(self, sql: str, conforming: bool = True, lists: bool = False) -> None:
         self._sql = sql
@@ -207,11 +209,11 @@ class Scanner:
     def scan(self) -> list[Token]:
         sql, tokens, lists = self._sql, self._tokens, self._lists
         match_at, keywords, size = (_TOKEN if self._conforming else _ESCAPING).match, KEYWORDS, len(sql)
-        new = Token.__new__  # without a call of __init__, which takes as long as all else here
+        new = Token.__new__  # without __init__, whose call takes as long as all other steps
         position = 0
         while found := match_at(sql, position):
             group = found.lastindex
-            position = found.end()  # that of the group, which is the last of the match
+            position = found.end()  # the end of the group, which is the last part of the match
             if group == _WORD:
                 word = found[1]
                 start = position - len(word)
@@ -291,7 +293,8 @@ class Scanner:
         return end
 
     def _operator(self, run: str, start: int) -> int:
-        """A run of operator characters: ends before a comment, and before a trailing sign unless that may stay."""
+        """Reads a run of operator characters, up to a comment, and without trailing signs unless the operator may end
+        with one."""
         length = min((at for at in (run.find("/*"), run.find("--")) if at >= 0), default=len(run))
         if length == 0:
             if run.startswith("/*"):
@@ -314,8 +317,8 @@ class Scanner:
         raise _LexicalError("unterminated /* comment")
 
     def _pieces(self, body: re.Pattern[str], position: int, complaint: str) -> tuple[list[tuple[int, str]], int]:
-        """The raw inside of a string that starts at `position` and of its continuations on later lines, each with
-        where it lies; and where the last one ends."""
+        """Reads the inside of a string from `position`, and its continuations on later lines. Returns (position, raw
+        text) of each, and the end of the last one."""
         pieces: list[tuple[int, str]] = []
         while self._sql[(end := self._end(body, position)) : end + 1] == "'":
             pieces.append((position, self._sql[position:end]))
@@ -327,7 +330,7 @@ class Scanner:
         raise _LexicalError(complaint)
 
     def _end(self, body: re.Pattern[str], position: int) -> int:
-        """Where no more of a string's inside follows."""
+        """Returns the end of the inside of a string."""
         sql = self._sql
         while (found := body.match(sql, position, position + _AT_ONCE_INSIDE)) and found.end() > position:
             position = found.end()
@@ -346,7 +349,7 @@ class Scanner:
         return self._add("IDENT", cut_identifier(found[0][:-1].replace('""', '"')), start, found.end())
 
     def _read_prefixed(self, word: str, start: int, position: int) -> int:
-        """A string whose prefix is `word`: its end, 0 if this is no such string, -1 if it was an error."""
+        """Reads a string with the prefix `word`. Returns its end, 0 if there is no such string, -1 for an error."""
         sql, prefix = self._sql, word.lower()
         try:
             if sql[position] == "'":

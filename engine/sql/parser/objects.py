@@ -34,7 +34,7 @@ _DATABASE_OPTIONS: Final = frozenset(("IDENT", "connection", "encoding", "locati
 
 
 class Objects(Tables):
-    """Definitions of what is no table."""
+    """Definitions of objects other than tables."""
 
     # ---- views ----
 
@@ -135,7 +135,7 @@ class Objects(Tables):
         parent = self.column_name() if self.accept("from") else None
         backup = None
         if parent is not None and self.accept("in"):
-            if self._curr.text.lower() != "backup":  # no keyword of PostgreSQL's
+            if self._curr.text.lower() != "backup":  # not a keyword in PostgreSQL
                 self.fail()
             self.advance()
             backup = self.string()
@@ -191,7 +191,7 @@ class Objects(Tables):
         return None if words is None else _KINDS[words]
 
     def drop_objects(self, start: int, kind: str) -> ast.Node:
-        """After DROP and the kind. Arguments of functions are read over."""
+        """After DROP and the kind. Skips arguments of functions."""
         concurrently = kind == "index" and self.accept("concurrently")
         if_exists = self.if_exists()
         names = [self._object_name(kind)]
@@ -207,7 +207,7 @@ class Objects(Tables):
         return self.function_signature(required=kind == "aggregate")
 
     def function_signature(self, *, required: bool = False) -> tuple[str, ...]:
-        """The name of a function; its arguments are read over."""
+        """The name of a function; skips its arguments."""
         name = (self.type_function_name(),) if self.peek() != "." else self.any_name()
         if required:
             self.expect("(")

@@ -1,7 +1,7 @@
 """SELECT, VALUES, TABLE and set operations; WITH; FROM.
 
-A query's own clauses (ORDER BY, LIMIT, FOR UPDATE, WITH) may stand outside its parentheses, and then belong to the same
-SelectStmt as in PostgreSQL; two of a kind are an error there too.
+A query's clauses (ORDER BY, LIMIT, FOR UPDATE, WITH) may be outside of its parentheses. As in PostgreSQL, they then
+belong to the same SelectStmt, and a second clause of the same kind is an error.
 """
 
 from __future__ import annotations
@@ -18,18 +18,18 @@ from engine.sql.parser.relations import Relations
 
 _CONTINUATIONS: Final = frozenset(("union", "intersect", "except", "order", "limit", "offset", "fetch", "for"))
 _WINDOWING_ERROR: Final = "42P20"
-_ENDS: Final = frozenset(("", ";", ")", "order", "limit", "union"))  # after WHERE: of the simple form
+_ENDS: Final = frozenset(("", ";", ")", "order", "limit", "union"))  # tokens after WHERE in the simple form
 _JOINS: Final = frozenset(("join", "inner", "left", "right", "full", "cross", "natural"))
 
 
 def _names_column(clause: ast.SortBy) -> bool:
-    """Whether a clause of a query's ORDER BY is nothing but a column's name or number."""
+    """Whether an item of ORDER BY is only a column's name or number."""
     item = clause.expression
     return isinstance(item, ast.ColumnRef) or (isinstance(item, ast.Literal) and item.kind == "integer")
 
 
 class Queries(Relations, Expressions):
-    """SelectStmt and what it is made of."""
+    """SelectStmt and its parts."""
 
     def at_query_continuation(self) -> bool:
         return self._curr.key in _CONTINUATIONS
@@ -43,7 +43,7 @@ class Queries(Relations, Expressions):
         return word in SELECT_START and (word != "values" or self.peek(distance + 1) == "(")
 
     def select(self) -> ast.SelectStmt:
-        """SelectStmt: with or without parentheses around it."""
+        """SelectStmt, with or without outer parentheses."""
         return self.select_without_parentheses()
 
     def select_in_parentheses(self) -> ast.SelectStmt:
@@ -55,7 +55,7 @@ class Queries(Relations, Expressions):
         return query
 
     def select_without_parentheses(self) -> ast.SelectStmt:
-        """[WITH ...] query [ORDER BY ...] [LIMIT ...] [FOR ...]; the query may stand in parentheses."""
+        """[WITH ...] query [ORDER BY ...] [LIMIT ...] [FOR ...]; the query may be in parentheses."""
         if self._curr.key == "with":
             with_clause = self.with_clause()
             start = self._curr.start
@@ -66,7 +66,7 @@ class Queries(Relations, Expressions):
         return self._query_clauses(self._set_operations(self._select_term(), 0))
 
     def continue_select(self, left: ast.SelectStmt) -> ast.SelectStmt:
-        """Goes on after a query in parentheses."""
+        """Continues after a query in parentheses."""
         return self._query_clauses(self._set_operations(left, 0))
 
     def _select_term(self) -> ast.SelectStmt:
@@ -133,7 +133,7 @@ class Queries(Relations, Expressions):
         )
 
     def _into(self) -> ast.RangeVar:
-        """OptTempTableName. The temporary ones say so by the schema pg_temp."""
+        """OptTempTableName. A temporary table has the schema pg_temp."""
         persistence = self.persistence()
         self.accept("table")
         relation = self.qualified_name()
@@ -335,7 +335,7 @@ class Queries(Relations, Expressions):
             at = self._curr.start
             constants = self._constants
             order = changes["order_by"] = self.sort_clause()
-            if all(map(_names_column, order)):  # its numbers are no constants
+            if all(map(_names_column, order)):  # positions are not constants
                 self._constants = constants
             if query.order_by:
                 self.complain("multiple ORDER BY clauses not allowed", at)
@@ -558,7 +558,7 @@ class Queries(Relations, Expressions):
         return self._parse_sample(self.relation_expression(alias=True))
 
     def _subselect(self, query: ast.SelectStmt, start: int, *, lateral: bool = False) -> ast.RangeSubselect:
-        """A query in FROM with its alias, which release 15 demands."""
+        """A query in FROM with its alias, which release 15 requires. Raises 42601 without one."""
         alias = self.optional_alias()
         if alias is None:
             what, example = ("VALUES", "VALUES") if query.values else ("subquery", "SELECT")

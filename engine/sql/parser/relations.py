@@ -16,12 +16,12 @@ class Relations(Cursor):
     """relation_expr and alias_clause."""
 
     if TYPE_CHECKING:
-        # Defined where the statements are.
+        # Defined in subclasses.
         def preparable_statement(self) -> ast.Node: ...
         def expression(self) -> ast.Node: ...
 
     def relation_expression(self, *, alias: bool = False) -> ast.RangeVar:
-        """name, name *, ONLY name or ONLY (name), and the alias after it where one may stand."""
+        """name, name *, ONLY name or ONLY (name); `alias`: with an optional alias."""
         if self.accept("only"):
             if self.accept("("):
                 relation = self.qualified_name(only=True)
@@ -39,7 +39,7 @@ class Relations(Cursor):
         return relation if written is None else replace(relation, alias=written)
 
     def _at_moment(self) -> bool:
-        """Whether AS OF says a moment: `of` is a name too, and then no word comes behind it that could be one."""
+        """Whether AS OF is followed by LSN or TIMESTAMP. Otherwise `of` is an alias."""
         return self._index + 2 < len(self._tokens) and self._tokens[self._index + 2].text.lower() in MOMENTS
 
     def as_of(self) -> ast.AsOf:
@@ -64,7 +64,7 @@ class Relations(Cursor):
         return ast.Alias(self.column_name(), self.optional_names_in_parentheses(), location=start)
 
     def target_relation(self) -> ast.RangeVar:
-        """The relation of UPDATE and DELETE: SET is no alias without AS."""
+        """The relation of UPDATE and DELETE, where SET is an alias only after AS."""
         relation = self.relation_expression()
         start = self._curr.start
         if self.accept("as") or (self.at_name() and self._curr.key != "set"):
@@ -72,7 +72,7 @@ class Relations(Cursor):
         return relation
 
     def complain_with_hint(self, location: int) -> NoReturn:
-        """LIMIT a, b."""
+        """Raises 42601 for LIMIT a, b."""
         raise SqlError(
             "42601",
             "LIMIT #,# syntax is not supported",

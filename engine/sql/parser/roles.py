@@ -180,7 +180,7 @@ class Roles(Objects):
                 return tuple(names)
 
     def _privileges(self) -> tuple[tuple[str, tuple[str, ...]], ...]:
-        """Privileges or roles: which of them shows only by the ON that follows."""
+        """Privileges or roles; only a following ON distinguishes them."""
         if self.accept("all"):
             self.accept("privileges")
             return (("all", self.optional_names_in_parentheses()),)

@@ -1,4 +1,4 @@
-"""Statements about the session: transactions, settings, cursors, EXPLAIN, COPY, LOCK, VACUUM and the like."""
+"""Statements about the session: transactions, settings, cursors, EXPLAIN, COPY, LOCK, VACUUM and similar ones."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _LOCK_MODES: Final = (
 
 
 class Sessions(Changes):
-    """One method per statement, named for it; each starts at the statement's first word."""
+    """A method for each statement, with its name; each starts at the statement's first word."""
 
     # ---- transactions ----
 
@@ -127,7 +127,7 @@ class Sessions(Changes):
         return self.setting(start, local=local)
 
     def setting(self, start: int, *, local: bool) -> ast.SetStmt:
-        """set_rest_more: what follows SET [LOCAL | SESSION] for one setting."""
+        """set_rest_more: the rest of SET [LOCAL | SESSION] for one setting."""
         key, following = self._curr.key, self.peek()
         named = following in ("to", "=", ".", "from")
         if key == "time" and following == "zone":
@@ -209,7 +209,7 @@ class Sessions(Changes):
         return self.non_reserved_word()
 
     def _set_time_zone(self, start: int, local: bool) -> ast.SetStmt:
-        """zone_value. An interval comes as its text."""
+        """zone_value. An interval is stored as its text."""
         key = self._curr.key
         if key in ("default", "local"):
             self.advance()
@@ -456,12 +456,12 @@ class Sessions(Changes):
         return ast.CheckPointStmt(location=self.expect("checkpoint").start)
 
     def skip_statement(self, what: str, start: int) -> ast.Node:
-        """A statement that is refused by its name: goes to its end without looking at it."""
+        """Skips a statement that the session refuses by its name."""
         self._skip_to_end()
         return ast.DoStmt(what, location=start)
 
     def _skip_to_end(self) -> None:
-        """To the semicolon that ends the statement: none within parentheses or a function's BEGIN ATOMIC ... END."""
+        """Skips to the semicolon at the end of the statement, outside of parentheses and BEGIN ATOMIC ... END."""
         depth = body = 0
         while self._curr.key not in ("", "ERROR") and (depth > 0 or body > 0 or self._curr.key != ";"):
             key = self.advance().key

@@ -1,7 +1,7 @@
-"""The statement level: the first words decide which rule reads the rest.
+"""The statement level: the first words select the rule for the rest.
 
-What PostgreSQL knows and Shoal has no tree for is read to its end and becomes a DoStmt, which the session refuses by
-its name (0A000). What no rule begins with is 42601 at the word that no statement has there.
+A statement of PostgreSQL without a tree here is skipped to its end and becomes a DoStmt, which the session refuses by
+its name (0A000). If no statement begins with the words, the error is 42601 at the first word that does not fit.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from engine.sql import ast
 from engine.sql.parser.change_streams import ChangeStreams
 from engine.sql.parser.expressions import SELECT_START
 
-# What is refused by name: the words after CREATE, ALTER or DROP.
+# The words after CREATE, ALTER or DROP of statements that are refused by name.
 _FOREIGN_OBJECTS: Final = (
     ("access", "method"),
     ("aggregate",),
@@ -203,7 +203,7 @@ class Statements(ChangeStreams):
             return self.drop_objects(start, kind)
         return self._refuse("DROP", start, _FOREIGN_OBJECTS)
 
-    # ---- statements that are refused whole ----
+    # ---- refused statements ----
 
     def _do(self) -> ast.Node:
         return self.skip_statement("DO", self.expect("do").start)

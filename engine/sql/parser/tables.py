@@ -1,4 +1,4 @@
-"""CREATE TABLE and what stands in its parentheses: columns, constraints, LIKE. CREATE TABLE AS. CREATE INDEX."""
+"""CREATE TABLE with its elements: columns, constraints, LIKE. CREATE TABLE AS. CREATE INDEX."""
 
 from __future__ import annotations
 
@@ -148,7 +148,7 @@ class Tables(Sessions):
         return ast.BoundSpec("h", modulus=found["modulus"], remainder=found["remainder"], location=start)
 
     def _is_column_list_of_query(self) -> bool:
-        """Whether the parenthesis that comes next names the columns of CREATE TABLE AS: (a, b) then no definitions."""
+        """Whether the next parenthesis contains names of columns for CREATE TABLE AS, (a, b), and not definitions."""
         return self.peek(1) in COLUMN_NAME and self.peek(2) in (",", ")")
 
     def _create_table_as(self, start: int, relation: ast.RangeVar, persistence: str, if_not_exists: bool) -> ast.Node:
@@ -207,7 +207,7 @@ class Tables(Sessions):
         return self.column_name() if self.accept("tablespace") else None
 
     def with_options(self) -> tuple[tuple[str, str], ...]:
-        """[WITH (name [= value], ...)] or WITHOUT OIDS; without a value it is 'true'."""
+        """[WITH (name [= value], ...)] or WITHOUT OIDS; the default value is 'true'."""
         if self.accept("without"):
             self.expect("oids")
             return ()
@@ -258,7 +258,7 @@ class Tables(Sessions):
         return self.column_definition()
 
     def at_table_constraint(self) -> bool:
-        """`exclude` may be a column's name, too."""
+        """Whether a table constraint comes next. `exclude` may also be a column's name."""
         key = self._curr.key
         return key in _TABLE_CONSTRAINT_START or (key == "exclude" and self.peek() in ("using", "("))
 
@@ -314,7 +314,7 @@ class Tables(Sessions):
             constraints.append(constraint)
 
     def _constraint_attribute(self, constraints: list[ast.ConstraintDef]) -> bool:
-        """DEFERRABLE and the like, which belong to the constraint before them."""
+        """DEFERRABLE and similar attributes, which belong to the preceding constraint."""
         token = self._curr
         changes = self._one_attribute()
         if not changes:

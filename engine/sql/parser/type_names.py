@@ -1,7 +1,7 @@
-"""Type names: SQL's spellings, mapped to pg_catalog's names as PostgreSQL's grammar maps them.
+"""Type names: maps SQL's names of types to names in pg_catalog, as PostgreSQL's grammar does.
 
-Modifiers are the expressions' texts, except that intervals carry (field mask) or (field mask, precision), where the
-mask has a bit per field as in PostgreSQL's datetime.h, and all its 15 bits where no fields are named.
+Modifiers are the texts of the expressions. Intervals have (field mask) or (field mask, precision), where the mask has a
+bit for each field as in PostgreSQL's datetime.h, and all 15 bits if no fields are named.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _SIMPLE: Final = {
 }
 _NUMERIC: Final = ("numeric", "decimal", "dec")
 _CHARACTER: Final = ("character", "char", "varchar", "national", "nchar")
-# What opens a type name that is a keyword of its own in the grammar.
+# The first words of type names that are keywords in the grammar.
 BUILT_IN_TYPES: Final = frozenset(
     (*_SIMPLE, *_NUMERIC, *_CHARACTER, "float", "double", "bit", "time", "timestamp", "interval")
 )
@@ -53,7 +53,7 @@ class TypeNames(Cursor):
     """Typename and its parts."""
 
     def type_name(self) -> ast.TypeName:
-        """Typename: [SETOF] type [array bounds]. SETOF only parses where a function's type may stand."""
+        """Typename: [SETOF] type [array bounds]. Raises 0A000 for SETOF, which only types of functions may have."""
         start = self._curr.start
         if self.accept("setof"):
             self.refuse("SETOF", start)
@@ -106,7 +106,8 @@ class TypeNames(Cursor):
         return tuple(items)
 
     def built_in_type(self, *, constant: bool) -> ast.TypeName:
-        """A type whose name is a keyword. `constant`: before a string literal, where char and bit have no length."""
+        """A type whose name is a keyword. `constant`: before a string literal, where char and bit have no default
+        length."""
         token = self._curr
         key, location = token.key, token.start
         if key in _SIMPLE:

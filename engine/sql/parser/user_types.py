@@ -1,5 +1,5 @@
-"""CREATE TYPE AS ENUM and AS (...), CREATE DOMAIN, and ALTER of these. Other forms of CREATE TYPE are refused by their
-name."""
+"""CREATE TYPE AS ENUM and AS (...), CREATE DOMAIN, and the ALTER statements of these. Other forms of CREATE TYPE raise
+0A000."""
 
 from __future__ import annotations
 
