@@ -33,7 +33,7 @@ from engine.sql.analyze.environment import Environment, inner_environment
 from engine.sql.analyze.errors import fail
 from engine.sql.analyze.routines import expanded_expression
 from engine.sql.analyze.rules import bind_expression
-from engine.sql.analyze.state import Shared, State
+from engine.sql.analyze.state import ParameterNames, Shared, State
 from engine.sql.analyze.typenames import resolve_type, type_from_text
 from engine.sql.tree_walk import walk
 
@@ -55,16 +55,21 @@ _LOADED = (
 
 
 def analyze(
-    statement: ast.Node, environment: Environment, parameter_types: Sequence[int] = (), literals: int = 0
+    statement: ast.Node,
+    environment: Environment,
+    parameter_types: Sequence[int] = (),
+    literals: int = 0,
+    names: ParameterNames | None = None,
 ) -> tree.Analyzed:
     """Analyses SELECT, VALUES, INSERT, UPDATE or DELETE.
 
     `parameter_types` are the OIDs that the client gave for $1, $2, .... 0 stands for a type to infer, with 42P18 if
     nothing determines it. `unknown` is the type of a quoted literal, which differs from 0 in a cast to a domain.
-    `literals`: as in the result. Raises SqlError with positions that count characters of the parsed text.
+    `literals`: as in the result. `names`: the names that stand for parameters, as in the body of a function. Raises SqlError with positions that count characters of the parsed text.
     """
     shared = Shared(environment, base_types(tuple(parameter_types)))
     shared.domains = given_domains(environment.catalog, parameter_types)
+    shared.routine = names
     state = State(shared)
     analysed: tree.Statement
     if isinstance(statement, ast.SelectStmt):

@@ -411,7 +411,7 @@ class Expansion:
         if field is not None:
             query = _of_record(query, field)
         type_ = query.output[0].expression.type if field is not None else call.type
-        plain = _plain_expression(query)
+        plain = plain_expression(query)
         body: object = _first_row(query) if plain is None else plain
         if _may_be_repeated(body, call.arguments):
             value = _value(substitute_arguments(body, call.arguments), type_, call.location)
@@ -624,7 +624,7 @@ def _may_be_repeated(body: object, arguments: Sequence[tree.Expr]) -> bool:
     return True
 
 
-def _plain_expression(query: tree.Query) -> tree.Expr | None:
+def plain_expression(query: tree.Query) -> tree.Expr | None:
     """The expression of a body that consists only of one; None for other bodies."""
     parts = (query.range_table, query.from_items, query.where, query.group_by, query.having, query.windows,
              query.order_by, query.limit, query.offset, query.set_operation, query.ctes, query.has_aggregates,
@@ -643,7 +643,7 @@ def _through_body(query: tree.Query) -> tree.Expr | None:
     entry = query.range_table[0]
     if not isinstance(entry, tree.RangeSubquery):
         return None
-    inner = _plain_expression(entry.query)
+    inner = plain_expression(entry.query)
     if inner is None:
         return None
 

@@ -85,7 +85,7 @@ class Declarations(Reader):
             self.expect("null")
         default = self._default(scope)
         if not_null and default is None:
-            message = f"variable \"{name}\" must have a default value, since it's declared NOT NULL"
+            message = f'variable "{name}" must have a default value, since it\'s declared NOT NULL'
             self.complain(message, not_null_at, "22004")
         variable = self.new_variable(name, type_, line)
         variable = self.keep(

@@ -68,6 +68,7 @@ class Signature:
     result: TypeRef | None
     returns_set: bool = False
     is_procedure: bool = False
+    is_row: bool = False  # the result is of a composite type
     special: tuple[tuple[str, TypeRef | None], ...] = ()
 
     @property
@@ -167,7 +168,7 @@ class Parser(SqlStatements):
         if not label:
             self.complain(f'end label "{name}" specified for unlabeled block', at)
         if name != label:
-            self.complain(f"end label \"{name}\" differs from block's label \"{label}\"", at)
+            self.complain(f'end label "{name}" differs from block\'s label "{label}"', at)
 
     def _block(self, outer: Scope, label: str) -> Block:
         """[DECLARE ...] BEGIN ... [EXCEPTION ...] END [label], without what follows."""

@@ -16,6 +16,7 @@ from engine.sql.parser import parse, parse_select, parse_type_name
 from engine.sql.parser.lexer import ErrorToken, Scanner, Token
 from engine.sql.plpgsql.scope import Scope
 from engine.sql.plpgsql.tree import Fragment
+from engine.sql.tree_walk import transform
 
 RESERVED = frozenset(
     ("all", "begin", "by", "case", "declare", "else", "end", "execute", "for", "foreach", "from", "if", "in", "into",
@@ -26,6 +27,7 @@ RESERVED = frozenset(
 _SELECT = "SELECT "
 _OPENING, _CLOSING = {"(": ")", "[": "]"}, (")", "]")
 _T = TypeVar("_T")
+_N = TypeVar("_N", bound=ast.Node)
 
 
 class Reader:
@@ -65,7 +67,7 @@ class Reader:
         if token.key in ("SCONST", "ICONST", "FCONST", "PARAM", "BCONST", "XCONST", "ERROR", ""):
             return ""
         written = self.body[token.start : token.end]
-        return "" if written[:1] == '"' or written[:2].lower() == 'u&' else written.lower()
+        return "" if written[:1] == '"' or written[:2].lower() == "u&" else written.lower()
 
     def advance(self) -> Token:
         token = self.token
@@ -115,7 +117,11 @@ class Reader:
     def _is_name(self, index: int) -> bool:
         token = self._tokens[index]
         first = self.body[token.start : token.start + 1]
-        return token.key not in ("SCONST", "ICONST", "FCONST") and bool(first) and (first in '"_' or first.isalpha() or first > "\x7f")
+        return (
+            token.key not in ("SCONST", "ICONST", "FCONST")
+            and bool(first)
+            and (first in '"_' or first.isalpha() or first > "\x7f")
+        )
 
     # ---- errors -----------------------------------------------------------------------------------------------------
 
@@ -179,7 +185,7 @@ class Reader:
         tree = self._at(start - len(_SELECT), text, lambda: parse_select(_SELECT + text))
         if tree.into is not None:
             self.fail()
-        return Fragment(text, start, tree, scope)
+        return Fragment(text, start, _with_arguments(tree), scope)
 
     def statement_between(self, start: int, stop: int, scope: Scope, blanked: tuple[int, int] = (0, 0)) -> Fragment:
         """The SQL statement in a part of the body; `blanked` is taken for blanks."""
@@ -190,7 +196,7 @@ class Reader:
         statements = self._at(start, text, lambda: parse(text, self._conforming))
         if len(statements) != 1:
             self.fail()
-        return Fragment(text, start, statements[0].tree, scope)
+        return Fragment(text, start, _with_arguments(statements[0].tree), scope)
 
     def type_between(self, start: int, stop: int) -> ast.TypeName:
         """The type in a part of the body."""
@@ -205,3 +211,12 @@ class Reader:
             if error.position is not None:
                 error.position = max(error.position + offset, 1)
             raise
+
+
+def _with_arguments(tree: _N) -> _N:
+    """SQL with the names of arguments in place of $1, $2, ...: the scope knows them by these."""
+
+    def change(node: object, depth: int) -> object:
+        return ast.ColumnRef((f"${node.number}",), location=node.location) if isinstance(node, ast.ParamRef) else node
+
+    return transform(tree, change)

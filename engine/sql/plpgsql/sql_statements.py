@@ -330,7 +330,7 @@ class SqlStatements(Declarations):
 
     def _from(self) -> None:
         if self.word not in ("from", "in"):
-            self.fail('expected FROM or IN')
+            self.fail("expected FROM or IN")
         self.advance()
 
     def close_cursor(self, scope: Scope) -> PlStatement:

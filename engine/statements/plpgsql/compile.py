@@ -18,8 +18,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from types import CodeType
 
-from catalog.errors import not_supported
+from catalog.errors import SqlError, not_supported
 from catalog.schema import Column
 from catalog.types import oids
 from catalog.types.base import TypeRef
@@ -88,8 +89,14 @@ class Program:
     by its number."""
 
     run: Callable[..., object]
+    conflict: str
     places: Sequence[tuple[int, int, str]]
     texts: Sequence[pl.Fragment] = field(default_factory=tuple)
+
+    @property
+    def code(self) -> CodeType:
+        """By which its frames are known in a traceback."""
+        return self.run.__code__  # type: ignore[attr-defined, no-any-return]
 
 
 @dataclass(slots=True)
@@ -122,6 +129,7 @@ class BodyCompiler:
         """The program. Raises errors of analysis."""
         code = self._code
         arguments = "".join(f", {local(variable)}" for variable in self._body.arguments)
+        code.names["SqlError"] = SqlError
         with code.block(f"def body(frame, context{arguments}):"):
             code.line(f"ticks, jump = {TICKS}, 0")
             known = {variable.number for variable in self._body.arguments}
@@ -136,7 +144,7 @@ class BodyCompiler:
                 code.line("return None")
             else:
                 code.line("frame.refuse_end()")
-        return Program(code.finish("body"), self._places, self._texts)
+        return Program(code.finish("body"), self._conflict, self._places, self._texts)
 
     def _may_end(self) -> bool:
         signature = self._signature
@@ -384,7 +392,9 @@ class BodyCompiler:
         found = local(self._body.found)
         with self._construct(statement.label, is_loop=True) as construct:
             code.line(f"{found}_ = False")
-            with code.block(f"for {local(statement.variable)} in frame.numbers({low}, {high}, {step}, {statement.reverse}):"):
+            with code.block(
+                f"for {local(statement.variable)} in frame.numbers({low}, {high}, {step}, {statement.reverse}):"
+            ):
                 code.line(f"{found}_ = True")
                 self._tick()
                 self._statements(statement.statements)
@@ -431,14 +441,15 @@ class BodyCompiler:
     def _return(self, statement: pl.Return) -> None:
         signature, code = self._signature, self._code
         if statement.value is None:
-            code.line(f"return {self._outputs()}" if self._body.outputs and not signature.returns_set else "return None")
+            code.line(
+                f"return {self._outputs()}" if self._body.outputs and not signature.returns_set else "return None"
+            )
             return
         if signature.result is None or signature.result.oid == oids.RECORD:
             number, values = self._text(statement.value)
             code.line(f"return frame.evaluate_row({number}, {values})")
             return
         code.line(f"return {self._expression(statement.value, signature.result)}")
-
 
     def _return_next(self, statement: pl.ReturnNext) -> None:
         signature, code = self._signature, self._code

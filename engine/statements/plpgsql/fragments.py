@@ -11,7 +11,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from catalog.types.base import TypeRef
 from engine.sql import ast, tree
 from engine.sql.analyze import Environment, analyze
 from engine.sql.analyze.collations import collate
@@ -27,6 +26,10 @@ class Text:
 
     analyzed: tree.Analyzed
     uses: tuple[Use, ...]
+
+    def plain(self, environment: Environment) -> tree.Expr | None:
+        """The expression that the text is; None where it is more than that."""
+        return _plain(self.analyzed, environment)
 
 
 def records_in(fragment: Fragment) -> list[Variable]:
@@ -52,22 +55,16 @@ def analyse_text(
 def local_expression(fragment: Fragment, environment: Environment, conflict: str) -> tree.Expr | None:
     """A text as an expression over the function's locals; None where it is more than an expression."""
     names = LocalNames(fragment.scope, {}, conflict)
-    analyzed = analyze(fragment.tree, environment, names=names)
+    return _plain(analyze(fragment.tree, environment, names=names), environment)
+
+
+def _plain(analyzed: tree.Analyzed, environment: Environment) -> tree.Expr | None:
     if analyzed.collated:
         analyzed = collate(analyzed, environment.catalog)
-    analyzed = expand_calls(analyzed, environment)
-    query = analyzed.statement
-    return plain_expression(query) if isinstance(query, tree.Query) else None
+    query = expand_calls(analyzed, environment).statement
+    return plain_expression(query) if isinstance(query, tree.Query) and len(query.output) == 1 else None
 
 
 def shape_of_record(value: object) -> Shape | None:
     """The shape of a record's value; None without one."""
     return getattr(value, "shape", None)
-
-
-def single_column(analyzed: tree.Analyzed) -> TypeRef | None:
-    """The type of a query's only column; None where it has several."""
-    query = analyzed.statement
-    if not isinstance(query, tree.Query) or len(query.output) != 1:
-        return None
-    return query.output[0].expression.type

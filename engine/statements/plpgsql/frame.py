@@ -20,6 +20,7 @@ from engine.execute.expressions import compile_value
 from engine.session.portal import Portal
 from engine.session.prepared import Prepared, StalePlan
 from engine.sql import ast, tree
+from engine.sql.analyze import Shared
 from engine.sql.analyze.state import State
 from engine.sql.parser import parse
 from engine.sql.plpgsql.tree import Fragment
@@ -136,9 +137,7 @@ class Frame:
             return self._cast(value, fields[0].type, wanted), wanted
         return value, fields[0].type
 
-    def _evaluation(
-        self, fragment: Fragment, shapes: Mapping[int, Shape | None], wanted: TypeRef | None
-    ) -> Evaluation:
+    def _evaluation(self, fragment: Fragment, shapes: Mapping[int, Shape | None], wanted: TypeRef | None) -> Evaluation:
         environment = self.session.environment
         text = analyse_text(fragment, environment, shapes, self.program.conflict)
         query = text.analyzed.statement
@@ -150,7 +149,7 @@ class Frame:
             prepared = self._plan(fragment, text)
             return Evaluation(text.uses, query.output[0].expression.type, prepared=prepared)
         if wanted is not None:
-            plain = assigned(State.of(environment), plain, wanted)
+            plain = assigned(State(Shared(environment, ())), plain, wanted)
         return Evaluation(text.uses, wanted or plain.type, compile_value(plain, environment.format))
 
     def evaluate_row(self, number: int, values: Locals) -> Row | None:
@@ -252,7 +251,9 @@ class Frame:
 
     # ---- dynamic statements -----------------------------------------------------------------------------------------
 
-    def _dynamic(self, text: str | None, using: Sequence[tuple[object, TypeRef]]) -> tuple[Sequence[Field] | None, Rows]:
+    def _dynamic(
+        self, text: str | None, using: Sequence[tuple[object, TypeRef]]
+    ) -> tuple[Sequence[Field] | None, Rows]:
         """EXECUTE: the columns and rows of the last statement of a text."""
         if text is None:
             raise SqlError("22004", "query string argument of EXECUTE is null")

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from catalog.errors import SqlError
 from catalog.types import oids
 from catalog.types.base import TypeRef
+from engine.sql.analyze import Shared
 from engine.sql.plpgsql.scope import Scope
 from engine.sql.plpgsql.tree import Variable
 
@@ -36,9 +37,8 @@ class Names:
         self._shapes = shapes
         self.conflict = conflict  # error | use_variable | use_column
         self.uses: list[Use] = []
-        self.types: list[TypeRef] = []
 
-    def number_of(self, names: tuple[str, ...]) -> int:
+    def number_of(self, names: tuple[str, ...], shared: Shared) -> int:
         """The number of the parameter for a column reference, or 0. Raises 55000 for a field of a record that has no
         value, 42703 for a field that it lacks."""
         found = self._scope.find(names)
@@ -47,34 +47,34 @@ class Names:
         variable, named = found
         rest = names[named:]
         if variable.type is not None:
-            return 0 if rest else self._parameter(Use(variable), variable.type)
+            return 0 if rest else self._parameter(Use(variable), variable.type, shared)
         shape = self._shapes.get(variable.number)
         if not rest:
-            return self._parameter(Use(variable), TypeRef(oids.RECORD))
+            return self._parameter(Use(variable), TypeRef(oids.RECORD), shared)
         if shape is None:
             message = f'record "{variable.name}" is not assigned yet'
-            raise SqlError("55000", message, detail="The tuple structure of a not-yet-assigned record is indeterminate.")
+            detail = "The tuple structure of a not-yet-assigned record is indeterminate."
+            raise SqlError("55000", message, detail=detail)
         position = next((number for number, (name, _) in enumerate(shape) if name == rest[0]), -1)
         if position < 0:
             raise SqlError("42703", f'record "{variable.name}" has no field "{rest[0]}"')
-        return 0 if rest[1:] else self._parameter(Use(variable, position), shape[position][1])
+        return 0 if rest[1:] else self._parameter(Use(variable, position), shape[position][1], shared)
 
-    def number_of_place(self, number: int) -> int:
-        """The parameter for $n in the text: an argument of the function."""
-        found = self._scope.find((f"${number}",))
-        if found is None or found[0].type is None:
-            raise SqlError("42P02", f"there is no parameter ${number}")
-        return self._parameter(Use(found[0]), found[0].type)
-
-    def _parameter(self, use: Use, type_: TypeRef) -> int:
+    def _parameter(self, use: Use, type_: TypeRef, shared: Shared) -> int:
         if use not in self.uses:
             self.uses.append(use)
-            self.types.append(type_)
+        number = self._number(use)
+        shared.parameters[number] = type_.oid
+        if type_.domain:
+            shared.domains[number] = type_
+        return number
+
+    def _number(self, use: Use) -> int:
         return self.uses.index(use) + 1
 
 
 class LocalNames(Names):
     """The same, with each variable's own number."""
 
-    def _parameter(self, use: Use, type_: TypeRef) -> int:
+    def _number(self, use: Use) -> int:
         return use.variable.number + 1

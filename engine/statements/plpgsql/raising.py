@@ -15,7 +15,13 @@ SEVERITIES = {
     "exception": "ERROR", "warning": "WARNING", "notice": "NOTICE", "info": "INFO", "log": "LOG", "debug": "DEBUG",
 }  # fmt: skip
 _SQLSTATES = {"exception": "P0001", "warning": "01000"}
-_FIELDS = {"column": "column", "constraint": "constraint", "datatype": "data_type", "table": "table", "schema": "schema"}
+_FIELDS = {
+    "column": "column",
+    "constraint": "constraint",
+    "datatype": "data_type",
+    "table": "table",
+    "schema": "schema",
+}
 _PLACE = re.compile("%%|%")
 _SQLSTATE = re.compile("[0-9A-Z]{5}")
 _NEVER_OTHERS = ("57014", "P0004")  # query_canceled, assert_failure
