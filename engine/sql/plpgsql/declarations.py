@@ -10,19 +10,22 @@ from catalog.types.base import TypeRef
 from engine.sql import ast
 from engine.sql.plpgsql.reader import Reader
 from engine.sql.plpgsql.scope import Scope
-from engine.sql.plpgsql.tree import CursorQuery, Fragment, Variable
+from engine.sql.plpgsql.tree import CursorQuery, Fragment, Shape, Variable
+
+Declared = TypeRef | Shape | None
+"""What a variable may hold: a type, the fields of a table's row, or None for any record."""
 
 
 class Types(Protocol):
     """What the types in a body mean. Each method raises PostgreSQL's errors for what does not exist."""
 
-    def of_name(self, name: ast.TypeName) -> TypeRef | None:
-        """The type of a name; None for record."""
+    def of_name(self, name: ast.TypeName) -> Declared:
+        """The type of a name: a type, the fields of a table's row, or None for record."""
 
     def of_column(self, names: tuple[str, ...]) -> TypeRef:
         """table.column%TYPE"""
 
-    def of_relation(self, names: tuple[str, ...]) -> TypeRef:
+    def of_relation(self, names: tuple[str, ...]) -> Declared:
         """table%ROWTYPE"""
 
     def is_composite(self, type_: TypeRef) -> bool:
@@ -37,10 +40,11 @@ class Declarations(Reader):
         self._types = types
         self.variables: list[Variable] = []
 
-    def new_variable(self, name: str, type_: TypeRef | None, line: int = 0, made: str = "") -> Variable:
+    def new_variable(self, name: str, declared: Declared, line: int = 0, made: str = "") -> Variable:
         """Adds a variable to the function."""
+        type_, shape = (None, declared) if isinstance(declared, tuple) else (declared, None)
         is_record = type_ is None or self._types.is_composite(type_)
-        variable = Variable(len(self.variables), name, type_, line, is_record, made=made)
+        variable = Variable(len(self.variables), name, type_, line, is_record, shape, made=made)
         self.variables.append(variable)
         return variable
 
@@ -109,14 +113,14 @@ class Declarations(Reader):
         self.expect(";")
         return scope.with_variable(found[0], name)
 
-    def _collation(self, type_: TypeRef | None) -> tuple[str, ...] | None:
+    def _collation(self, type_: Declared) -> tuple[str, ...] | None:
         at = self.token.start
         if not self.accept("collate"):
             return None
         names = [self.name()]
         while self.accept("."):
             names.append(self.name())
-        if type_ is None or self._types.is_composite(type_):
+        if not isinstance(type_, TypeRef) or self._types.is_composite(type_):
             self.complain("collations are not supported by type record", at, "42804")
         return tuple(names)
 
@@ -133,7 +137,7 @@ class Declarations(Reader):
 
     # ---- types ------------------------------------------------------------------------------------------------------
 
-    def _data_type(self, scope: Scope) -> TypeRef | None:
+    def _data_type(self, scope: Scope) -> Declared:
         """A type, up to what may follow it in a declaration."""
         start = self.token.start
         names = self.names_ahead()
@@ -154,12 +158,12 @@ class Declarations(Reader):
             self.fail("missing data type declaration")
         return self._types.of_name(self.type_between(start, stop))
 
-    def _percent_type(self, names: tuple[str, ...], word: str, scope: Scope) -> TypeRef | None:
+    def _percent_type(self, names: tuple[str, ...], word: str, scope: Scope) -> Declared:
         if word == "rowtype":
             return self._types.of_relation(names)
         found = scope.find(names)
         if found is not None and found[1] == len(names):
-            return found[0].type
+            return found[0].shape or found[0].type
         return self._types.of_column(names)
 
     # ---- cursors ----------------------------------------------------------------------------------------------------

@@ -27,6 +27,10 @@ class Fragment:
     scope: Scope
 
 
+Shape = tuple[tuple[str, TypeRef], ...]
+"""The names and types of the fields of a row."""
+
+
 # ---- variables ------------------------------------------------------------------------------------------------------
 
 
@@ -45,7 +49,8 @@ class Variable:
     """A declared variable, an argument, or one that PL/pgSQL makes (found, sqlstate, sqlerrm, tg_op, ...).
 
     `number` identifies it in its function. `type` is None for RECORD, whose fields are those of the value that it has.
-    `is_record`: it has fields (RECORD, a row or composite type). `made`: what PL/pgSQL keeps in it.
+    `is_record`: it has fields (RECORD, a row or composite type). `shape`: the fields of a table's row, which a record of
+    %ROWTYPE always has. `made`: what PL/pgSQL keeps in it.
     """
 
     number: int
@@ -53,6 +58,7 @@ class Variable:
     type: TypeRef | None
     line: int = 0
     is_record: bool = False
+    shape: Shape | None = None
     constant: bool = False
     not_null: bool = False
     default: Fragment | None = None

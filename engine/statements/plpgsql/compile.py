@@ -22,8 +22,9 @@ from types import CodeType
 
 from catalog.errors import SqlError, not_supported
 from catalog.schema import Column
-from catalog.types import oids
+from catalog.types import lookup, oids
 from catalog.types.base import TypeRef
+from catalog.types.composite import CompositeType
 from engine.execute.code import Code, NotOnRowPath
 from engine.execute.compiled_value import Value
 from engine.execute.expressions import ExpressionCompiler
@@ -90,6 +91,7 @@ class Program:
 
     run: Callable[..., object]
     conflict: str
+    columns: Sequence[TypeRef]
     places: Sequence[tuple[int, int, str]]
     texts: Sequence[pl.Fragment] = field(default_factory=tuple)
 
@@ -144,7 +146,17 @@ class BodyCompiler:
                 code.line("return None")
             else:
                 code.line("frame.refuse_end()")
-        return Program(code.finish("body"), self._conflict, self._places, self._texts)
+        return Program(code.finish("body"), self._conflict, self._columns(), self._places, self._texts)
+
+    def _columns(self) -> list[TypeRef]:
+        """The types of the columns of the function's rows."""
+        if self._body.outputs:
+            return [_type_of(pl.Target(variable)) for variable in self._body.outputs]
+        result = self._signature.result
+        known = None if result is None else lookup(result.oid)
+        if isinstance(known, CompositeType):
+            return [type_ for _, type_ in known.fields]
+        return [] if result is None else [result]
 
     def _may_end(self) -> bool:
         signature = self._signature
@@ -242,7 +254,7 @@ class BodyCompiler:
         code = self._code
         first = into[0]
         if first.variable.is_record and not first.steps:
-            kind = "None" if first.variable.type is None else code.constant(first.variable.type, "type")
+            kind = code.constant(first.variable.shape or first.variable.type, "type")
             code.line(f"{local(first.variable)} = frame.record_of({row}, {fields}, {kind})")
             return
         types = code.constant(tuple(_type_of(target) for target in into), "types")

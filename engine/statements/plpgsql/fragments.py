@@ -15,9 +15,9 @@ from engine.sql import ast, tree
 from engine.sql.analyze import Environment, analyze
 from engine.sql.analyze.collations import collate
 from engine.sql.analyze.routines import expand_calls, plain_expression
-from engine.sql.plpgsql.tree import Fragment, Variable
+from engine.sql.plpgsql.tree import Fragment, Shape, Variable
 from engine.sql.tree_walk import walk
-from engine.statements.plpgsql.names import LocalNames, Names, Shape, Use
+from engine.statements.plpgsql.names import LocalNames, Names, Use
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,3 +68,13 @@ def _plain(analyzed: tree.Analyzed, environment: Environment) -> tree.Expr | Non
 def shape_of_record(value: object) -> Shape | None:
     """The shape of a record's value; None without one."""
     return getattr(value, "shape", None)
+
+
+def record_named(fragment: Fragment) -> Variable | None:
+    """The record that an expression consists of; None for any other expression."""
+    node = fragment.tree
+    if not isinstance(node, ast.SelectStmt) or fragment.text.strip().count(" "):
+        return None
+    names = tuple(fragment.text.strip().lower().split("."))
+    found = fragment.scope.find(names)
+    return found[0] if found is not None and found[1] == len(names) and found[0].type is None else None

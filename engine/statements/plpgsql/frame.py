@@ -7,15 +7,16 @@ once; where it has to wait, and for every other statement, the function's greenl
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
-from catalog.errors import SqlError
-from catalog.types import element_of, lookup, oids
+from catalog.errors import SqlError, not_supported
+from catalog.types import element_of, format_type, lookup, oids
 from catalog.types.base import Array, TypeRef
-from engine.execute.context import RowPathFull
+from catalog.types.composite import CompositeType
+from engine.execute.context import Field, RowPathFull
 from engine.execute.expressions import compile_value
 from engine.session.portal import Portal
 from engine.session.prepared import Prepared, StalePlan
@@ -23,13 +24,13 @@ from engine.sql import ast, tree
 from engine.sql.analyze import Shared
 from engine.sql.analyze.state import State
 from engine.sql.parser import parse
-from engine.sql.plpgsql.tree import Fragment
+from engine.sql.plpgsql.tree import Fragment, Shape
 from engine.statements import planning
 from engine.statements import run as run_portal
 from engine.statements.collect import Collector
 from engine.statements.plpgsql import raising
-from engine.statements.plpgsql.fragments import Text, analyse_text, records_in, shape_of_record
-from engine.statements.plpgsql.names import Shape, Use
+from engine.statements.plpgsql.fragments import Text, analyse_text, record_named, records_in, shape_of_record
+from engine.statements.plpgsql.names import Use, unassigned_error
 from engine.statements.plpgsql.records import Cast, Row, assigned, cast_of, shape_of
 from engine.statements.plpgsql.suspend import wait
 from engine.statements.rows_plan import RowsPlan
@@ -153,8 +154,28 @@ class Frame:
         return Evaluation(text.uses, wanted or plain.type, compile_value(plain, environment.format))
 
     def evaluate_row(self, number: int, values: Locals) -> Row | None:
-        """The value of a text whose value is a row."""
-        raise NotImplementedError
+        """The value of a text that is a row: a record, a value of a composite type, ROW(...). Raises 42804."""
+        fragment = self.program.texts[number]
+        variable = record_named(fragment)
+        if variable is not None:
+            value = values[f"p{variable.number + 1}"]
+            if value is None and variable.shape is None:
+                raise unassigned_error(variable.name)
+            return value  # type: ignore[no-any-return]
+        text = analyse_text(fragment, self.session.environment, _shapes(fragment, values), self.program.conflict)
+        plain = text.plain(self.session.environment)
+        parameters = [_value(use, values) for use in text.uses]
+        if isinstance(plain, tree.RowExpr):
+            format_ = self.session.environment.format
+            found = [compile_value(item, format_)(self.session.context(), parameters) for item in plain.elements]
+            return Row(
+                tuple((name, item.type) for name, item in zip(plain.names, plain.elements, strict=True)), tuple(found)
+            )
+        value, type_ = self._evaluate(number, values, None)
+        known = lookup(type_.oid)
+        if not isinstance(known, CompositeType):
+            raise SqlError("42804", "cannot return non-composite value from function returning composite type")
+        return None if value is None else Row(known.fields, tuple(value))  # type: ignore[arg-type]
 
     # ---- statements -------------------------------------------------------------------------------------------------
 
@@ -300,14 +321,18 @@ class Frame:
         found = [self._cast(value, item.type, type_) for value, item, type_ in zip(row, fields, types, strict=False)]
         return found + [None] * (len(types) - len(found))
 
-    def record_of(self, row: tuple[object, ...] | None, fields: Sequence[Field], type_: TypeRef | None) -> object:
-        """A row as the value of a record, or of a variable of a composite type."""
-        if type_ is None:
+    def record_of(
+        self, row: tuple[object, ...] | None, fields: Sequence[Field], declared: TypeRef | Shape | None
+    ) -> object:
+        """A row as the value of a record, of a table's row, or of a variable of a composite type."""
+        if declared is None:
             return Row(shape_of(fields), (None,) * len(fields) if row is None else row)
+        if isinstance(declared, tuple):
+            return Row(declared, tuple(self.values_of(row, fields, [type_ for _, type_ in declared])))
         if row is None:
             return None
-        known: Any = lookup(type_.oid)
-        return tuple(self.values_of(row, fields, [declared for _, declared in known.fields]))
+        known: Any = lookup(declared.oid)
+        return tuple(self.values_of(row, fields, [type_ for _, type_ in known.fields]))
 
     def _cast(self, value: object, source: TypeRef, target: TypeRef) -> object:
         if (source, target) not in self._known.casts:
@@ -339,7 +364,47 @@ class Frame:
             raise SqlError("22023", "BY value of FOR loop must be greater than zero")
         return range(low, high - 1, -step) if reverse else range(low, high + 1, step)
 
+    def elements(self, number: int, values: Locals, slice_: int) -> tuple[Sequence[Field], Rows]:
+        """The elements of FOREACH, as rows of one column. Raises 22004, 42804, 0A000 for slices."""
+        value, type_ = self._evaluate(number, values, None)
+        if value is None:
+            raise SqlError("22004", "FOREACH expression must not be null")
+        element = element_of(type_.oid)
+        if not element:
+            shown = format_type(type_.oid)
+            raise SqlError("42804", f"FOREACH expression must yield an array, not type {shown}")
+        if slice_:
+            not_supported("FOREACH ... SLICE")
+        assert isinstance(value, Array)
+        return (Field("element", TypeRef(element)),), [(item,) for item in value.elements]
+
     # ---- results ----------------------------------------------------------------------------------------------------
+
+    def add_rows(self, fields: Sequence[Field], rows: Rows) -> bool:
+        """RETURN QUERY: whether there was a row."""
+        columns = self.program.columns
+        if len(fields) != len(columns):
+            few = "too few" if len(fields) < len(columns) else "too many"
+            detail = (
+                f"Number of returned columns ({len(fields)}) does not match expected column count ({len(columns)})."
+            )
+            del few
+            raise SqlError("42804", "structure of query does not match function result type", detail=detail)
+        if [item.type.oid for item in fields] == [type_.oid for type_ in columns]:
+            self.results.extend(rows)
+        else:
+            self.results.extend(tuple(self.values_of(row, fields, columns)) for row in rows)
+        self._count = len(rows)
+        return bool(rows)
+
+    def add_row(self, row: Row | None) -> None:
+        """RETURN NEXT of a row."""
+        columns = self.program.columns
+        if row is None:
+            self.results.append((None,) * len(columns))
+            return
+        values = zip(row.values, row.shape, columns, strict=False)
+        self.results.append(tuple(self._cast(value, field_[1], type_) for value, field_, type_ in values))
 
     def refuse_end(self) -> None:
         """2F005 for a function that ends without RETURN."""
@@ -383,6 +448,28 @@ class Frame:
         """P0004."""
         raise SqlError("P0004", "assertion failed" if message is None else message)
 
+    def current(self, item: str) -> tuple[object, TypeRef]:
+        """An item of GET CURRENT DIAGNOSTICS."""
+        if item == "row_count":
+            return self._count, TypeRef(oids.INT8)
+        return "", TypeRef(oids.TEXT)
+
+    def stacked(self, error: SqlError | None, item: str) -> tuple[object, TypeRef]:
+        """An item of GET STACKED DIAGNOSTICS. Raises 0Z002 outside of a handler."""
+        if error is None:
+            raise SqlError("0Z002", "GET STACKED DIAGNOSTICS cannot be used outside an exception handler")
+        found = {
+            "returned_sqlstate": error.sqlstate, "message_text": error.message, "column_name": error.column,
+            "constraint_name": error.constraint, "pg_datatype_name": error.data_type, "table_name": error.table,
+            "schema_name": error.schema, "pg_exception_detail": error.detail, "pg_exception_hint": error.hint,
+            "pg_exception_context": error.context,
+        }  # fmt: skip
+        return found[item] or "", TypeRef(oids.TEXT)
+
+    def diagnostic(self, found: tuple[object, TypeRef], wanted: TypeRef) -> object:
+        """An item, for a variable of a type."""
+        return self._cast(*found, wanted)
+
     def refuse_again(self) -> None:
         """0Z002: RAISE without anything, outside of a handler."""
         message = "RAISE without parameters cannot be used outside an exception handler"
@@ -413,8 +500,3 @@ def _decoded(message: bytes, decoders: Sequence[Callable[[bytes], object]]) -> t
         found.append(decode(message[position : position + length]))
         position += length
     return tuple(found)
-
-
-def elements_of(array: Array, type_: TypeRef) -> tuple[TypeRef, Iterator[tuple[object, ...]]]:
-    """The elements of an array, each as a row."""
-    return TypeRef(element_of(type_.oid) or oids.TEXT), ((item,) for item in array.elements)

@@ -15,10 +15,7 @@ from catalog.types import oids
 from catalog.types.base import TypeRef
 from engine.sql.analyze import Shared
 from engine.sql.plpgsql.scope import Scope
-from engine.sql.plpgsql.tree import Variable
-
-Shape = tuple[tuple[str, TypeRef], ...]
-"""The fields of a row."""
+from engine.sql.plpgsql.tree import Shape, Variable
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,13 +45,11 @@ class Names:
         rest = names[named:]
         if variable.type is not None:
             return 0 if rest else self._parameter(Use(variable), variable.type, shared)
-        shape = self._shapes.get(variable.number)
+        shape = variable.shape or self._shapes.get(variable.number)
         if not rest:
             return self._parameter(Use(variable), TypeRef(oids.RECORD), shared)
         if shape is None:
-            message = f'record "{variable.name}" is not assigned yet'
-            detail = "The tuple structure of a not-yet-assigned record is indeterminate."
-            raise SqlError("55000", message, detail=detail)
+            raise unassigned_error(variable.name)
         position = next((number for number, (name, _) in enumerate(shape) if name == rest[0]), -1)
         if position < 0:
             raise SqlError("42703", f'record "{variable.name}" has no field "{rest[0]}"')
@@ -78,3 +73,9 @@ class LocalNames(Names):
 
     def _number(self, use: Use) -> int:
         return use.variable.number + 1
+
+
+def unassigned_error(name: str) -> SqlError:
+    """The error of a record whose fields are asked for before it has a value."""
+    detail = "The tuple structure of a not-yet-assigned record is indeterminate."
+    return SqlError("55000", f'record "{name}" is not assigned yet', detail=detail)

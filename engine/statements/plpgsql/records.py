@@ -12,7 +12,7 @@ from engine.sql import tree
 from engine.sql.analyze import Environment, Shared
 from engine.sql.analyze.coerce import coerce
 from engine.sql.analyze.state import State
-from engine.statements.plpgsql.names import Shape
+from engine.sql.plpgsql.tree import Shape
 
 Cast = Callable[[ExecContext, Sequence[object]], object]
 
