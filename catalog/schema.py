@@ -569,6 +569,7 @@ class Routine:
     parallel: str = "u"
     cost: float = 100.0
     rows: float = 0.0
+    language: str = "sql"  # sql | plpgsql
     depends_on: tuple[int, ...] = ()  # OIDs of the objects in a body in SQL-standard form
     owner: int = BOOTSTRAP_ROLE_OID
     comment: str | None = None

@@ -48,6 +48,8 @@ def whole_call(session: Session, statement: tree.Statement) -> WholeCall | None:
         return None
     if not isinstance(call, tree.FuncExpr) or not is_routine(call):
         return None
+    if routine_of(session, call).language == "plpgsql":
+        return WholeCall(call, rows, fields)
     body = body_of(routine_of(session, call), session.environment, call.function, argument_types(call), call.type)
     if body.query is not None and call.type.oid != oids.VOID:
         return None

@@ -376,6 +376,8 @@ class Expansion:
         """The body of a call, with its own calls expanded. Its parameters are not yet replaced."""
         routine = self._environment.catalog.get(call.function.oid)
         assert isinstance(routine, Routine)
+        if routine.language != "sql":
+            not_supported(f"{shown_signature(routine)}, which is in PL/pgSQL, within another statement")
         if len(self._open) >= _DEEPEST or routine.oid in self._open:
             not_supported(f"function {shown_signature(routine)}, which calls itself")
         catalog, role = self._environment.catalog, self._role

@@ -135,6 +135,7 @@ from engine.sql.ast.sessions import (
     LockStmt,
     NotifyStmt,
     PrepareStmt,
+    RefusedStmt,
     ReindexStmt,
     SetConstraintsStmt,
     SetStmt,

@@ -1,6 +1,6 @@
 """The statement level: the first words select the rule for the rest.
 
-A statement of PostgreSQL without a tree here is skipped to its end and becomes a DoStmt, which the session refuses by
+A statement of PostgreSQL without a tree here is skipped to its end and becomes a RefusedStmt, which the session refuses by
 its name (0A000). If no statement begins with the words, the error is 42601 at the first word that does not fit.
 """
 
@@ -206,7 +206,24 @@ class Statements(ChangeStreams):
     # ---- refused statements ----
 
     def _do(self) -> ast.Node:
-        return self.skip_statement("DO", self.expect("do").start)
+        """DO with its options in any order."""
+        start = self.expect("do").start
+        language, body = "", None
+        while self._curr.key in ("SCONST", "language"):
+            at = self._curr.start
+            if self.accept("language"):
+                if language:
+                    self.complain("conflicting or redundant options", at)
+                language = self.string() if self._curr.key == "SCONST" else self.non_reserved_word()
+            elif body is not None:
+                self.complain("conflicting or redundant options", at)
+            else:
+                body = self.string()
+        if body is None:
+            if self._curr.key != "" or not language:
+                self.fail()
+            self.complain("no inline code specified", -1)
+        return ast.DoStmt(language or "plpgsql", body, location=start)
 
     def _cluster(self) -> ast.Node:
         return self.skip_statement("CLUSTER", self.expect("cluster").start)

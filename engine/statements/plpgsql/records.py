@@ -24,6 +24,11 @@ class Row:
     shape: Shape
     values: tuple[object, ...]
 
+    @property
+    def fields(self) -> list[Field]:
+        """The fields as columns of a query."""
+        return [Field(name, type_) for name, type_ in self.shape]
+
 
 def shape_of(fields: Sequence[Field]) -> Shape:
     """The shape of a query's rows."""

@@ -1,0 +1,59 @@
+"""Calls of functions in PL/pgSQL as statements of their own, and DO."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from catalog.errors import SqlError
+from catalog.schema import Routine
+from catalog.types import oids
+from catalog.types.base import TypeRef
+from engine.sql.plpgsql import signatures
+from engine.sql.plpgsql.parser import Signature
+from engine.statements.plpgsql import raising, suspend
+from engine.statements.plpgsql.compile import Program
+from engine.statements.plpgsql.frame import Frame, Known
+from engine.statements.plpgsql.programs import compile_body, program_of
+from engine.statements.plpgsql.records import Row
+
+if TYPE_CHECKING:
+    from engine.session.session import Session
+
+Rows = list[tuple[object, ...]]
+
+
+async def call(session: Session, routine: Routine, result: TypeRef, arguments: Sequence[object]) -> Rows:
+    """The rows of a call: one for a function that returns no set."""
+    program, known = program_of(session, routine, result)
+    return await _run(session, program, known, signatures.shown(routine), arguments, routine.returns_set)
+
+
+async def run_do(session: Session, body: str) -> None:
+    """DO."""
+    signature = Signature("inline_code_block", (), TypeRef(oids.VOID))
+    program, known = compile_body(session, body, signature)
+    await _run(session, program, known, "inline_code_block", (), False)
+
+
+async def _run(
+    session: Session, program: Program, known: Known, shown: str, arguments: Sequence[object], returns_set: bool
+) -> Rows:
+    if session.transaction is None:
+        session.begin_implicit()
+    frame = Frame(session, program, known, shown, session.in_block)
+
+    def run() -> object:
+        try:
+            return program.run(frame, session.context(), *arguments)
+        except SqlError as error:
+            line = raising.context_line(shown, *raising.place_of(program, error.__traceback__))
+            error.context = line if error.context is None else f"{error.context}\n{line}"
+            raise
+
+    value = await suspend.run(run)
+    if returns_set:
+        return frame.results
+    if isinstance(value, Row):
+        return [tuple(frame.values_of(value.values, value.fields, program.columns))]
+    return [value if isinstance(value, tuple) and len(program.columns) > 1 else (value,)]
