@@ -98,7 +98,7 @@ def _parameter_types(shared: Shared, analysed: object) -> tuple[int, ...]:
     types = []
     for number in range(1, max(shared.parameters) + 1):
         oid = shared.parameters.get(number, 0)
-        if oid in (0, UNKNOWN):
+        if oid in (0, UNKNOWN) and (number in shared.parameters or shared.routine is None):
             fail("42P18", f"could not determine data type of parameter ${number}")
         types.append(oid)
     if shared.unresolved > 0:

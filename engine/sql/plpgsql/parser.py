@@ -303,8 +303,8 @@ class Parser(SqlStatements):
         return Case(operand, variable, tuple(branches), otherwise, line=line)
 
     def _is_one_of(self, variable: Variable, values: Fragment) -> Fragment:
-        """variable IN (values)"""
-        beginning = f'"{variable.name}" IN ('
+        """variable.value IN (values): the variable is a record of one field, whose type is that of the operand."""
+        beginning = f'"{variable.name}"."value" IN ('
         text = f"{beginning}{values.text})"
         scope = values.scope.with_variable(variable)
         inner = Reader(text, True).expression_between(0, len(text), scope)

@@ -128,7 +128,7 @@ class If(PlStatement):
 @dataclass(frozen=True, slots=True)
 class Case(PlStatement):
     """CASE operand WHEN values THEN ..., or without an operand CASE WHEN condition THEN .... `otherwise` None: without
-    ELSE, no match is 20000. `operand` is assigned to `variable`, and each WHEN is a condition over that."""
+    ELSE, no match is 20000. `operand` is the field of the record `variable`, and each WHEN is a condition over that."""
 
     operand: Fragment | None
     variable: Variable | None

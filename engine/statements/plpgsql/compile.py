@@ -223,7 +223,9 @@ class BodyCompiler:
         if variable.type is None:
             number, values = self._text(fragment)
             steps = code.constant(target.steps, "steps")
-            code.line(f"{name} = frame.store_field({name}, {variable.name!r}, {steps}, {number}, {values})")
+            shape = code.constant(variable.shape, "shape")
+            given = f"{name}, {variable.name!r}, {steps}, {number}, {values}, {shape}"
+            code.line(f"{name} = frame.store_field({given})")
             return
         before = tree.Param(variable.number + 1, TypeRef(variable.type.oid))
         value = code.temporary("v")

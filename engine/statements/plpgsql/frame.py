@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from time import perf_counter
 from typing import TYPE_CHECKING, Any
@@ -16,8 +17,9 @@ from catalog.errors import SqlError, not_supported
 from catalog.types import element_of, format_type, lookup, oids
 from catalog.types.base import Array, TypeRef
 from catalog.types.composite import CompositeType
+from engine.execute.code import NotOnRowPath
 from engine.execute.context import Field, RowPathFull
-from engine.execute.expressions import compile_value
+from engine.execute.expressions import compile_expression, compile_value
 from engine.session.portal import Portal
 from engine.session.prepared import Prepared, StalePlan
 from engine.sql import ast, tree
@@ -97,7 +99,7 @@ class Frame:
         self.session = session
         self.program = program
         self.results: list[tuple[object, ...]] = []
-        self.checks_asserts = session.settings.show("plpgsql.check_asserts") != "off"
+        self.checks_asserts = session.settings.find("plpgsql.check_asserts") != "off"
         self._known = known
         self._signature = signature
         self._is_atomic = is_atomic  # COMMIT and ROLLBACK are not allowed
@@ -146,12 +148,13 @@ class Frame:
         if len(query.output) != 1:
             raise SqlError("42601", f'query "{fragment.text}" returned {len(query.output)} columns')
         plain = text.plain(environment)
-        if plain is None:
-            prepared = self._plan(fragment, text)
-            return Evaluation(text.uses, query.output[0].expression.type, prepared=prepared)
-        if wanted is not None:
-            plain = assigned(State(Shared(environment, ())), plain, wanted)
-        return Evaluation(text.uses, wanted or plain.type, compile_value(plain, environment.format))
+        if plain is not None:
+            type_ = wanted or plain.type
+            if wanted is not None:
+                plain = assigned(State(Shared(environment, ())), plain, wanted)
+            with suppress(NotOnRowPath):
+                return Evaluation(text.uses, type_, compile_expression(plain, environment.format))
+        return Evaluation(text.uses, query.output[0].expression.type, prepared=self._plan(fragment, text))
 
     def evaluate_row(self, number: int, values: Locals) -> Row | None:
         """The value of a text that is a row: a record, a value of a composite type, ROW(...). Raises 42804."""
@@ -340,6 +343,22 @@ class Frame:
         cast = self._known.casts[source, target]
         return value if cast is None else cast(self.session.context(), [value])
 
+    def store_field(
+        self, row: Row | None, name: str, steps: Sequence[object], number: int, values: Locals, shape: Shape | None
+    ) -> Row:
+        """A record with another value in a field. Raises 55000 without a value, 42703 for a field that it lacks."""
+        if row is None:
+            if shape is None:
+                raise unassigned_error(name)
+            row = Row(shape, (None,) * len(shape))
+        if len(steps) != 1 or not isinstance(steps[0], str):
+            not_supported("assignment to a part of a field of a record")
+        position = next((place for place, (known, _) in enumerate(row.shape) if known == steps[0]), -1)
+        if position < 0:
+            raise SqlError("42703", f'record "{name}" has no field "{steps[0]}"')
+        value = self.evaluate(number, values, row.shape[position][1])
+        return Row(row.shape, (*row.values[:position], value, *row.values[position + 1 :]))
+
     def refuse_null(self, name: str) -> None:
         """22004 for a variable that is declared NOT NULL."""
         raise SqlError("22004", f'null value cannot be assigned to variable "{name}" declared NOT NULL')
@@ -409,6 +428,11 @@ class Frame:
     def refuse_end(self) -> None:
         """2F005 for a function that ends without RETURN."""
         raise SqlError("2F005", "control reached end of function without RETURN")
+
+    def evaluate_case(self, number: int, values: Locals) -> Row:
+        """The operand of CASE, as a record with the field `value`."""
+        value, type_ = self._evaluate(number, values, None)
+        return Row((("value", type_),), (value,))
 
     def refuse_case(self) -> None:
         """20000 for a CASE without a branch that fits."""

@@ -43,5 +43,5 @@ def compile_body(session: Session, body: str, signature: Signature) -> tuple[Pro
     """A body that is not kept: that of DO."""
     environment = session.environment
     parsed = parse_body(body, signature, CatalogTypes(environment), session.key.conforming)
-    conflict = session.setting("plpgsql.variable_conflict") or "error"
+    conflict = session.settings.find("plpgsql.variable_conflict") or "error"
     return BodyCompiler(parsed, signature, environment, conflict).compile(), Known()
