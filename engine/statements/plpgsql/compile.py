@@ -39,8 +39,8 @@ from engine.sql.tree_walk import is_volatile
 from engine.statements.plpgsql.fragments import local_expression, records_in
 from engine.statements.plpgsql.records import assigned
 
-TICKS = 1000
-"""Turns of a loop between two looks at the clock."""
+TICKS = 100
+"""Turns of a loop before the first look at the clock."""
 
 KINDS: dict[type, str] = {
     pl.Block: "statement block",
@@ -146,7 +146,13 @@ class BodyCompiler:
                 code.line("return None")
             else:
                 code.line("frame.refuse_end()")
-        return Program(code.finish("body"), self._conflict, self._columns(), self._places, self._texts)
+        return Program(
+            code.finish("body", f"<PL/pgSQL {self._signature.name}>"),
+            self._conflict,
+            self._columns(),
+            self._places,
+            self._texts,
+        )
 
     def _columns(self) -> list[TypeRef]:
         """The types of the columns of the function's rows."""
@@ -389,7 +395,7 @@ class BodyCompiler:
         """At the beginning of each turn of a loop: looks at the clock from time to time."""
         self._code.line("ticks -= 1")
         with self._code.block("if ticks < 0:"):
-            self._code.line(f"ticks = frame.look({TICKS})")
+            self._code.line("ticks = frame.look()")
 
     def _loop(self, statement: pl.Loop) -> None:
         condition = "True" if statement.condition is None else self._condition(statement.condition)
@@ -571,6 +577,10 @@ class BodyCompiler:
             code.line(f"{found} = {found}_")
         self._pass_on(construct)
 
+    def _refuse(self, statement: pl.PlStatement) -> None:
+        """0A000 for a statement that is not there yet."""
+        not_supported(f"{kind_of(statement)} in PL/pgSQL")
+
     def _end_transaction(self, statement: pl.EndTransaction) -> None:
         self._code.line(f"frame.end_transaction({statement.undo}, {statement.chain})")
 
@@ -608,4 +618,8 @@ _EMITTERS: dict[type, Callable[..., None]] = {
     pl.Case: BodyCompiler._case,
     pl.Foreach: BodyCompiler._foreach,
     pl.EndTransaction: BodyCompiler._end_transaction,
+    pl.OpenCursor: BodyCompiler._refuse,
+    pl.Fetch: BodyCompiler._refuse,
+    pl.CloseCursor: BodyCompiler._refuse,
+    pl.ForCursor: BodyCompiler._refuse,
 }

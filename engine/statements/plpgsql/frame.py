@@ -33,7 +33,7 @@ from engine.statements.collect import Collector
 from engine.statements.plpgsql import raising
 from engine.statements.plpgsql.fragments import Text, analyse_text, record_named, records_in, shape_of_record
 from engine.statements.plpgsql.names import Use, unassigned_error
-from engine.statements.plpgsql.records import Cast, Row, assigned, cast_of, shape_of
+from engine.statements.plpgsql.records import Cast, Row, assigned, cast_of, record_text, shape_of
 from engine.statements.plpgsql.suspend import wait
 from engine.statements.rows_plan import RowsPlan
 from engine.txn.interface import LockWait
@@ -43,8 +43,12 @@ if TYPE_CHECKING:
     from engine.session.session import Session
     from engine.statements.plpgsql.compile import Program
 
+TICKS = 100
 SLICE_SECONDS = 0.005
 """For which a function may hold the event loop."""
+LOOK_SECONDS = 0.001
+"""Between two looks at the clock."""
+MOST_TICKS = 10_000
 
 Locals = Mapping[str, Any]
 Rows = Sequence[tuple[object, ...]]
@@ -105,7 +109,8 @@ class Frame:
         self._is_atomic = is_atomic  # COMMIT and ROLLBACK are not allowed
         self._count = 0  # rows of the last statement
         self._points = 0
-        self._looked = perf_counter()
+        self._looked = self._yielded = perf_counter()
+        self._ticks = TICKS
 
     # ---- expressions ------------------------------------------------------------------------------------------------
 
@@ -119,6 +124,9 @@ class Frame:
 
     def _evaluate(self, number: int, values: Locals, wanted: TypeRef | None) -> tuple[object, TypeRef]:
         fragment = self.program.texts[number]
+        record = record_named(fragment)
+        if record is not None and wanted is None:
+            return values[f"p{record.number + 1}"], TypeRef(oids.RECORD)
         shapes = _shapes(fragment, values)
         key = (number, tuple(shapes.values()), wanted)
         found = self._known.evaluations.get(key)
@@ -365,12 +373,15 @@ class Frame:
 
     # ---- loops ------------------------------------------------------------------------------------------------------
 
-    def look(self, ticks: int) -> int:
+    def look(self) -> int:
         """From time to time in a loop: lets others run. Returns for how many turns it need not be called."""
-        if perf_counter() - self._looked > SLICE_SECONDS:
+        now = perf_counter()
+        took, self._looked = now - self._looked, now
+        self._ticks = max(1, min(MOST_TICKS, int(self._ticks * LOOK_SECONDS / max(took, 1e-6))))
+        if now - self._yielded > SLICE_SECONDS:
             wait(asyncio.sleep(0))
-            self._looked = perf_counter()
-        return ticks
+            self._looked = self._yielded = perf_counter()
+        return self._ticks
 
     @staticmethod
     def numbers(low: int | None, high: int | None, step: int | None, reverse: bool) -> range:
@@ -466,6 +477,9 @@ class Frame:
     def _text(self, value: object, type_: TypeRef) -> str | None:
         if value is None:
             return None
+        if isinstance(value, Row):
+            encoders = [lookup(known.oid).text_encoder(self.session.key.format) for _, known in value.shape]
+            return record_text(encoders, value.values)
         return lookup(type_.oid).text_encoder(self.session.key.format)(value).decode()
 
     def fail_assertion(self, message: str | None) -> None:
@@ -493,6 +507,25 @@ class Frame:
     def diagnostic(self, found: tuple[object, TypeRef], wanted: TypeRef) -> object:
         """An item, for a variable of a type."""
         return self._cast(*found, wanted)
+
+    def end_transaction(self, undo: bool, chain: bool) -> None:
+        """COMMIT and ROLLBACK in a procedure. Raises 2D000 where the transaction is not the procedure's."""
+        session = self.session
+        if self._is_atomic:
+            raise SqlError("2D000", "invalid transaction termination")
+        transaction = session.transaction
+        if transaction is not None and transaction.savepoints:
+            word = "roll back" if undo else "commit"
+            raise SqlError("2D000", f"cannot {word} while a subtransaction is active")
+        if chain:
+            not_supported("COMMIT AND CHAIN in PL/pgSQL")
+        if undo:
+            session.transactions.abort()
+        else:
+            lsn = session.transactions.commit()
+            if lsn:
+                wait(session.durable(lsn))
+        session.begin_implicit()
 
     def refuse_again(self) -> None:
         """0Z002: RAISE without anything, outside of a handler."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
@@ -13,6 +14,8 @@ from engine.sql.analyze import Environment, Shared
 from engine.sql.analyze.coerce import coerce
 from engine.sql.analyze.state import State
 from engine.sql.plpgsql.tree import Shape
+
+_SPECIAL = re.compile(r'["\\(),\s]')
 
 Cast = Callable[[ExecContext, Sequence[object]], object]
 
@@ -47,3 +50,18 @@ def cast_of(environment: Environment, source: TypeRef, target: TypeRef) -> Cast 
         return None
     parameter = tree.Param(1, source)
     return compile_value(assigned(State(Shared(environment, (source.oid,))), parameter, target), environment.format)
+
+
+def record_text(encoders: Sequence[Callable[[object], bytes]], values: Sequence[object]) -> str:
+    """A row as text: '(1,"a b",)' (record_out)."""
+    fields = [
+        "" if value is None else _quoted(encode(value).decode()) for encode, value in zip(encoders, values, strict=True)
+    ]
+    return f"({','.join(fields)})"
+
+
+def _quoted(text: str) -> str:
+    if text and not _SPECIAL.search(text):
+        return text
+    doubled = text.replace("\\", "\\\\").replace('"', '""')
+    return f'"{doubled}"'
