@@ -34,6 +34,7 @@ _PAIR = re.compile(rb"\\[\s\S]")
 
 _AT_ONCE = 10_000  # escapes that one step of C processes while it holds the interpreter lock; some 0.1 ms
 _LONG_FIELD = 1 << 16  # bytes, from which on no list of all escapes is made
+_STEP = 1 << 20  # bytes that one step of C reads
 
 Fields = list[bytes | None]
 
@@ -256,6 +257,22 @@ def _replace_each(pattern: re.Pattern[bytes], value: Callable[[re.Match[bytes]],
     return bytes(made)
 
 
+def _single(inside: bytes, quote: bytes) -> bytes:
+    """The inside of a quoted field with one quote in place of each pair. A long one in steps: one step of C would hold
+    the interpreter."""
+    made = bytearray()
+    place = 0
+    while len(inside) - place > _STEP:
+        processes.check()
+        part = inside[place : place + _STEP]
+        if (len(part) - len(part.rstrip(quote))) % 2:  # the second quote of the pair
+            part += quote
+        made += part.replace(quote + quote, quote)
+        place += len(part)
+    made += inside[place:].replace(quote + quote, quote)
+    return bytes(made)
+
+
 def _escape_value(match: re.Match[bytes]) -> bytes:
     code = match.group(1)
     if code[:1].isdigit() and code[0] < 0x38:
@@ -269,7 +286,7 @@ def _csv_splitter(options: CopyOptions) -> Splitter:
     delimiter, null = options.delimiter.encode(), options.null.encode()
     quote, escape = options.quote.encode(), options.escape.encode()
     escaped = re.compile(rb"%b([%b%b])" % (re.escape(escape), re.escape(quote), re.escape(escape)))
-    plain = re.compile(rb"[^%b%b]*" % (re.escape(quote), re.escape(delimiter)))
+    plain = re.compile(rb"[^%b%b]{0,%d}" % (re.escape(quote), re.escape(delimiter), _STEP))
     find = re.compile(rb"[%b%b]" % (re.escape(quote), re.escape(escape))).search
 
     def close(line: bytes, place: int) -> int:
@@ -299,13 +316,16 @@ def _csv_splitter(options: CopyOptions) -> Splitter:
                 assert match is not None
                 parts.append(match.group())
                 place = match.end()
+                if place - match.start() == _STEP:
+                    processes.check()
+                    continue
                 if line[place : place + 1] != quote:
                     break
                 quoted = True
                 end = close(line, place + 1)
                 inside = line[place + 1 : end]
                 if quote == escape:
-                    parts.append(inside.replace(escape + escape, escape))
+                    parts.append(_single(inside, quote))
                 else:
                     parts.append(_replace_each(escaped, lambda match: match[1], inside))
                 place = end + 1

@@ -48,7 +48,12 @@ class ConflictFinder:
         """The key of the conflicting row, None if there is none. Raises LockWait, 40001 (REPEATABLE READ), 55000 for a
         deferrable constraint."""
         key = next((key for look in self._looks if (key := look(transaction, values)) is not None), None)
-        if key is None or transaction.isolation == READ_COMMITTED or transaction.has_written(key):
+        if transaction.isolation == READ_COMMITTED:
+            return key
+        if key is None:
+            transaction.refuse_lost()
+            return None
+        if transaction.has_written(key):
             return key
         if transaction.get(key) != transaction.newest(key):  # ExecCheckTIDVisible
             raise SqlError("40001", "could not serialize access due to concurrent update")

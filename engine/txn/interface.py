@@ -114,6 +114,9 @@ class Transaction(Protocol):
         """Raises the lock of `get_to_change` to UPDATE. A transaction that has to wait for that holds nothing
         meanwhile."""
 
+    def refuse_lost(self) -> None:
+        """Raises 40001 if the row that the statement waited for is gone. For REPEATABLE READ."""
+
     def has_written(self, key: bytes) -> bool:
         """Whether this transaction has written the key."""
 

@@ -118,6 +118,9 @@ class StatementView:
     def strengthen(self, key: bytes) -> None:
         self.transaction.strengthen(key)
 
+    def refuse_lost(self) -> None:
+        self.transaction.refuse_lost()
+
     def has_written(self, key: bytes) -> bool:
         return self.transaction.has_written(key)
 

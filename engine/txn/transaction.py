@@ -379,8 +379,7 @@ class Transaction(LockHolder):
             seen = self._base.get(key) if same and not self._has_moved(key, newest[0]) else None
             if seen is not None and value is not None and (same_key is None or same_key(seen, value)):
                 return seen  # the key is unchanged: this lock does not protect other columns
-            what = "update" if value is not None or self._has_moved(key, newest[0]) else "delete"
-            raise SqlError("40001", f"could not serialize access due to concurrent {what}")
+            raise self._changed_error(key, newest)
         if newest[0] > store.durable_lsn:
             self.met = store.sequenced_lsn
         if not current and key in space.renewed and self._is_another(key):
@@ -463,6 +462,22 @@ class Transaction(LockHolder):
                 if found is not None:
                     return found.value
         return own
+
+    def refuse_lost(self) -> None:
+        """Called under REPEATABLE READ if a statement that runs again does not find the row that it waited for. Raises
+        40001 if another transaction has deleted or moved the row since the snapshot: this transaction has got the lock
+        on it, and has not changed it."""
+        key = self._changing
+        if key is None or key not in self.row_locks or self.has_written(key):
+            return
+        newest = self._store.newest(key)
+        if newest is not None and newest[0] > self.snapshot_lsn:
+            raise self._changed_error(key, newest)
+
+    def _changed_error(self, key: bytes, newest: tuple[Lsn, bytes | None]) -> SqlError:
+        """40001 for a row that another transaction has changed since the snapshot."""
+        what = "update" if newest[1] is not None or self._has_moved(key, newest[0]) else "delete"
+        return SqlError("40001", f"could not serialize access due to concurrent {what}")
 
     def newest(self, key: bytes) -> bytes | None:
         own = self._get_written(key)

@@ -9,6 +9,7 @@ import pytest
 
 from catalog.errors import SqlError
 from catalog.memory import Account, Holding, Pool
+from engine.bulk import copy_lines
 from engine.bulk.copy_lines import LineReader, splitter
 from engine.bulk.copy_options import CopyOptions
 from engine.bulk.load import Pieces
@@ -33,6 +34,22 @@ def in_pieces(data: bytes, options: CopyOptions, size: int) -> list[bytes]:
         found += [line.text for line in reader.lines(rest[:end])]
         rest = rest[end:]
     return found + [line.text for line in reader.lines(rest)]
+
+
+@pytest.mark.parametrize("step", [1, 2, 3, 7])
+@pytest.mark.parametrize("options", [CSV, ESCAPED_CSV], ids=["csv", "csv with another escape"])
+def test_fields_that_are_split_in_steps_are_the_same(
+    options: CopyOptions, step: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    source = random.Random(step)
+    lines = []
+    for _ in range(2000):
+        kinds = [b"a", b",", b"\n", b"xyz", b'""' if options is CSV else b'\\"']
+        inside = b"".join(source.choices(kinds, k=source.randrange(12)))
+        lines.append(b"plain" * source.randrange(4) + b',"' + inside + b'",' + b"a" * source.randrange(9))
+    expected = list(map(splitter(options), lines))
+    monkeypatch.setattr(copy_lines, "_STEP", step)
+    assert list(map(splitter(options), lines)) == expected
 
 
 @pytest.mark.parametrize("options", list(PARTS), ids=["text", "csv", "csv with another escape"])
