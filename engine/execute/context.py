@@ -45,6 +45,7 @@ class SessionServices(Protocol):
     def current_row(self, cursor: str, table: Table) -> bytes: ...  # engine/session/positioned.py
     def virtual_rows(self, relation: VirtualTable) -> object: ...  # engine/system_views/rows.py: VirtualRows
     def type_named(self, text: str) -> TypeRef: ...
+    def call_routine(self, oid: int, result: TypeRef, arguments: Sequence[object]) -> object: ...
 
 
 @dataclass(slots=True)

@@ -25,6 +25,7 @@ from catalog.functions.base import Function, Implementation
 from catalog.functions.registry import implementation
 from catalog.memory import at_most, size_of
 from catalog.patience import TooLong, fold, is_watched, quick
+from catalog.routines import LANGUAGE
 from catalog.types import lookup, type_row
 from catalog.types.base import DEFAULT_FORMAT, Array, FormatSettings, TypeRef
 from catalog.types.named_objects import holds_names
@@ -196,6 +197,10 @@ class ExpressionCompiler:
         self, function: Function, values: Sequence[Value], types: Sequence[TypeRef], result: TypeRef
     ) -> str:
         arguments = [value.source for value in values]
+        if function.language == LANGUAGE:
+            type_ = self.code.constant(result, "type")
+            given = "".join(f"{argument}, " for argument in arguments)
+            return f"{self.code.context_call}.session.call_routine({function.oid}, {type_}, ({given}))"
         found = implementation(function.source)
         if found is not None and found.python_source is not None and self._can_inline(found, arguments):
             self.code.names.update(found.python_names)
@@ -370,7 +375,7 @@ class ExpressionCompiler:
 
     def _evaluate(self, expression: tree.FuncExpr) -> tuple[object] | None:
         function = expression.function
-        if function.volatility != "i" or function.returns_set or function.kind != "f":
+        if function.volatility != "i" or function.returns_set or function.kind != "f" or function.language == LANGUAGE:
             return None
         values = []
         for argument in expression.arguments:

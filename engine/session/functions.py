@@ -11,6 +11,8 @@ from engine.session.positioned import current_row
 from engine.sql.analyze.typenames import type_from_text
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from catalog.catalog import Catalog
     from catalog.schema import Table, VirtualTable
     from catalog.types.base import TypeRef
@@ -96,6 +98,10 @@ class FunctionServices:
     def type_named(self, text: str) -> TypeRef:
         """The type that a text names, by the rules of regtype's input. Raises 42704, 42601."""
         return type_from_text(text, self._session.environment)
+
+    def call_routine(self, oid: int, result: TypeRef, arguments: Sequence[object]) -> object:
+        """The value of a call of a function in PL/pgSQL."""
+        return self._session.routines.call(oid, result, arguments)
 
     # ---- settings and sequences -------------------------------------------------------------------------------------
 

@@ -162,6 +162,7 @@ class Session:
         self.parts = parts
         self.views = parts.views(self)
         self.temporary = parts.temporary(self)
+        self.routines = parts.routines(self)
         self.process_id, self.secret = node.register(self)
         node.activity.count_open(self)
 

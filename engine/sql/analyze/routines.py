@@ -348,6 +348,8 @@ class Expansion:
 
     def _change(self, node: object, depth: int) -> object:
         if isinstance(node, tree.FuncExpr) and is_routine(node):
+            if self._is_kept(node):
+                return node
             if node.function.returns_set or node.type.oid == oids.RECORD or _is_row(node.type):
                 return node  # its place decides: FROM, a field, the target list
             return self._scalar(node, None)
@@ -362,9 +364,21 @@ class Expansion:
             not_supported(f"aggregate {node.function.name}")
         return node
 
+    def _is_kept(self, call: tree.FuncExpr) -> bool:
+        """Whether the call stays a call: of a function in PL/pgSQL that returns one value."""
+        routine = self._environment.catalog.get(call.function.oid)
+        assert isinstance(routine, Routine)
+        if routine.language == "sql" or call.function.returns_set or call.type.oid == oids.RECORD:
+            return False
+        if self._role is not None:
+            check_execute(routine, self._environment.catalog, self._role)
+        return True
+
     def _rows(self, node: object, depth: int) -> object:
         """Expands the remaining calls: records as values."""
         if isinstance(node, tree.FuncExpr) and is_routine(node):
+            if self._is_kept(node):
+                return node
             if node.function.returns_set:
                 not_supported(f"function {node.function.name}, which returns a set, here")
             return self._scalar(node, 0 if node.type.oid == oids.RECORD else None)

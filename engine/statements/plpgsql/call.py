@@ -42,18 +42,29 @@ async def _run(
     if session.transaction is None:
         session.begin_implicit()
     frame = Frame(session, program, known, shown, session.in_block)
-
-    def run() -> object:
-        try:
-            return program.run(frame, session.context(), *arguments)
-        except SqlError as error:
-            line = raising.context_line(shown, *raising.place_of(program, error.__traceback__))
-            error.context = line if error.context is None else f"{error.context}\n{line}"
-            raise
-
-    value = await suspend.run(run)
+    value = await suspend.run(lambda: _enter(session, program, frame, shown, arguments))
     if returns_set:
         return frame.results
     if isinstance(value, Row):
         return [tuple(frame.values_of(value.values, value.fields, program.columns))]
     return [value if isinstance(value, tuple) and len(program.columns) > 1 else (value,)]
+
+
+def run_program(
+    session: Session, program: Program, known: Known, routine: Routine, arguments: Sequence[object], *, is_atomic: bool
+) -> object:
+    """The value of a call within another statement, which runs in a greenlet already."""
+    shown = signatures.shown(routine)
+    frame = Frame(session, program, known, shown, is_atomic)
+    value = _enter(session, program, frame, shown, arguments)
+    return value.values if isinstance(value, Row) else value
+
+
+def _enter(session: Session, program: Program, frame: Frame, shown: str, arguments: Sequence[object]) -> object:
+    """Runs a body; errors get its line of context."""
+    try:
+        return program.run(frame, session.context(), *arguments)
+    except SqlError as error:
+        line = raising.context_line(shown, *raising.place_of(program, error.__traceback__))
+        error.context = line if error.context is None else f"{error.context}\n{line}"
+        raise

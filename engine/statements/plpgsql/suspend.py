@@ -41,6 +41,11 @@ async def run(function: Callable[[], T]) -> T:
     return cast(T, found)
 
 
+def is_running() -> bool:
+    """Whether the caller may `wait`."""
+    return isinstance(getcurrent(), _Running)
+
+
 def wait(awaitable: Awaitable[T]) -> T:
     """The result of an awaitable. Only within `run`."""
     current = getcurrent()
