@@ -16,7 +16,7 @@ from typing import Any
 from catalog.duckdb.nodes import Sql, fill
 from catalog.errors import SqlError
 from catalog.functions.base import CallContext, Side, Trait
-from catalog.functions.duckdb_sql import bind_once, once
+from catalog.functions.duckdb_sql import evaluate_once, once
 from catalog.functions.registry import implement
 from catalog.types import lookup, oids
 from catalog.types.base import Interval, TypeRef
@@ -226,11 +226,12 @@ def order(left: Any, right: Any) -> int:
 def date_comparison(symbol: str, place: int) -> Side:
     """Returns the DuckDB side of a comparison of a date (argument number `place`) with a timestamp. The date becomes
     its midnight; a date later than all timestamps in columns becomes the value that stands for these."""
-    date, other = f"({_COMPARED_DATE})", "{1}"
-    template = f"({date} {symbol} {other})" if place == 0 else f"({other} {symbol} {date})"
+    template = f"({{}} {symbol} {{}})"
 
     def side(arguments: Sequence[Sql], types: Sequence[TypeRef]) -> Sql:
-        return bind_once([arguments[place]], lambda bound: fill(template, bound, arguments[1 - place]))
+        both = list(arguments)
+        both[place] = evaluate_once([arguments[place]], f"({_COMPARED_DATE})")
+        return fill(template, *both)
 
     return side
 

@@ -224,6 +224,7 @@ class Alteration:
         including = {oid for oid in table.indexes if number in self._index(oid).include}
         doomed = [item for item in table.constraints if number in item.columns or item.index in including]
         for constraint in doomed:
+            self._lock_referenced(constraint)
             self._take_constraint(constraint)
         for oid in self.table.indexes:
             index = self._index(oid)
@@ -238,12 +239,7 @@ class Alteration:
         self.new_layout = True
 
     def _refuse_dependents(self, column: Column, cascade: bool) -> None:
-        dependents = []
-        for other in self.context.catalog.tables():
-            for constraint in other.constraints:
-                own = constraint.references == self.table.oid and column.number in constraint.referenced_columns
-                if constraint.kind == "f" and own and other.oid != self.table.oid:
-                    dependents.append((other, constraint))
+        dependents = [found for found in self._referring(column) if found[0].oid != self.table.oid]
         views = self._views_reading(column, f"dropping column {column.name} of {self.table.name}")
         for item in self.table.columns:
             if item.generated is not None and column.number in self._used(item.generated, item.type):
@@ -324,6 +320,7 @@ class Alteration:
                     f'default for column "{column.name}" cannot be cast automatically to type {format_type(target.oid)}'
                 )
                 raise SqlError("42804", message) from None
+        self._lock_keys(column)
         self.builder.change_column(changed)
         for oid in self.table.indexes:
             self._retype_index(self._index(oid), column, changed)
@@ -336,6 +333,31 @@ class Alteration:
         ):
             self.conversions[column.number] = expression
             self.rewrite = True
+
+    def _lock_referenced(self, constraint: Constraint) -> None:
+        """Locks the table that a foreign key refers to, as its triggers there change."""
+        if constraint.kind == "f" and constraint.references is not None:
+            self.context.lock_relation(constraint.references, "access exclusive")
+
+    def _lock_keys(self, column: Column) -> None:
+        """Locks the other tables of the foreign keys that have a column, which are made again."""
+        for constraint in self.table.constraints:
+            if column.number in constraint.columns:
+                self._lock_referenced(constraint)
+        for other, constraint in self._referring(column):
+            if constraint.references != other.oid:
+                self.context.lock_relation(other.oid, "access exclusive")
+
+    def _referring(self, column: Column) -> list[tuple[Table, Constraint]]:
+        """The foreign keys that refer to a column, with their tables."""
+        return [
+            (other, constraint)
+            for other in self.context.catalog.tables()
+            for constraint in other.constraints
+            if constraint.kind == "f"
+            and constraint.references == self.table.oid
+            and column.number in constraint.referenced_columns
+        ]
 
     def _in_keys(self, column: Column) -> bool:
         """Whether an index contains the column, so that its entries change."""
@@ -476,9 +498,7 @@ class Alteration:
         found = self._constraint(command.name or "", command.if_exists)
         if found is None:
             return
-        if found.kind == "f":
-            assert found.references is not None
-            self.context.lock_relation(found.references, "access exclusive")
+        self._lock_referenced(found)
         if found.kind == "p":
             refuse_views_that_need(self.context, self.table, found, command.cascade)
         referring = [

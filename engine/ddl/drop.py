@@ -277,6 +277,8 @@ class Removal:
         for item in self.gone.values():  # who drops or changes one is waited for, before it is in anybody's way
             if isinstance(item, Table | Index | Sequence | View):
                 self.context.lock_relation(item.oid, "access exclusive")
+        for oid in self._referenced():
+            self.context.lock_relation(oid, "access exclusive")
         extra = [item for item in self._extra if item[2] not in self.gone and not self._is_root(item[0], roots)]
         if extra and not self.cascade:
             root = roots[0]
@@ -305,6 +307,12 @@ class Removal:
                 changes[table.oid] = replace(table, indexes=tuple(oid for oid in table.indexes if oid != item.oid))
         self._edit_tables(changes)
         self.context.change(changes)
+
+    def _referenced(self) -> list[int]:
+        """The tables that stay, and to which foreign keys of dropped tables refer."""
+        tables = [item for item in self.gone.values() if isinstance(item, Table)]
+        keys = [constraint.references for table in tables for constraint in table.constraints if constraint.kind == "f"]
+        return [oid for oid in dict.fromkeys(keys) if oid is not None and oid not in self.gone]
 
     def _drop_columns(self) -> None:
         self.context.change({oid: None for oid, item in self.gone.items() if isinstance(item, View)})

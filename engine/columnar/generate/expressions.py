@@ -17,6 +17,7 @@ from catalog.duckdb.nodes import (
     comma_list,
     constant_integer,
     fill,
+    has_query,
     join_parts,
 )
 from catalog.duckdb.types import BIGINT, BOOLEAN, INTEGER, TIMESTAMP, VARCHAR, DuckDBType, ListType, list_of, struct_of
@@ -492,7 +493,9 @@ def _array_operator(scope: Scope, node: tree.ScalarArrayOp) -> Piece:
     pieces = [left, Piece(Identifier(name), array.form.element)]
     test = call(scope.generation, node.function, pieces, [node.left.type, TypeRef(element)], TypeRef(oids.BOOL))
     # DuckDB turns = ANY into a sub-query, which the lambda of a volatile operand may not contain.
+    # It also takes = ANY((SELECT array)) for a comparison with the query's rows.
     plain = COMPARISONS.get(node.function.source) == "=" and node.use_or and not scope.generation.volatile
+    plain = plain and not has_query(array.sql)
     if plain and is_native(left, node.left.type.oid):
         comparable_element(element, array.form.element)
         if not isinstance(node.right, tree.Const) or node.right.value is None:
