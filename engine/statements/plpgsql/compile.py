@@ -577,9 +577,65 @@ class BodyCompiler:
             code.line(f"{found} = {found}_")
         self._pass_on(construct)
 
-    def _refuse(self, statement: pl.PlStatement) -> None:
-        """0A000 for a statement that is not there yet."""
-        not_supported(f"{kind_of(statement)} in PL/pgSQL")
+    # ---- cursors ----------------------------------------------------------------------------------------------------
+
+    def _bind_cursor(self, cursor: pl.Variable, arguments: Sequence[pl.Fragment]) -> None:
+        """Gives the parameters of a bound cursor their values."""
+        assert cursor.cursor is not None
+        for parameter, argument in zip(cursor.cursor.parameters, arguments, strict=True):
+            self._code.line(f"{local(parameter)} = {self._expression(argument, parameter.type)}")
+
+    def _open(self, statement: pl.OpenCursor) -> None:
+        cursor, code = statement.cursor, self._code
+        name = local(cursor)
+        if cursor.cursor is not None:
+            self._bind_cursor(cursor, statement.arguments)
+            number, values = self._text(cursor.cursor.query)
+            code.line(f"{name} = frame.open_cursor({name}, {number}, {values}, {statement.scroll})")
+            return
+        assert statement.query is not None
+        if statement.dynamic:
+            text = self._expression(statement.query, TypeRef(oids.TEXT))
+            given = f"{text}, {self._values(statement.using)}"
+            code.line(f"{name} = frame.open_dynamic({name}, {given}, {statement.scroll})")
+        else:
+            number, values = self._text(statement.query)
+            code.line(f"{name} = frame.open_cursor({name}, {number}, {values}, {statement.scroll})")
+
+    def _fetch(self, statement: pl.Fetch) -> None:
+        code, cursor = self._code, statement.cursor
+        count = "None" if statement.every else "1"
+        if statement.count is not None:
+            count = self._expression(statement.count, TypeRef(oids.INT4))
+        fields, row = code.temporary("fields"), code.temporary("row")
+        given = f"{local(cursor)}, {cursor.name!r}, {statement.direction!r}, {count}, {statement.move}"
+        code.line(f"{fields}, {row} = frame.fetch({given})")
+        code.line(f"{local(self._body.found)} = {row} is not None")
+        if not statement.move:
+            self._take_row(statement.into, row, fields)
+
+    def _close(self, statement: pl.CloseCursor) -> None:
+        self._code.line(f"frame.close_cursor({local(statement.cursor)}, {statement.cursor.name!r})")
+
+    def _for_cursor(self, statement: pl.ForCursor) -> None:
+        code, cursor, found = self._code, statement.cursor, local(self._body.found)
+        assert cursor.cursor is not None
+        self._bind_cursor(cursor, statement.arguments)
+        number, values = self._text(cursor.cursor.query)
+        name = local(cursor)
+        fields, rows, row = code.temporary("fields"), code.temporary("rows"), code.temporary("row")
+        code.line(f"{name} = frame.open_cursor({name}, {number}, {values}, False)")
+        code.line(f"{fields}, {rows} = frame.cursor_rows({name})")
+        with self._construct(statement.label, is_loop=True) as construct:
+            code.line(f"{found}_ = False")
+            with code.block(f"for {row} in {rows}:"):
+                code.line(f"{found}_ = True")
+                self._tick()
+                self._take_row((pl.Target(statement.variable),), row, fields)
+                self._statements(statement.statements)
+            code.line(f"{found} = {found}_")
+        code.line(f"frame.close_cursor({name}, {cursor.name!r})")
+        self._pass_on(construct)
 
     def _end_transaction(self, statement: pl.EndTransaction) -> None:
         self._code.line(f"frame.end_transaction({statement.undo}, {statement.chain})")
@@ -618,8 +674,8 @@ _EMITTERS: dict[type, Callable[..., None]] = {
     pl.Case: BodyCompiler._case,
     pl.Foreach: BodyCompiler._foreach,
     pl.EndTransaction: BodyCompiler._end_transaction,
-    pl.OpenCursor: BodyCompiler._refuse,
-    pl.Fetch: BodyCompiler._refuse,
-    pl.CloseCursor: BodyCompiler._refuse,
-    pl.ForCursor: BodyCompiler._refuse,
+    pl.OpenCursor: BodyCompiler._open,
+    pl.Fetch: BodyCompiler._fetch,
+    pl.CloseCursor: BodyCompiler._close,
+    pl.ForCursor: BodyCompiler._for_cursor,
 }

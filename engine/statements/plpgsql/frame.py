@@ -29,8 +29,8 @@ from engine.sql.parser import parse
 from engine.sql.plpgsql.tree import Fragment, Shape
 from engine.statements import planning
 from engine.statements import run as run_portal
-from engine.statements.collect import Collector
-from engine.statements.plpgsql import raising
+from engine.statements.collect import Collector, decode_row
+from engine.statements.plpgsql import frame_cursors, raising
 from engine.statements.plpgsql.fragments import Text, analyse_text, record_named, records_in, shape_of_record
 from engine.statements.plpgsql.names import Use, unassigned_error
 from engine.statements.plpgsql.records import Cast, Row, assigned, cast_of, record_text, shape_of
@@ -239,7 +239,7 @@ class Frame:
         wait(run_portal.run(self.session, portal, 0, collector))
         self._count = portal.count
         decoders = [lookup(item.type.oid).binary_decoder() for item in fields]
-        rows = [_decoded(message, decoders) for message in collector.split()]
+        rows = [decode_row(message, decoders) for message in collector.split()]
         if prepared.fields is not None and prepared.command == "SELECT":
             self._count = len(rows)
         return fields, rows
@@ -408,6 +408,40 @@ class Frame:
         assert isinstance(value, Array)
         return (Field("element", TypeRef(element)),), [(item,) for item in value.elements]
 
+    # ---- cursors ----------------------------------------------------------------------------------------------------
+
+    def open_cursor(self, name: str | None, number: int, values: Locals, scroll: bool | None) -> str:
+        """OPEN with a query: the cursor's name."""
+        prepared, parameters = self._statement(number, values)
+        return frame_cursors.open_portal(self.session, name, prepared, parameters, scroll)
+
+    def open_dynamic(
+        self, name: str | None, text: str | None, using: Sequence[tuple[object, TypeRef]], scroll: bool | None
+    ) -> str:
+        """OPEN ... FOR EXECUTE."""
+        if text is None:
+            raise SqlError("22004", "query string argument of EXECUTE is null")
+        (statement,) = parse(text, self.session.key.conforming)
+        prepared = planning.prepare(self.session, statement, [type_.oid for _, type_ in using])
+        return frame_cursors.open_portal(self.session, name, prepared, [value for value, _ in using], scroll)
+
+    def fetch(
+        self, name: str | None, variable: str, direction: str, count: int | None, move: bool
+    ) -> tuple[Sequence[Field], tuple[object, ...] | None]:
+        """FETCH and MOVE: the columns, and the row; None without one."""
+        cursor = frame_cursors.portal_of(self.session, name, variable)
+        fields, rows = frame_cursors.fetch(cursor, direction, count, move)
+        self._count = len(rows)
+        return fields, rows[-1] if rows else None
+
+    def cursor_rows(self, name: str) -> tuple[Sequence[Field], Rows]:
+        """All rows of an open cursor."""
+        return frame_cursors.fetch(frame_cursors.portal_of(self.session, name, name), "forward", None, False)
+
+    def close_cursor(self, name: str | None, variable: str) -> None:
+        """CLOSE."""
+        self.session.portals.close(frame_cursors.portal_of(self.session, name, variable).name)
+
     # ---- results ----------------------------------------------------------------------------------------------------
 
     def add_rows(self, fields: Sequence[Field], rows: Rows) -> bool:
@@ -543,17 +577,3 @@ def _value(use: Use, values: Locals) -> object:
     if use.field >= 0:
         return None if value is None else value.values[use.field]
     return value.values if isinstance(value, Row) else value
-
-
-def _decoded(message: bytes, decoders: Sequence[Callable[[bytes], object]]) -> tuple[object, ...]:
-    """The values of a DataRow message in binary."""
-    position, found = 7, []
-    for decode in decoders:
-        length = int.from_bytes(message[position : position + 4], "big", signed=True)
-        position += 4
-        if length < 0:
-            found.append(None)
-            continue
-        found.append(decode(message[position : position + length]))
-        position += length
-    return tuple(found)
