@@ -61,7 +61,7 @@ def fetch(
         direction = "forward" if direction == "next" else "backward"
     elif direction in ("first", "last"):
         direction, count = "absolute", 1 if direction == "first" else -1
-    taken = window(cursor, ast.FetchStmt(direction, count, cursor.name.decode(), move))
+    taken = window(cursor, ast.FetchStmt(cursor.name.decode(), direction, count, move))
     fields = cursor.prepared.fields or ()
     have, want = cursor.formats, (1,) * len(fields)
     if have != want:
