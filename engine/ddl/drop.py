@@ -277,7 +277,7 @@ class Removal:
         for item in self.gone.values():  # who drops or changes one is waited for, before it is in anybody's way
             if isinstance(item, Table | Index | Sequence | View):
                 self.context.lock_relation(item.oid, "access exclusive")
-        for oid in self._referenced():
+        for oid in self._foreign_tables():
             self.context.lock_relation(oid, "access exclusive")
         extra = [item for item in self._extra if item[2] not in self.gone and not self._is_root(item[0], roots)]
         if extra and not self.cascade:
@@ -308,7 +308,7 @@ class Removal:
         self._edit_tables(changes)
         self.context.change(changes)
 
-    def _referenced(self) -> list[int]:
+    def _foreign_tables(self) -> list[int]:
         """The tables that stay, and to which foreign keys of dropped tables refer."""
         tables = [item for item in self.gone.values() if isinstance(item, Table)]
         keys = [constraint.references for table in tables for constraint in table.constraints if constraint.kind == "f"]
