@@ -14,7 +14,8 @@ def bind_once(arguments: Sequence[Sql], make: Callable[..., Sql]) -> Sql:
 
     Names and constants are repeated. A lambda over a list of one element binds longer arguments (DuckDB has no LET);
     otherwise nested calls would grow exponentially, in text and in time. The lambda costs 14 ns for each row. It does
-    not use `s.a0`, which DuckDB treats as a column of the table in HAVING.
+    not use `s.a0`, which DuckDB treats as a column of the table in HAVING. `make` must not add other operands to the
+    SQL: DuckDB allows no sub-query in a lambda.
     """
     if all(argument.is_simple for argument in arguments):
         return make(*arguments)

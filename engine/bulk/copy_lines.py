@@ -258,8 +258,8 @@ def _replace_each(pattern: re.Pattern[bytes], value: Callable[[re.Match[bytes]],
 
 
 def _single(inside: bytes, quote: bytes) -> bytes:
-    """The inside of a quoted field with one quote in place of each pair. A long one in steps: one step of C would hold
-    the interpreter."""
+    """Returns the inside of a quoted field with one quote in place of each pair. A long field is processed in steps,
+    because a single step of C would hold the interpreter lock all the time."""
     made = bytearray()
     place = 0
     while len(inside) - place > _STEP:

@@ -335,12 +335,15 @@ class Alteration:
             self.rewrite = True
 
     def _lock_referenced(self, constraint: Constraint) -> None:
-        """Locks the table that a foreign key refers to, as its triggers there change."""
-        if constraint.kind == "f" and constraint.references is not None:
+        """Locks the table that a foreign key refers to, as PostgreSQL does to change its triggers there. Does nothing
+        for another constraint."""
+        if constraint.kind == "f":
+            assert constraint.references is not None
             self.context.lock_relation(constraint.references, "access exclusive")
 
     def _lock_keys(self, column: Column) -> None:
-        """Locks the other tables of the foreign keys that have a column, which are made again."""
+        """Locks the tables at the other ends of the foreign keys over a column. If the column's type changes,
+        PostgreSQL drops these keys and adds them again."""
         for constraint in self.table.constraints:
             if column.number in constraint.columns:
                 self._lock_referenced(constraint)

@@ -309,7 +309,7 @@ class Removal:
         self.context.change(changes)
 
     def _foreign_tables(self) -> list[int]:
-        """The tables that stay, and to which foreign keys of dropped tables refer."""
+        """The remaining tables that foreign keys of dropped tables refer to."""
         tables = [item for item in self.gone.values() if isinstance(item, Table)]
         keys = [constraint.references for table in tables for constraint in table.constraints if constraint.kind == "f"]
         return [oid for oid in dict.fromkeys(keys) if oid is not None and oid not in self.gone]

@@ -39,7 +39,7 @@ log = logging.getLogger("shoal.storage")
 
 BATCH_ROWS = 65_536
 SLICE = 512
-SCHEMA: Any = pa.schema([("key", pa.binary()), ("value", pa.binary())])
+ARROW_SCHEMA: Any = pa.schema([("key", pa.binary()), ("value", pa.binary())])
 _CRC_SLICE = 4 << 20
 
 
@@ -76,7 +76,7 @@ class BulkRunWriter:
         """Whether every batch so far is behind the one before it, so that the file stays as it is."""
         self._file: Any = _sink(path)
         try:
-            self._writer: Any = pa.ipc.new_file(self._file, SCHEMA)
+            self._writer: Any = pa.ipc.new_file(self._file, ARROW_SCHEMA)
         except OSError:
             _remove(path)
             raise
@@ -96,7 +96,9 @@ class BulkRunWriter:
             if self._ranges and first <= self._ranges[-1][1]:
                 self.in_order = False
             self._ranges.append((first, last))
-            self._writer.write_batch(pa.RecordBatch.from_arrays([part, values.slice(start, BATCH_ROWS)], schema=SCHEMA))
+            self._writer.write_batch(
+                pa.RecordBatch.from_arrays([part, values.slice(start, BATCH_ROWS)], schema=ARROW_SCHEMA)
+            )
         self.rows += len(keys)
         self.written = self.rows, self._file.tell()
 
@@ -141,13 +143,13 @@ class BulkRunWriter:
 
     def _merge_into(self, sink: Any, reader: Any) -> None:
         batches = [_Batch(reader.get_batch(i)) for i in range(reader.num_record_batches)]
-        with pa.ipc.new_file(sink, SCHEMA) as writer:
+        with pa.ipc.new_file(sink, ARROW_SCHEMA) as writer:
             for low, high in _cuts(batches):
                 parts = [batch.between(low, high) for batch in batches]
-                table = pa.Table.from_batches([part for part in parts if part.num_rows], SCHEMA)
+                table = pa.Table.from_batches([part for part in parts if part.num_rows], ARROW_SCHEMA)
                 if table.num_rows:
                     keys, values = sort_by_key(one_array(table["key"]), one_array(table["value"]))
-                    writer.write_batch(pa.RecordBatch.from_arrays([keys, values], schema=SCHEMA))
+                    writer.write_batch(pa.RecordBatch.from_arrays([keys, values], schema=ARROW_SCHEMA))
 
 
 class _Batch:

@@ -16,7 +16,7 @@ import pyarrow as pa
 
 from catalog.errors import SqlError
 from engine.columnar.interface import GROUP_ROWS
-from engine.columnar.worker import columns_file
+from engine.columnar.worker.columns_file import SCHEMA
 from engine.columnar.worker.held_table import (
     HeldTable,
     definition,
@@ -28,7 +28,7 @@ from engine.columnar.worker.held_table import (
     transaction,
 )
 from engine.columnar.worker.progress import WorkProgress
-from engine.storage.runs import SCHEMA
+from engine.storage.runs import ARROW_SCHEMA
 
 _BEGINNING = 8  # bytes of the file before its first message
 
@@ -38,7 +38,7 @@ class DraftTable:
     table, and their bytes. `place` is the byte of the file up to which it has been read."""
 
     def __init__(self, number: int, held: HeldTable, path: str) -> None:
-        self.name = f"{columns_file.SCHEMA}.d{number}"
+        self.name = f"{SCHEMA}.d{number}"
         self.held = held
         self.path = path
         self.place = _BEGINNING
@@ -131,7 +131,7 @@ def _batches(draft: DraftTable, upto: int) -> Iterator[Any]:
             draft.place = source.tell()
         source.seek(draft.place)
         while draft.place < upto:
-            batch = pa.ipc.read_record_batch(pa.ipc.read_message(source), SCHEMA)
+            batch = pa.ipc.read_record_batch(pa.ipc.read_message(source), ARROW_SCHEMA)
             draft.place = source.tell()
             draft.batches += 1
             yield batch
