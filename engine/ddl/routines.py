@@ -305,9 +305,7 @@ def _check_plpgsql(context: DdlContext, item: Routine) -> None:
     try:
         parse_body(item.body, signature_of(item), CatalogTypes(context.environment))
     except SqlError as error:
-        line = 1 if error.position is None else item.body.count("\n", 0, error.position - 1) + 1
         error.position = None
-        error.context = f'compilation of PL/pgSQL function "{item.name}" near line {line}'
         raise
 
 

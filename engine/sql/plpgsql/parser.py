@@ -11,6 +11,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import NoReturn
 
+from catalog.errors import SqlError
 from catalog.types import oids
 from catalog.types.base import TypeRef
 from engine.sql.plpgsql.conditions import OTHERS, conditions
@@ -603,5 +604,12 @@ _RULES = {
 
 
 def parse_body(body: str, signature: Signature, types: Types, conforming: bool = True) -> Body:
-    """The parse tree of a body. Raises SqlError with a position in the body: 42601, 42704, 42804, ..."""
-    return Parser(body, conforming, types, signature).read()
+    """The parse tree of a body. Raises SqlError with a position in the body: 42601, 42704, 42804, ...; one without a
+    position tells the line in its context."""
+    parser = Parser(body, conforming, types, signature)
+    try:
+        return parser.read()
+    except SqlError as error:
+        if error.position is None:
+            error.context = f'compilation of PL/pgSQL function "{signature.name}" near line {parser.line}'
+        raise

@@ -196,7 +196,7 @@ class Reader:
         statements = self._at(start, text, lambda: parse(text, self._conforming))
         if len(statements) != 1:
             self.fail()
-        return Fragment(text, start, _with_arguments(statements[0].tree), scope)
+        return Fragment(text, start, _with_arguments(statements[0].tree), scope, "SQL statement")
 
     def type_between(self, start: int, stop: int) -> ast.TypeName:
         """The type in a part of the body."""

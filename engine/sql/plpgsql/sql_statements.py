@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import NoReturn
 
 from catalog.types import oids
@@ -88,6 +89,7 @@ class SqlStatements(Declarations):
         steps = self._steps(start, stop, named)
         self.advance()
         value = self.expression(scope, ";")
+        value = replace(value, kind="PL/pgSQL assignment", target=self.body[start : value.offset])
         self.expect(";")
         return Assign(Target(variable, steps), value, line=line)
 
@@ -137,7 +139,7 @@ class SqlStatements(Declarations):
         """PERFORM query;"""
         line = self.line
         self.expect("perform")
-        query = self.expression(scope, ";")
+        query = replace(self.expression(scope, ";"), kind="SQL statement", target="SELECT ")
         self.expect(";")
         return RunSql(query, perform=True, line=line)
 

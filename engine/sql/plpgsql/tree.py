@@ -19,12 +19,20 @@ from engine.sql.plpgsql.scope import Scope
 class Fragment:
     """An SQL expression or statement in a body. `text`: an expression as it is written, without SELECT; a statement
     with blanks in place of its INTO clause. `offset`: of the text in the body, in characters. `tree`: an expression is
-    the SELECT that computes it."""
+    the SELECT that computes it. `kind`, `target`: what it is called in the context of errors, and what is before the
+    text of an assignment's value."""
 
     text: str
     offset: int
     tree: ast.Node
     scope: Scope
+    kind: str = "SQL expression"
+    target: str = ""
+
+    @property
+    def context(self) -> str:
+        """The line of CONTEXT for an error of its analysis, and for one in a query that it runs."""
+        return f'{self.kind} "{self.target}{self.text}"'
 
 
 Shape = tuple[tuple[str, TypeRef], ...]

@@ -65,6 +65,5 @@ def _enter(session: Session, program: Program, frame: Frame, shown: str, argumen
     try:
         return program.run(frame, session.context(), *arguments)
     except SqlError as error:
-        line = raising.context_line(shown, *raising.place_of(program, error.__traceback__))
-        error.context = line if error.context is None else f"{error.context}\n{line}"
-        raise
+        with raising.context_of(raising.context_line(shown, *raising.place_of(program, error.__traceback__))):
+            raise

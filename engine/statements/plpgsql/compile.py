@@ -26,17 +26,15 @@ from catalog.types import lookup, oids
 from catalog.types.base import TypeRef
 from catalog.types.composite import CompositeType
 from engine.execute.code import Code, NotOnRowPath
-from engine.execute.compiled_value import Value
 from engine.execute.expressions import ExpressionCompiler
 from engine.sql import ast, tree
 from engine.sql.analyze import Environment, Shared
-from engine.sql.analyze.assignments import store_part
-from engine.sql.analyze.coerce import to_boolean
+from engine.sql.analyze.assignments import TO_VARIABLE, store_part
 from engine.sql.analyze.state import State
 from engine.sql.plpgsql import tree as pl
 from engine.sql.plpgsql.parser import Signature
 from engine.sql.tree_walk import is_volatile
-from engine.statements.plpgsql.fragments import local_expression, records_in
+from engine.statements.plpgsql.fragments import failing_part, local_expression, no_column, records_in
 from engine.statements.plpgsql.records import assigned
 
 TICKS = 100
@@ -120,7 +118,7 @@ class BodyCompiler:
         self._environment = environment
         self._conflict = body.conflict or conflict
         self._code = Code()
-        self._expressions = ExpressionCompiler(self._code, environment.format, _no_column)
+        self._expressions = ExpressionCompiler(self._code, environment.format, no_column)
         self._texts: list[pl.Fragment] = []
         self._places: list[tuple[int, int, str]] = []
         self._constructs: list[_Construct] = []
@@ -182,7 +180,7 @@ class BodyCompiler:
         """Source of an expression's value, of the type `target` if that is given."""
         if not records_in(fragment):
             found = local_expression(fragment, self._environment, self._conflict)
-            if found is not None and not is_volatile(found):
+            if found is not None and not is_volatile(found) and failing_part(found, self._environment) is None:
                 if target is not None:
                     found = assigned(self._state(), found, target)
                 try:
@@ -197,9 +195,9 @@ class BodyCompiler:
         """Source that is truthy exactly if a condition is true."""
         if not records_in(fragment):
             found = local_expression(fragment, self._environment, self._conflict)
-            if found is not None and not is_volatile(found):
+            if found is not None and not is_volatile(found) and failing_part(found, self._environment) is None:
                 try:
-                    return self._expressions.true(to_boolean(self._state(), found, "IF"))
+                    return self._expressions.true(assigned(self._state(), found, TypeRef(oids.BOOL)))
                 except NotOnRowPath:
                     pass
         return f"({self._expression(fragment, TypeRef(oids.BOOL))} is True)"
@@ -249,7 +247,7 @@ class BodyCompiler:
         given = tree.Param(len(self._body.variables) + 1, found.type)
         self._code.line(f"p{given.number} = {value}")
         place = ast.ResTarget(None, variable.name, target.steps)
-        part = store_part(self._state(), before, column, place, given, "UPDATE")
+        part = store_part(self._state(), before, column, place, given, TO_VARIABLE)
         return self._expressions.value(part).source
 
     def _check_not_null(self, variable: pl.Variable) -> None:
@@ -649,10 +647,6 @@ def local(variable: pl.Variable) -> str:
 def _type_of(target: pl.Target) -> TypeRef:
     assert target.variable.type is not None
     return target.variable.type
-
-
-def _no_column(item: tree.Var) -> Value:
-    raise NotOnRowPath(f"column {item.name}")
 
 
 _EMITTERS: dict[type, Callable[..., None]] = {

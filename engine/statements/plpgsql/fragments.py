@@ -8,9 +8,12 @@ as a statement.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from engine.execute.code import Code, NotOnRowPath
+from engine.execute.compiled_value import Value
+from engine.execute.expressions import ExpressionCompiler
 from engine.sql import ast, tree
 from engine.sql.analyze import Environment, analyze
 from engine.sql.analyze.collations import collate
@@ -56,6 +59,39 @@ def local_expression(fragment: Fragment, environment: Environment, conflict: str
     """A text as an expression over the function's locals; None where it is more than an expression."""
     names = LocalNames(fragment.scope, {}, conflict)
     return _plain(analyze(fragment.tree, environment, names=names), environment)
+
+
+def failing_part(expression: tree.Expr, environment: Environment) -> tree.Expr | None:
+    """A part of an expression that is computed in any case, consists of constants and fails: PostgreSQL's planner
+    computes it before the expression runs."""
+    compiler = ExpressionCompiler(Code(), environment.format, no_column)
+
+    def is_constant(node: tree.Expr) -> bool:
+        match node:
+            case tree.Const():
+                return True
+            case tree.RelabelType() | tree.CoerceTypmod() | tree.CoerceViaIO():
+                return is_constant(node.argument)
+            case tree.FuncExpr():
+                return node.function.volatility == "i" and all(map(is_constant, node.arguments))
+        return False
+
+    def search(node: tree.Expr) -> tree.Expr | None:
+        arguments: Sequence[tree.Expr] = ()
+        match node:
+            case tree.RelabelType() | tree.CoerceTypmod() | tree.CoerceViaIO():
+                arguments = (node.argument,)
+            case tree.FuncExpr():
+                arguments = node.arguments
+        found = next((part for item in arguments if (part := search(item)) is not None), None)
+        return found or (node if arguments and is_constant(node) and compiler.constant(node) is None else None)
+
+    return search(expression)
+
+
+def no_column(item: tree.Var) -> Value:
+    """Columns in an expression: there are none."""
+    raise NotOnRowPath(f"column {item.name}")
 
 
 def _plain(analyzed: tree.Analyzed, environment: Environment) -> tree.Expr | None:

@@ -31,9 +31,10 @@ from engine.statements import planning
 from engine.statements import run as run_portal
 from engine.statements.collect import Collector, decode_row
 from engine.statements.plpgsql import frame_cursors, raising
-from engine.statements.plpgsql.fragments import Text, analyse_text, record_named, records_in, shape_of_record
+from engine.statements.plpgsql.fragments import Text, analyse_text, failing_part, record_named, records_in, shape_of_record
 from engine.statements.plpgsql.names import Use, unassigned_error
 from engine.statements.plpgsql.records import Cast, Row, assigned, cast_of, record_text, shape_of
+from engine.statements.plpgsql.raising import context_of
 from engine.statements.plpgsql.suspend import wait
 from engine.statements.rows_plan import RowsPlan
 from engine.txn.interface import LockWait
@@ -131,7 +132,8 @@ class Frame:
         key = (number, tuple(shapes.values()), wanted)
         found = self._known.evaluations.get(key)
         if found is None or (found.prepared is not None and found.prepared.catalog is not self.session.catalog):
-            found = self._known.evaluations[key] = self._evaluation(fragment, shapes, wanted)
+            with context_of(fragment.context):
+                found = self._known.evaluations[key] = self._evaluation(fragment, shapes, wanted)
         parameters = [_value(use, values) for use in found.uses]
         if found.compute is not None:
             while True:
@@ -140,9 +142,11 @@ class Frame:
                 except LockWait as lock:
                     wait(self.session.wait_for(lock))
         assert found.prepared is not None
-        fields, rows = self._rows(found.prepared, parameters)
+        with context_of(fragment.context):
+            fields, rows = self._rows(found.prepared, parameters)
         if len(rows) > 1:
-            raise SqlError("21000", f'query "{fragment.text}" returned more than one row')
+            with context_of(f"query: {fragment.target}{fragment.text}"):
+                raise SqlError("21000", "query returned more than one row")
         value = rows[0][0] if rows else None
         if wanted is not None and value is not None:
             return self._cast(value, fields[0].type, wanted), wanted
@@ -153,10 +157,16 @@ class Frame:
         text = analyse_text(fragment, environment, shapes, self.program.conflict)
         query = text.analyzed.statement
         assert isinstance(query, tree.Query)
+        if len(query.output) != 1 and fragment.target:
+            raise SqlError("42601", f"assignment source returned {len(query.output)} columns")
         if len(query.output) != 1:
-            raise SqlError("42601", f'query "{fragment.text}" returned {len(query.output)} columns')
+            with context_of(f"query: {fragment.text}"):
+                raise SqlError("42601", f"query returned {len(query.output)} columns")
         plain = text.plain(environment)
         if plain is not None:
+            failing = failing_part(plain, environment)
+            if failing is not None:
+                compile_value(failing, environment.format)(self.session.context(), ())
             type_ = wanted or plain.type
             if wanted is not None:
                 plain = assigned(State(Shared(environment, ())), plain, wanted)
@@ -173,7 +183,8 @@ class Frame:
             if value is None and variable.shape is None:
                 raise unassigned_error(variable.name)
             return value  # type: ignore[no-any-return]
-        text = analyse_text(fragment, self.session.environment, _shapes(fragment, values), self.program.conflict)
+        with context_of(fragment.context):
+            text = analyse_text(fragment, self.session.environment, _shapes(fragment, values), self.program.conflict)
         plain = text.plain(self.session.environment)
         parameters = [_value(use, values) for use in text.uses]
         if isinstance(plain, tree.RowExpr):
@@ -246,7 +257,8 @@ class Frame:
 
     def rows(self, number: int, values: Locals) -> tuple[Sequence[Field], Rows]:
         """The columns and rows of a query."""
-        return self._rows(*self._statement(number, values))
+        with context_of(self.program.texts[number].context):
+            return self._rows(*self._statement(number, values))
 
     def perform(self, number: int, values: Locals) -> bool:
         """PERFORM: whether there was a row."""
@@ -255,21 +267,27 @@ class Frame:
 
     def run(self, number: int, values: Locals, found: bool) -> bool:
         """A statement without INTO: the new value of FOUND."""
-        prepared, parameters = self._statement(number, values)
+        context = self.program.texts[number].context
+        with context_of(context):
+            prepared, parameters = self._statement(number, values)
         if prepared.fields is not None and prepared.command == "SELECT":
             hint = "If you want to discard the results of a SELECT, use PERFORM instead."
             raise SqlError("42601", "query has no destination for result data", hint=hint)
         if prepared.fields is not None:
             raise SqlError("42601", "query has no destination for result data")
-        self._rows(prepared, parameters)
+        with context_of(context):
+            self._rows(prepared, parameters)
         return self._count > 0 if isinstance(prepared.plan, RowsPlan) else found
 
     def one_row(self, number: int, values: Locals, strict: bool) -> tuple[Sequence[Field], tuple[object, ...] | None]:
         """The row for INTO. Raises P0002 and P0003 where STRICT wants exactly one."""
-        prepared, parameters = self._statement(number, values)
+        context = self.program.texts[number].context
+        with context_of(context):
+            prepared, parameters = self._statement(number, values)
         if prepared.fields is None:
             raise SqlError("42601", "INTO used with a command that cannot return data")
-        fields, rows = self._rows(prepared, parameters)
+        with context_of(context):
+            fields, rows = self._rows(prepared, parameters)
         return fields, self._only(rows, strict or prepared.plan.writes, strict)
 
     @staticmethod
@@ -292,12 +310,15 @@ class Frame:
         fields: Sequence[Field] | None = None
         rows: Rows = ()
         types = [type_.oid for _, type_ in using]
-        for statement in parse(text, self.session.key.conforming):
+        with context_of(f'SQL statement "{text}"'):
+            statements = parse(text, self.session.key.conforming)
+        for statement in statements:
             if isinstance(statement.tree, ast.TransactionStmt):
                 raise SqlError("0A000", "EXECUTE of transaction commands is not implemented")
-            prepared = planning.prepare(self.session, statement, types)
-            prepared.tally = self.session.node.statements.nested
-            _, rows = self._rows(prepared, [value for value, _ in using])
+            with context_of(f'SQL statement "{text}"'):
+                prepared = planning.prepare(self.session, statement, types)
+                prepared.tally = self.session.node.statements.nested
+                _, rows = self._rows(prepared, [value for value, _ in using])
             fields = prepared.fields
         return fields, rows
 
@@ -412,8 +433,9 @@ class Frame:
 
     def open_cursor(self, name: str | None, number: int, values: Locals, scroll: bool | None) -> str:
         """OPEN with a query: the cursor's name."""
-        prepared, parameters = self._statement(number, values)
-        return frame_cursors.open_portal(self.session, name, prepared, parameters, scroll)
+        with context_of(self.program.texts[number].context):
+            prepared, parameters = self._statement(number, values)
+            return frame_cursors.open_portal(self.session, name, prepared, parameters, scroll)
 
     def open_dynamic(
         self, name: str | None, text: str | None, using: Sequence[tuple[object, TypeRef]], scroll: bool | None
@@ -534,9 +556,14 @@ class Frame:
             "returned_sqlstate": error.sqlstate, "message_text": error.message, "column_name": error.column,
             "constraint_name": error.constraint, "pg_datatype_name": error.data_type, "table_name": error.table,
             "schema_name": error.schema, "pg_exception_detail": error.detail, "pg_exception_hint": error.hint,
-            "pg_exception_context": error.context,
+            "pg_exception_context": self._context_of(error),
         }  # fmt: skip
         return found[item] or "", TypeRef(oids.TEXT)
+
+    def _context_of(self, error: SqlError) -> str:
+        """The context of an error that has come to a handler of this call."""
+        line = raising.context_line(self._signature, *raising.place_of(self.program, error.__traceback__))
+        return line if error.context is None else f"{error.context}\n{line}"
 
     def diagnostic(self, found: tuple[object, TypeRef], wanted: TypeRef) -> object:
         """An item, for a variable of a type."""

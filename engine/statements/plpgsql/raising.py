@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_right
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from types import TracebackType
 
 from catalog.errors import SqlError
@@ -102,6 +103,16 @@ def place_of(program: Program, trace: TracebackType | None) -> tuple[int, str]:
         trace = trace.tb_next
     position = bisect_right([place[0] for place in program.places], line) - 1
     return program.places[position][1:] if position >= 0 else (0, "")
+
+
+@contextmanager
+def context_of(line: str) -> Iterator[None]:
+    """Adds a line to the context of errors that come out of the block."""
+    try:
+        yield
+    except SqlError as error:
+        error.context = line if error.context is None else f"{error.context}\n{line}"
+        raise
 
 
 def context_line(signature: str, line: int, kind: str) -> str:
