@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from catalog.schema import Role, VirtualTable
     from catalog.types.base import TypeRef
     from engine.columnar.interface import VirtualContent
+    from engine.execute.context import RoutineCall
     from engine.node.node import Node
     from engine.node.plan_cache import PlanKey
     from engine.session.settings import Settings
@@ -123,10 +124,15 @@ class TemporaryTables(Protocol):
 
 
 class Routines(Protocol):
-    """Functions in PL/pgSQL within other statements: engine/statements/plpgsql/within.py."""
+    """Functions of users within other statements: engine/statements/plpgsql/within.py."""
 
-    def call(self, oid: int, result: TypeRef, arguments: Sequence[object]) -> object:
+    def call(self, call: RoutineCall, arguments: Sequence[object]) -> object:
         """The value of a call, in internal form. Raises 0A000 where the statement cannot wait."""
+
+    def rows(
+        self, call: RoutineCall, arguments: Sequence[object], columns: Sequence[TypeRef]
+    ) -> Sequence[tuple[object, ...]]:
+        """The rows of a call, with columns of these types. Raises 0A000, and 42804 if it gives others."""
 
 
 class SessionParts(NamedTuple, Generic[S]):
