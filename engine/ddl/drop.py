@@ -200,7 +200,11 @@ class Removal:
             if use.item.oid in self.gone or any(table == other.oid for other, _ in self.columns):
                 continue  # a dropped column takes its dependents with it
             on = shown_use(self.context, use.used)
-            if isinstance(use.item, Table) and use.part == "default":
+            generated = isinstance(use.item, Table) and use.part == "default" and use.item.column_by_number(use.number)
+            if isinstance(use.item, Table) and generated and generated.generated is not None:
+                self._extra.append((f"column {use.name} of table {use.item.name}", on, use.item.oid))
+                self.columns.append((use.item, generated))
+            elif isinstance(use.item, Table) and use.part == "default":
                 what = f"default value for column {use.name} of table {use.item.name}"
                 self._extra.append((what, on, 0))
                 self.defaults.append((use.item.oid, use.number))

@@ -30,7 +30,7 @@ from engine.sql.analyze import resolve_type
 from engine.sql.analyze.routines import Body, analyse_body, parsed_body
 from engine.sql.deparse import deparse_expression, deparse_query
 from engine.sql.plpgsql.parser import parse_body
-from engine.sql.plpgsql.signatures import signature_of
+from engine.sql.plpgsql.signatures import signature_of, stand_ins
 from engine.sql.plpgsql.types import CatalogTypes
 from engine.sql.tree_walk import walk
 
@@ -307,7 +307,7 @@ def _check_string(context: DdlContext, item: Routine) -> None:
 
 def _check_plpgsql(context: DdlContext, item: Routine) -> None:
     try:
-        parse_body(item.body, signature_of(item), CatalogTypes(context.environment))
+        parse_body(item.body, signature_of(item, None, stand_ins(item)), CatalogTypes(context.environment))
     except SqlError as error:
         error.position = None
         raise

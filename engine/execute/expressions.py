@@ -344,14 +344,15 @@ class ExpressionCompiler:
     def routine_rows(self, call: tree.FuncExpr, columns: Sequence[TypeRef]) -> str:
         """Source of the rows of a user-defined function in FROM: tuples with columns of these types."""
         values = [self.value(argument) for argument in call.arguments]
-        bound = [self.bind(value) for value in values]
+        strict = call.function.strict and any(value.nullable for value in values)
+        bound = [self.bind(value) if strict else (value.source, value) for value in values]
         arguments = [atom.source for _, atom in bound]
         types = [argument.type for argument in call.arguments]
         wanted = f", {self.code.constant(tuple(columns), 'columns')}"
         source = self._routine_source("routine_rows", call.function, arguments, types, call.type, wanted)
         nulls = " or ".join(f"{source_} is None" for source_, _ in bound)
         nothing = "()" if call.function.returns_set else f"(({'None, ' * len(columns)}),)"
-        return f"({nothing} if {nulls} else {source})" if call.function.strict and nulls else source
+        return f"({nothing} if {nulls} else {source})" if strict else source
 
     def _routine_source(
         self,

@@ -287,6 +287,7 @@ def _run_with_calls(plan: RowsPlan) -> None:
     if plan.row is None:
         not_supported("a function in PL/pgSQL in a statement of this kind")
     plan.columnar = RoutinePath(plan)
+    plan.fails_first = None  # a call may not run before the statement
     plan.set_row(None)
 
 

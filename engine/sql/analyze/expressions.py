@@ -136,6 +136,10 @@ def _argument(state: State, node: ast.ColumnRef) -> tree.Expr | None:
     hides = routine.conflict == "use_column" and len(names) > 1
     if hides and scope.find_item(state, None, names[0], node.location) is not None:
         return None
+    fields = routine.fields_of(names, state.shared)
+    if fields is not None:
+        values = tuple(_param(state, ast.ParamRef(number, location=node.location)) for _, number in fields)
+        return tree.RowExpr(values, tuple(name for name, _ in fields), location=node.location)
     number = routine.number_of(names, state.shared)
     if number:
         return _param(state, ast.ParamRef(number, location=node.location))

@@ -341,6 +341,7 @@ class Expansion:
         self._role = role
         self._open = open_  # the functions around this one
         self.relations: dict[int, None] = {}
+        self._in_range: set[tree.FuncExpr] = set()  # calls in FROM that stay calls
 
     def of(self, node: object) -> object:
         found = transform(node, self._change)
@@ -388,6 +389,8 @@ class Expansion:
     def _rows(self, node: object, depth: int) -> object:
         """Expands the remaining calls: records as values."""
         if isinstance(node, tree.FuncExpr) and is_routine(node):
+            if node in self._in_range:
+                return node
             if node.function.returns_set:
                 not_supported(f"function {node.function.name}, which returns a set, here")
             return node if self._is_kept(node) else self._scalar(node, 0 if node.type.oid == oids.RECORD else None)
@@ -449,6 +452,7 @@ class Expansion:
 
     def _in_from(self, node: tree.RangeFunction) -> tree.RangeEntry:
         if all(isinstance(call, tree.FuncExpr) and is_routine(call) and self._is_kept(call) for call in node.functions):
+            self._in_range.update(cast("Sequence[tree.FuncExpr]", node.functions))
             return node
         if len(node.functions) != 1 or node.ordinality:
             not_supported("ROWS FROM and WITH ORDINALITY over functions in SQL")
@@ -540,6 +544,7 @@ class Expansion:
             not_supported(f"function {call.function.name}, which returns a set of records, in a target list")
         relation = len(query.range_table)
         lateral = any(map(_has_variable, call.arguments))
+        self._in_range.add(call)
         entry = tree.RangeFunction((call,), call.function.name, columns, (len(columns),), lateral=lateral)
         values = [tree.Var(relation, n, column.type, 0, column.name) for n, column in enumerate(columns, 1)]
         whole: tree.Expr = values[0]

@@ -31,6 +31,10 @@ class ParameterNames(Protocol):
     def number_of(self, names: tuple[str, ...], shared: Shared) -> int:
         """The number of the parameter for a column reference, or 0."""
 
+    def fields_of(self, names: tuple[str, ...], shared: Shared) -> list[tuple[str, int]] | None:
+        """The fields of the record that a column reference names as a whole, each with the number of its parameter;
+        None if it names no record."""
+
 
 class RoutineNames:
     """The names for arguments in the body of a function: their names, also qualified with the function's name."""
@@ -49,6 +53,9 @@ class RoutineNames:
         if len(names) > 2 or not names[-1]:
             return 0
         return self.arguments.index(names[-1]) + 1 if names[-1] in self.arguments else 0
+
+    def fields_of(self, names: tuple[str, ...], shared: Shared) -> list[tuple[str, int]] | None:
+        return None
 
 
 class Shared:

@@ -137,7 +137,7 @@ class Reader:
 
     def complain(self, message: str, offset: int, sqlstate: str = "42601", **more: str) -> NoReturn:
         """An error with a message of its own, at a place of the body."""
-        raise SqlError(sqlstate, message, position=offset + 1, **more)  # type: ignore[arg-type]
+        raise SqlError(sqlstate, message, position=offset + 1, **more)
 
     # ---- SQL --------------------------------------------------------------------------------------------------------
 

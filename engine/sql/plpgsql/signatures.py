@@ -11,19 +11,25 @@ from catalog.types.composite import CompositeType
 from engine.sql.analyze.common_types import resolve_polymorphic
 from engine.sql.plpgsql.parser import Argument, Signature
 
+_STAND_INS = {
+    oids.ANYARRAY: oids.INT4_ARRAY, oids.ANYCOMPATIBLEARRAY: oids.INT4_ARRAY,
+    oids.ANYRANGE: oids.INT4RANGE, oids.ANYCOMPATIBLERANGE: oids.INT4RANGE,
+    oids.ANYMULTIRANGE: oids.INT4MULTIRANGE, oids.ANYCOMPATIBLEMULTIRANGE: oids.INT4MULTIRANGE,
+}  # fmt: skip
+
 
 def signature_of(routine: Routine, result: TypeRef | None = None, types: Sequence[int] = ()) -> Signature:
     """The signature. `result`, `types`: the result's type and the arguments' in a call; a polymorphic type becomes the
     one that it stands for there."""
-    returned = routine.result if result is None else result
-    anonymous = returned.oid == oids.RECORD
     declared = [item.type.oid for item in routine.inputs]
 
     def actual(type_: TypeRef) -> TypeRef:
         if not types or type_.oid not in oids.POLYMORPHIC:
             return type_
-        return TypeRef(resolve_polymorphic(types, declared, type_.oid, False))
+        return TypeRef(resolve_polymorphic(types, list(declared), type_.oid, False))
 
+    returned = actual(routine.result if result is None else result)
+    anonymous = returned.oid == oids.RECORD
     return Signature(
         routine.name,
         tuple(Argument(item.name, actual(item.type), item.mode) for item in routine.arguments),
@@ -32,6 +38,11 @@ def signature_of(routine: Routine, result: TypeRef | None = None, types: Sequenc
         routine.kind == "p",
         isinstance(lookup(returned.oid), CompositeType),
     )
+
+
+def stand_ins(routine: Routine) -> tuple[int, ...]:
+    """Types of arguments to check a body with: those of a polymorphic function as plpgsql_validator takes them."""
+    return tuple(_STAND_INS.get(oid, oids.INT4) if oid in oids.POLYMORPHIC else oid for oid in routine.signature)
 
 
 def shown(routine: Routine) -> str:

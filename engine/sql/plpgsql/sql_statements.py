@@ -88,8 +88,8 @@ class SqlStatements(Declarations):
             self.fail()
         steps = self._steps(start, stop, named)
         self.advance()
-        value = self.expression_between(self.token.start, self.token.start, scope) if self.word == ";" else None
-        value = value or self.expression(scope, ";")
+        here = self.token.start
+        value = self.expression_between(here, here, scope) if self.word == ";" else self.expression(scope, ";")
         value = replace(value, kind="PL/pgSQL assignment", target=self.body[start : value.offset])
         self.expect(";")
         return Assign(Target(variable, steps), value, line=line)

@@ -15,7 +15,7 @@ from engine.statements.plpgsql import raising, suspend
 from engine.statements.plpgsql.compile import Program
 from engine.statements.plpgsql.frame import Frame, Known
 from engine.statements.plpgsql.programs import compile_body, program_of
-from engine.statements.plpgsql.records import Row
+from engine.statements.plpgsql.records import Row, check_columns
 
 if TYPE_CHECKING:
     from engine.execute.context import RoutineCall
@@ -68,6 +68,10 @@ def rows_of_program(
     if routine.returns_set:
         return frame.results
     if isinstance(value, Row):
+        if columns is not None:
+            given = [type_ for _, type_ in value.shape]
+            with raising.LineContext(f"PL/pgSQL function {shown} while casting return value to function's return type"):
+                check_columns(given, columns, "returned record type does not match expected record type")
         return [tuple(frame.values_of(value.values, value.fields, frame.columns))]
     if len(frame.columns) > 1:
         return [value if isinstance(value, tuple) else (None,) * len(frame.columns)]

@@ -17,7 +17,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from types import CodeType
 
 from catalog.errors import SqlError, not_supported
@@ -101,7 +101,7 @@ class Program:
     @property
     def code(self) -> CodeType:
         """By which its frames are known in a traceback."""
-        return self.run.__code__  # type: ignore[attr-defined, no-any-return]
+        return self.run.__code__
 
 
 @dataclass(slots=True)

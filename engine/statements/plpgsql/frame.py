@@ -32,13 +32,11 @@ from engine.statements.plpgsql.fragments import (
     Text,
     analyse_text,
     failing_part,
-    record_named,
-    records_in,
     shape_of_record,
 )
 from engine.statements.plpgsql.names import Use, unassigned_error
 from engine.statements.plpgsql.nested import NestedStatements, Rows
-from engine.statements.plpgsql.raising import LineContext, TextContext, context_of
+from engine.statements.plpgsql.raising import LineContext, TextContext
 from engine.statements.plpgsql.records import Cast, Row, assigned, cast_of, record_text, shape_of
 from engine.statements.plpgsql.suspend import wait
 from engine.statements.rows_plan import RowsPlan
@@ -487,19 +485,10 @@ class Frame:
     # ---- results ----------------------------------------------------------------------------------------------------
 
     def add_rows(self, fields: Sequence[Field], rows: Rows) -> bool:
-        """RETURN QUERY: whether there was a row."""
-        columns = self.columns
-        if len(fields) != len(columns):
-            few = "too few" if len(fields) < len(columns) else "too many"
-            detail = (
-                f"Number of returned columns ({len(fields)}) does not match expected column count ({len(columns)})."
-            )
-            del few
-            raise SqlError("42804", "structure of query does not match function result type", detail=detail)
-        if [item.type.oid for item in fields] == [type_.oid for type_ in columns]:
-            self.results.extend(rows)
-        else:
-            self.results.extend(tuple(self.values_of(row, fields, columns)) for row in rows)
+        """RETURN QUERY: whether there was a row. Raises 42804 for other columns than the function's."""
+        message = "structure of query does not match function result type"
+        check_columns([item.type for item in fields], self.columns, message)
+        self.results.extend(rows)
         self._nested.count = len(rows)
         return bool(rows)
 

@@ -11,7 +11,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from catalog.errors import SqlError
-from catalog.types import oids
 from catalog.types.base import TypeRef
 from engine.sql.analyze import Shared
 from engine.sql.plpgsql.scope import Scope
@@ -47,13 +46,24 @@ class Names:
             return 0 if rest else self._parameter(Use(variable), variable.type, shared)
         shape = variable.shape or self._shapes.get(variable.number)
         if not rest:
-            return self._parameter(Use(variable), TypeRef(oids.RECORD), shared)
+            return 0  # `fields_of` has it
         if shape is None:
             raise unassigned_error(variable.name)
         position = next((number for number, (name, _) in enumerate(shape) if name == rest[0]), -1)
         if position < 0:
             raise SqlError("42703", f'record "{variable.name}" has no field "{rest[0]}"')
         return 0 if rest[1:] else self._parameter(Use(variable, position), shape[position][1], shared)
+
+    def fields_of(self, names: tuple[str, ...], shared: Shared) -> list[tuple[str, int]] | None:
+        """The fields of a record that has a value, each with the number of its parameter."""
+        found = self._scope.find(names)
+        if found is None or found[0].type is not None or names[found[1] :]:
+            return None
+        variable = found[0]
+        shape = variable.shape or self._shapes.get(variable.number)
+        if shape is None:
+            raise unassigned_error(variable.name)
+        return [(name, self._parameter(Use(variable, at), type_, shared)) for at, (name, type_) in enumerate(shape)]
 
     def _parameter(self, use: Use, type_: TypeRef, shared: Shared) -> int:
         if use not in self.uses:

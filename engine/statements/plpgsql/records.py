@@ -6,6 +6,8 @@ import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+from catalog.errors import SqlError
+from catalog.types import format_type
 from catalog.types.base import TypeRef
 from engine.execute.context import ExecContext, Field
 from engine.execute.expressions import compile_value
@@ -50,6 +52,17 @@ def cast_of(environment: Environment, source: TypeRef, target: TypeRef) -> Cast 
         return None
     parameter = tree.Param(1, source)
     return compile_value(assigned(State(Shared(environment, (source.oid,))), parameter, target), environment.format)
+
+
+def check_columns(given: Sequence[TypeRef], wanted: Sequence[TypeRef], message: str) -> None:
+    """Raises 42804 with the message if a row has other columns than are wanted (convert_tuples_by_position)."""
+    if len(given) != len(wanted):
+        detail = f"Number of returned columns ({len(given)}) does not match expected column count ({len(wanted)})."
+        raise SqlError("42804", message, detail=detail)
+    for number, (one, other) in enumerate(zip(given, wanted, strict=True), 1):
+        if one.oid != other.oid:
+            shown = f"type {format_type(one.oid)} does not match expected type {format_type(other.oid)}"
+            raise SqlError("42804", message, detail=f"Returned {shown} in column {number}.")
 
 
 def record_text(encoders: Sequence[Callable[[object], bytes]], values: Sequence[object]) -> str:
