@@ -65,7 +65,8 @@ def analyze(
 
     `parameter_types` are the OIDs that the client gave for $1, $2, .... 0 stands for a type to infer, with 42P18 if
     nothing determines it. `unknown` is the type of a quoted literal, which differs from 0 in a cast to a domain.
-    `literals`: as in the result. `names`: the names that stand for parameters, as in the body of a function. Raises SqlError with positions that count characters of the parsed text.
+    `literals`: as in the result. `names`: the names that stand for parameters, as in the body of a function. Raises
+    SqlError with positions that count characters of the parsed text.
     """
     shared = Shared(environment, base_types(tuple(parameter_types)))
     shared.domains = given_domains(environment.catalog, parameter_types)

@@ -1,7 +1,7 @@
 """The statement level: the first words select the rule for the rest.
 
-A statement of PostgreSQL without a tree here is skipped to its end and becomes a RefusedStmt, which the session refuses by
-its name (0A000). If no statement begins with the words, the error is 42601 at the first word that does not fit.
+A statement of PostgreSQL without a tree here is skipped to its end and becomes a RefusedStmt, which the session refuses
+by its name (0A000). If no statement begins with the words, the error is 42601 at the first word that does not fit.
 """
 
 from __future__ import annotations

@@ -58,8 +58,8 @@ class Variable:
     """A declared variable, an argument, or one that PL/pgSQL makes (found, sqlstate, sqlerrm, tg_op, ...).
 
     `number` identifies it in its function. `type` is None for RECORD, whose fields are those of the value that it has.
-    `is_record`: it has fields (RECORD, a row or composite type). `shape`: the fields of a table's row, which a record of
-    %ROWTYPE always has. `made`: what PL/pgSQL keeps in it.
+    `is_record`: it has fields (RECORD, a row or composite type). `shape`: the fields of a table's row, which a record
+    of %ROWTYPE always has. `made`: what PL/pgSQL keeps in it.
     """
 
     number: int

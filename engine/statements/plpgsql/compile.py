@@ -288,8 +288,10 @@ class BodyCompiler:
             name = local(target.variable)
             given = f"frame.column_of({row}, {fields}, {number})"
             if not target.steps:
-                code.line(f"{name} = frame.diagnostic({given} or (None, {code.constant(_type_of(target), 'type')}), "
-                          f"{code.constant(_type_of(target), 'type')})")
+                code.line(
+                    f"{name} = frame.diagnostic({given} or (None, {code.constant(_type_of(target), 'type')}), "
+                    f"{code.constant(_type_of(target), 'type')})"
+                )
                 self._check_not_null(target.variable)
             elif target.variable.type is None:
                 steps, shape = code.constant(target.steps, "steps"), code.constant(target.variable.shape, "shape")
@@ -512,7 +514,8 @@ class BodyCompiler:
         code = self._code
         fields, rows = code.temporary("fields"), code.temporary("rows")
         code.line(f"{fields}, {rows} = {self._query(statement.query, statement.dynamic, statement.using)}")
-        code.line(f"{local(self._body.found)} = frame.add_rows({fields}, {rows})")
+        number = len(self._texts) - 1 if not statement.dynamic else None
+        code.line(f"{local(self._body.found)} = frame.add_rows({fields}, {rows}, {number})")
 
     # ---- errors and messages ----------------------------------------------------------------------------------------
 

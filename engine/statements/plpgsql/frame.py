@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 from dataclasses import dataclass, field
 from math import prod
 from time import perf_counter
@@ -37,7 +37,7 @@ from engine.statements.plpgsql.fragments import (
 from engine.statements.plpgsql.names import Use, unassigned_error
 from engine.statements.plpgsql.nested import NestedStatements, Rows
 from engine.statements.plpgsql.raising import LineContext, TextContext
-from engine.statements.plpgsql.records import Cast, Row, assigned, cast_of, record_text, shape_of
+from engine.statements.plpgsql.records import Cast, Row, assigned, cast_of, check_columns, record_text, shape_of
 from engine.statements.plpgsql.suspend import wait
 from engine.statements.rows_plan import RowsPlan
 from engine.txn.interface import LockWait
@@ -368,7 +368,7 @@ class Frame:
     def store_field(
         self, row: Row | None, name: str, steps: Sequence[object], number: int, values: Locals, shape: Shape | None
     ) -> Row:
-        """A record with the value of a text in a field. Raises 55000 without a value, 42703 for a field that it lacks."""
+        """A record with the value of a text in a field. Raises 55000 without a value, 42703 for a missing field."""
         row, position = self._place_in(row, name, steps, shape)
         value = self.evaluate(number, values, row.shape[position][1])
         return Row(row.shape, (*row.values[:position], value, *row.values[position + 1 :]))
@@ -484,10 +484,12 @@ class Frame:
 
     # ---- results ----------------------------------------------------------------------------------------------------
 
-    def add_rows(self, fields: Sequence[Field], rows: Rows) -> bool:
-        """RETURN QUERY: whether there was a row. Raises 42804 for other columns than the function's."""
+    def add_rows(self, fields: Sequence[Field], rows: Rows, number: int | None) -> bool:
+        """RETURN QUERY of a text, or of EXECUTE (None): whether there was a row. Raises 42804 for other columns than
+        the function's."""
         message = "structure of query does not match function result type"
-        check_columns([item.type for item in fields], self.columns, message)
+        with self.program.contexts[number] if number is not None else nullcontext():
+            check_columns([item.type for item in fields], self.columns, message)
         self.results.extend(rows)
         self._nested.count = len(rows)
         return bool(rows)

@@ -59,7 +59,12 @@ def message_of(
     text = given.get("message") or condition or sqlstate
     fields = {field: given[name] for name, field in _FIELDS.items() if name in given}
     return SqlError(
-        sqlstate, text, detail=given.get("detail"), hint=given.get("hint"), severity=SEVERITIES[level], **fields  # type: ignore[arg-type]
+        sqlstate,
+        text,
+        detail=given.get("detail"),
+        hint=given.get("hint"),
+        severity=SEVERITIES[level],
+        **fields,  # type: ignore[arg-type]
     )
 
 

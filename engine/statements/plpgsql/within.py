@@ -1,5 +1,5 @@
-"""Calls of functions within other statements (engine/statements/routine_path.py runs these): of functions in PL/pgSQL, and
-of those in SQL whose bodies are more than a query."""
+"""Calls of functions within other statements (engine/statements/routine_path.py runs these): of functions in PL/pgSQL,
+and of those in SQL whose bodies are more than a query."""
 
 from __future__ import annotations
 
