@@ -117,7 +117,8 @@ CREATE PROCEDURE in_parts(n int) LANGUAGE plpgsql AS $$
 BEGIN FOR i IN 1..n LOOP INSERT INTO log (what) VALUES ('part ' || i);
   IF i % 2 = 0 THEN COMMIT; ELSE ROLLBACK; END IF; END LOOP; END $$;
 CREATE FUNCTION as_owner() RETURNS text LANGUAGE plpgsql SECURITY DEFINER AS $$ BEGIN RETURN current_user; END $$;
-CREATE TABLE checked (x int CHECK (is_small(x)), y int DEFAULT doubled(21), z int GENERATED ALWAYS AS (doubled(x)) STORED)
+CREATE TABLE checked (
+  x int CHECK (is_small(x)), y int DEFAULT doubled(21), z int GENERATED ALWAYS AS (doubled(x)) STORED)
 """
 
 QUERIES = (
@@ -247,7 +248,13 @@ def test_a_function_runs_as_its_user(pair: Pair) -> None:
             b"CREATE FUNCTION not_for_all() RETURNS int LANGUAGE plpgsql AS $$ BEGIN RETURN 1; END $$;"
             b"REVOKE EXECUTE ON FUNCTION not_for_all() FROM PUBLIC; SET ROLE walker"
         )
-    for sql in ("SELECT looks()", "SELECT may_look()", "SELECT not_for_all()", "DO $$ BEGIN PERFORM not_for_all(); END $$",
-                "SELECT looks() FROM generate_series(1, 2)", "SELECT may_look() FROM generate_series(1, 2)"):  # fmt: skip
+    for sql in (
+        "SELECT looks()",
+        "SELECT may_look()",
+        "SELECT not_for_all()",
+        "DO $$ BEGIN PERFORM not_for_all(); END $$",
+        "SELECT looks() FROM generate_series(1, 2)",
+        "SELECT may_look() FROM generate_series(1, 2)",
+    ):
         assert given(pair.shoal, sql) == given(pair.postgres, sql), sql
     pair.run("RESET ROLE")
