@@ -238,6 +238,7 @@ def _dependents(context: DdlContext, found: Role) -> list[str]:
         if not isinstance(item, Index)
     ]
     details = default_privileges.descriptions(context, found) + details
+    details += [f"target of {show_policy(policy, table)}" for table, policy in policies_of_role(context, found)]
     for database, count in context.large_objects_elsewhere(found.oid).items():
         details.append(f"{count} {'object' if count == 1 else 'objects'} in database {database}")
     return details + [f"owner of large object {oid}" for oid in context.large_objects_of(found.oid)]
