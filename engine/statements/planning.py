@@ -41,6 +41,7 @@ from engine.sql.dialects.names import SHOAL
 from engine.sql.dialects.statements import statements_in
 from engine.sql.normalize import describe_statement
 from engine.sql.parser import parse
+from engine.sql.row_security import apply_policies, has_policies
 from engine.sql.tree_walk import walk
 from engine.statements import paths, registry, routine_calls, utility
 from engine.statements.rows_plan import RowsPlan
@@ -248,7 +249,10 @@ def plan_statement(
 ) -> Prepared:
     """The plan of an analysed query or change."""
     session.identity.check_privileges(analyzed)
-    analyzed = mark_barriers(expand_calls(analyzed, environment), session.catalog)
+    analyzed = expand_calls(analyzed, environment)
+    if has_policies(session.catalog, session.catalog_today, analyzed.relations):
+        analyzed = apply_policies(analyzed, environment, session.identity.security_context())
+    analyzed = mark_barriers(analyzed, session.catalog)
     root = analyzed.statement
     for part in (root, *(cte.query for cte in root.ctes)) if analyzed.written else ():
         if isinstance(part, tree.Insert | tree.Update) or (isinstance(part, tree.Merge) and part.makes_rows):

@@ -27,9 +27,7 @@ class BoundPolicy:
     relations: tuple[int, ...]
 
 
-def bind_condition(
-    node: ast.Node, table: Table, environment: Environment
-) -> tuple[tree.Expr, tuple[int, ...]]:
+def bind_condition(node: ast.Node, table: Table, environment: Environment) -> tuple[tree.Expr, tuple[int, ...]]:
     """A condition over the table's columns, and the relations in its sub-queries. Raises 42804, 42803, 42P20, 0A000."""
     shared = Shared(environment, ())
     return bind_expression(node, environment, table, BOOL_REF, POLICY_KIND, shared), tuple(shared.relations)

@@ -47,9 +47,7 @@ class Policies(ChangeStreams):
             self.expect("rename", "to")
             return ast.RenameStmt("policy", relation, name, self.column_name(), if_exists, "policy", location=start)
         roles = self.role_names() if self.accept("to") else None
-        return ast.AlterPolicyStmt(
-            name, relation, roles, self._condition("using"), self._with_check(), location=start
-        )
+        return ast.AlterPolicyStmt(name, relation, roles, self._condition("using"), self._with_check(), location=start)
 
     def _with_check(self) -> ast.Node | None:
         if not self.accept("with"):
