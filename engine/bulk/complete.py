@@ -203,7 +203,7 @@ class RowCompleter:
                     if place == missing:
                         break
                     return place, error
-                if name is not None and (place != missing or name.startswith(POLICY_CHECK)):
+                if name is not None and (place != missing or name.startswith(tree.POLICY_CHECK)):
                     return place, self._writer.check_violation(name, row)
         if missing is None:
             return None

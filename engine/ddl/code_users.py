@@ -30,7 +30,7 @@ from engine.sql.tree_walk import walk
 
 @dataclass(frozen=True, slots=True)
 class Use:
-    """An object that uses it. `part` is the part of the object: default, check, policy, or '' for the whole; `number` is
+    """An object that uses it. `part` is the part of the object: default, check, policy, or '' for the whole; `number`:
     the column, or the OID of the constraint or policy. `used`: the OID of the used function, operator or type."""
 
     item: SchemaObject

@@ -106,6 +106,9 @@ class Removal:
             self._take_defaults(item)
         elif isinstance(item, USER_TYPES):
             self._take_users(item)
+            schema = self.context.catalog.schema_name(item.schema)
+            users = users_of_code(self.context, schema, lambda oid: oid in (item.oid, item.array_oid))
+            self._take_callers(use for use in users if use.part == "policy")
         elif isinstance(item, Collation):
             self._take_collated(item)
         elif isinstance(item, Extension):
@@ -484,8 +487,8 @@ def _drop_unknown(context: DdlContext, statement: ast.DropStmt, tag: str) -> str
 
 
 def drop_from_table(context: DdlContext, statement: ast.DropFromTableStmt) -> str:
-    """DROP POLICY, TRIGGER, RULE. No table has a trigger or rule, so IF EXISTS does nothing. Raises 42P01, 42704, 42501,
-    and 2BP01 for the rule of a view."""
+    """DROP POLICY, TRIGGER, RULE. No table has a trigger or rule, so IF EXISTS does nothing for them. Raises 42P01,
+    42704, 42501, and 2BP01 for the rule of a view."""
     tag = f"DROP {statement.kind.upper()}"
     relation = context.environment.find_relation(statement.relation.schema, statement.relation.name)
     schema = statement.relation.schema

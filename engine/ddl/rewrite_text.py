@@ -153,9 +153,7 @@ Rewrite = Callable[[], None]
 def change_named_type(context: DdlContext, old: UserType, new: UserType) -> None:
     """Changes the name or schema of a type. Stored expressions and views with the old name are parsed before the change
     and deparsed after it."""
-    follow = policy_rewrites(
-        context, lambda _, policy: any(old.name in (text or "") for text in (policy.using, policy.check))
-    )
+    follow = policy_rewrites(context, lambda _, policy: old.name in f"{policy.using} {policy.check}")
     kinds = context.catalog.by_kind
     for item in (*kinds.get(Table, ()), *kinds.get(Domain, ()), *kinds.get(View, ())):
         if isinstance(item, Table):

@@ -29,7 +29,7 @@ from engine.sql import tree
 from engine.sql.analyze import Environment
 from engine.sql.analyze.rules import runnable_rules, table_rules
 from engine.sql.table_subqueries import as_subquery, replace_columns, row_of, uses
-from engine.sql.tree_walk import conjuncts, firm_places
+from engine.sql.tree_walk import conjuncts, firm_places, transform
 
 _OID_REF = TypeRef(OID)
 _OF_STATEMENT = (tree.POLICY_CHECK, tree.VIEW_CHECK)

@@ -1,12 +1,13 @@
 """Row security policies in a statement (rowsecurity.c, rewriteHandler.c).
 
     a table that is read              only rows that the SELECT policies show (FOR UPDATE: the UPDATE policies too)
-    UPDATE, DELETE                    only rows that their policies show; and the SELECT policies, if the statement reads
+    UPDATE, DELETE                    only rows that their policies show, and the SELECT policies if the statement reads
                                       columns of the table
     new rows                          checks of the INSERT or UPDATE policies; and of the SELECT policies, as above
     ON CONFLICT DO UPDATE, MERGE      also checks of the old row, which raise an error
 
-The role is the current user, in a view its owner, in the body of a SECURITY DEFINER function its owner (`RangeTable.role`).
+The role is the current user; in a view its owner; in the body of a SECURITY DEFINER function the function's owner
+(`role` of tree.RangeTable).
 
 No function that may reveal its arguments sees a row that the policies hide (engine/sql/barriers.py). So there are three
 forms of the conditions:
@@ -52,8 +53,8 @@ NEW_ROW, CONFLICTING_ROW, TARGET_ROW = "n", "c", "t"
 
 @dataclass(frozen=True, slots=True)
 class SecurityContext:
-    """`user`: the current user. `enabled`: the setting row_security; when it is off, a statement is refused that policies
-    would restrict. `today`: the present catalog and user, if the statement reads the past."""
+    """`user`: the current user. `enabled`: the setting row_security; if it is off, statements that policies would
+    restrict are refused. `today`: the present catalog and user, if the statement reads the past."""
 
     user: Role
     enabled: bool = True
