@@ -170,7 +170,7 @@ def _depended_on(catalog: Catalog, value: object) -> Iterable[int] | None:
             reader.oid
             for kind in (View, Table, Routine)
             for reader in catalog.by_kind.get(kind, ())
-            if isinstance(reader, View | Table | Routine) and oid in _read_by(reader)
+            if isinstance(reader, View | Table | Routine) and oid in _get_read_relations(reader)
         ]
         own = (oid, *readers, *catalog.sequences_of.get(oid, ()))
         return (*own, *item.indexes, *catalog.referencing.get(oid, ())) if isinstance(item, Table) else own
@@ -182,7 +182,7 @@ def _depended_on(catalog: Catalog, value: object) -> Iterable[int] | None:
     return None
 
 
-def _read_by(item: View | Table | Routine) -> Iterable[int]:
+def _get_read_relations(item: View | Table | Routine) -> Iterable[int]:
     """Returns the relations that a view, the policies of a table or a routine read."""
     policies = item.policies if isinstance(item, Table) else ()
     return (*item.depends_on, *(oid for policy in policies for oid in policy.depends_on))

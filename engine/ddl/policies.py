@@ -35,7 +35,7 @@ def create_policy(context: DdlContext, statement: ast.CreatePolicyStmt) -> str:
     policy = Policy(context.new_oid(), statement.name, command, statement.permissive, roles)
     policy = _with_conditions(context, table, policy, statement.using, statement.check)
     if _find(table, statement.name) is not None:
-        raise _taken(table, statement.name)
+        raise _duplicate_name(table, statement.name)
     context.change({table.oid: replace(table, policies=(*table.policies, policy))})
     return "CREATE POLICY"
 
@@ -45,7 +45,7 @@ def alter_policy(context: DdlContext, statement: ast.AlterPolicyStmt) -> str:
     roles = None if statement.roles is None else _roles(context, statement.roles)
     table = _table(context, statement.relation)
     made = _with_conditions(context, table, Policy(0, ""), statement.using, statement.check)
-    policy = _existing(table, statement.name)
+    policy = _find_existing(table, statement.name)
     if policy.command in ("r", "d") and statement.check is not None:
         raise SqlError("42601", "only USING expression allowed for SELECT, DELETE")
     if policy.command == "a" and statement.using is not None:
@@ -70,8 +70,8 @@ def rename_policy(context: DdlContext, statement: ast.RenameStmt) -> str:
         return "ALTER POLICY"
     table = _table(context, statement.relation)
     if _find(table, statement.new_name) is not None:
-        raise _taken(table, statement.new_name)
-    _put(context, table, replace(_existing(table, statement.name), name=statement.new_name))
+        raise _duplicate_name(table, statement.new_name)
+    _put(context, table, replace(_find_existing(table, statement.name), name=statement.new_name))
     return "ALTER POLICY"
 
 
@@ -160,14 +160,14 @@ def _find(table: object, name: str) -> Policy | None:
     return next((policy for policy in policies if policy.name == name), None)
 
 
-def _existing(table: Table, name: str) -> Policy:
+def _find_existing(table: Table, name: str) -> Policy:
     found = _find(table, name)
     if found is None:
         raise SqlError("42704", f'policy "{name}" for table "{table.name}" does not exist')
     return found
 
 
-def _taken(table: Table, name: str) -> SqlError:
+def _duplicate_name(table: Table, name: str) -> SqlError:
     return SqlError("42710", f'policy "{name}" for table "{table.name}" already exists')
 
 

@@ -155,8 +155,9 @@ def _row_checks(policies: Sequence[BoundPolicy], command: str, using: bool) -> l
     return [("", _any_of(allowed)), *named]
 
 
-def _named(checks: Iterable[Check]) -> tuple[Check, ...]:
-    """Checks under names that keep their order. NULL is no yes."""
+def _name_checks(checks: Iterable[Check]) -> tuple[Check, ...]:
+    """Checks under names that keep their order: the prefix, a number of four digits, the kind of row, the policy's name
+    or nothing, and after the prefix again the table's name. NULL is no yes."""
     return tuple(
         (f"{tree.POLICY_CHECK}{number:04}{name}", tree.BooleanTest(condition, "is_true", BOOL_REF))
         for number, (name, condition) in enumerate(checks)
@@ -239,7 +240,7 @@ class _Application:
         except SqlError:
             not_supported(f"reading the past of table {table.name} under policies that did not fit it then")
 
-    def _ready(self, conditions: _Conditions, part: _Tree) -> _Tree:
+    def _expand_conditions(self, conditions: _Conditions, part: _Tree) -> _Tree:
         """Conditions with the bodies of their functions, and with the policies of the tables in their sub-queries.
         Raises 42P17, 42501."""
         table, role = conditions.table, conditions.role
@@ -281,7 +282,7 @@ class _Application:
             conditions = self._conditions(entry, role) if relation >= first else None
             if conditions is not None:
                 wanted = [*(conditions.quals("w") if relation in marked else []), *conditions.quals("r")]
-                found[relation] = self._ready(conditions, tuple(dict.fromkeys(wanted)))
+                found[relation] = self._expand_conditions(conditions, tuple(dict.fromkeys(wanted)))
         return found
 
     def _restrict(
@@ -333,7 +334,7 @@ class _Application:
             wanted = [*(target.quals("r") if reads else []), *(target.quals(command) if command is not None else [])]
             if isinstance(getattr(node, "where", None), tree.CurrentOf):
                 not_supported("WHERE CURRENT OF for a table with row security")
-            quals = {0: self._ready(target, tuple(dict.fromkeys(wanted))), **quals}
+            quals = {0: self._expand_conditions(target, tuple(dict.fromkeys(wanted))), **quals}
         if isinstance(node, tree.Merge):
             merged = self._restrict(node, (node.source,), quals, (0,))
             return merged if target is None else self._merge(merged, target)
@@ -346,7 +347,7 @@ class _Application:
         """The checks of a row by the policies of a command and, if the statement reads the table, those of SELECT."""
         using = kind != NEW_ROW
         found = [*target.checks(command, kind, using), *(target.checks("r", kind, True) if reads else [])]
-        return self._ready(target, _named(dict.fromkeys(found)))
+        return self._expand_conditions(target, _name_checks(dict.fromkeys(found)))
 
     def _insert(self, node: tree.Insert, target: _Conditions) -> tree.Insert:
         reads = reads_target(node)

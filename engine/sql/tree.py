@@ -438,7 +438,7 @@ class Sample:
 class RangeTable:
     """A stored or virtual table. `columns` is by position; Var.column is the attnum, found through table.columns.
     `only`: without child tables; also set after the members have replaced the table (engine/partitions/expand.py).
-    `role`: the role (OID) that reads it if that is the owner of a SECURITY DEFINER function, otherwise 0."""
+    `role`: the owner (OID) of the SECURITY DEFINER function that reads it, or 0."""
 
     table: Table | VirtualTable
     alias: str
@@ -647,8 +647,8 @@ NO_ARBITER = "there is no unique or exclusion constraint matching the ON CONFLIC
 class OnConflict:
     """index_oids: the arbiter indexes; () with action nothing means any. Expressions use the target table (range entry
     0) and EXCLUDED (range entry 1). `provided`: comparisons of parameters with constants that must hold for a partial
-    index to be an arbiter. The executor checks them (42P10). `policies` and `checks`: the checks of row security
-    policies on the conflicting row and on its new version."""
+    index to be an arbiter. The executor checks them (42P10). `policies`, `checks`: the checks of row security policies
+    on the conflicting row and on its new version."""
 
     action: str  # nothing | update
     index_oids: tuple[int, ...]
@@ -733,8 +733,7 @@ class Delete:
 class MergeAction:
     """One WHEN clause. action: update | delete | insert | nothing. `assignments`: those of UPDATE; for INSERT one for
     every column that is not generated. `columns`: the attnums with values in the INSERT. Expressions may use the
-    target's row (range entry 0) only if `matched`. `policies` and `checks`: the checks of row security policies on the
-    target's row, and on the new row as range entry 0."""
+    target's row (range entry 0) only if `matched`. `policies`, `checks`: as in OnConflict, on the target's row."""
 
     matched: bool
     action: str
@@ -767,8 +766,7 @@ class Merge:
 
 
 POLICY_CHECK = "\1"
-"""The prefix of names in `checks` for row security policies (42501). A number of four digits, a kind of row
-(engine/sql/row_security.py), the policy's name or nothing, "\\1" and the table's name follow. They sort before every
+"""The prefix of names in `checks` for row security policies (engine/sql/row_security.py). They sort before every
 constraint, because PostgreSQL checks them first."""
 
 VIEW_CHECK = "\U0010ffff"

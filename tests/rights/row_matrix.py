@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import re
 import sys
+import zlib
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -92,8 +93,9 @@ POLICIES: dict[str, str] = {
     "only update": f"{ENABLED}; CREATE POLICY w ON docs FOR UPDATE USING (level < 5)",
     "only a check": f"{ENABLED}; CREATE POLICY c ON docs WITH CHECK ({OWN})",
     "select without condition": f"{ENABLED}; CREATE POLICY c ON docs FOR SELECT",
-    "of a group": f"{ENABLED}; CREATE POLICY t ON docs TO team USING (level < 3); CREATE POLICY o ON docs TO owner, bob "
-    "USING (id < 4); ALTER TABLE docs FORCE ROW LEVEL SECURITY; CREATE POLICY o ON parted TO bob USING (id < 7)",
+    "of a group": f"{ENABLED}; CREATE POLICY t ON docs TO team USING (level < 3);"
+    "CREATE POLICY o ON docs TO owner, bob USING (id < 4);"
+    "ALTER TABLE docs FORCE ROW LEVEL SECURITY; CREATE POLICY o ON parted TO bob USING (id < 7)",
     "sub-query": f"{ENABLED}; CREATE POLICY s ON docs USING "
     "(level <= (SELECT l.level FROM levels l WHERE l.name = current_user));"
     "CREATE POLICY s ON parted USING "
@@ -238,6 +240,11 @@ ALTER TABLE parted NO FORCE ROW LEVEL SECURITY
 
 # What differs and must: the pattern of the cell's statement, and the pattern of what Shoal answers.
 DIFFERENCES: tuple[tuple[str, str], ...] = ()
+
+
+def is_sampled(cell: Cell) -> bool:
+    """Whether `make test` tries a cell: one in five."""
+    return zlib.crc32(repr(cell).encode()) % 5 == 0
 
 
 def statements() -> list[str]:

@@ -332,7 +332,7 @@ def as_user(node: object, role: Role) -> object:
     return transform(node, change)
 
 
-def _read_by(body: object, role: Role, catalog: Catalog) -> object:
+def _assign_reader(body: object, role: Role, catalog: Catalog) -> object:
     """A body whose tables are read by a role: row security applies to that. In a view they are read by its owner."""
 
     def change(item: object, depth: int) -> object:
@@ -412,7 +412,7 @@ class Expansion:
         if routine.security_definer:
             owner = catalog.get(routine.owner)
             assert isinstance(owner, Role)
-            found = _read_by(as_user(found, owner), owner, catalog)
+            found = _assign_reader(as_user(found, owner), owner, catalog)
         assert isinstance(found, tree.Query)
         return found
 

@@ -20,7 +20,8 @@ SHOWN = """SELECT tablename, policyname, permissive, roles::text, cmd, qual, wit
  WHERE schemaname = current_schema"""
 FLAGS = "SELECT relname, relrowsecurity, relforcerowsecurity FROM pg_class WHERE relname IN ('t', 'u')"
 DESCRIBED = """SELECT pg_describe_object(d.classid, d.objid, 0),
- pg_describe_object(d.refclassid, d.refobjid, d.refobjsubid), d.deptype FROM pg_depend d JOIN pg_policy p ON p.oid = d.objid AND d.classid = 'pg_policy'::regclass"""
+ pg_describe_object(d.refclassid, d.refobjid, d.refobjsubid), d.deptype
+ FROM pg_depend d JOIN pg_policy p ON p.oid = d.objid AND d.classid = 'pg_policy'::regclass"""
 IDENTIFIED = "SELECT i.* FROM pg_policy p, pg_identify_object('pg_policy'::regclass, p.oid, 0) i"
 COMMENTED = "SELECT polname, obj_description(oid, 'pg_policy') FROM pg_policy"
 
@@ -121,7 +122,8 @@ def test_what_depends_on_what(world: Pair) -> None:
     )
     world.same(
         "DROP TABLE u", "DROP VIEW v", "DROP FUNCTION fine(text)", "DROP ROLE rls_reader",
-        "ALTER TABLE t DROP COLUMN b", "ALTER TABLE t DROP COLUMN a", "ALTER TABLE u DROP COLUMN a", "ALTER TABLE t ALTER COLUMN b TYPE varchar(5)",
+        "ALTER TABLE t DROP COLUMN b", "ALTER TABLE t DROP COLUMN a", "ALTER TABLE u DROP COLUMN a",
+        "ALTER TABLE t ALTER COLUMN b TYPE varchar(5)",
         "ALTER TABLE u ALTER COLUMN a TYPE bigint", "ALTER TABLE t DROP COLUMN who", SHOWN,
         "DROP VIEW v CASCADE", SHOWN, "DROP FUNCTION fine(text) CASCADE", SHOWN,
         "DROP OWNED BY rls_reader", SHOWN, "ALTER TABLE u DROP COLUMN a CASCADE", SHOWN,
