@@ -599,8 +599,8 @@ def _dependencies_of(
         rule = (derived_oids.PG_POLICY, policy.oid, 0)
         found.append((*rule, relation, item.oid, 0, "a"))
         texts = (text for text in (policy.using, policy.check) if text is not None)
-        read = dict.fromkeys(one for text in texts for one in surroundings.expression_references(text, item))
-        found += [(*rule, *reference, "n") for reference in read]
+        used = dict.fromkeys(one for text in texts for one in surroundings.expression_references(text, item))
+        found += [(*rule, *reference, "n") for reference in used]
     return found
 
 

@@ -257,7 +257,10 @@ class Alteration:
         if not cascade:
             what = f"column {column.name} of table {self.table.name}"
             lines = [f"constraint {c.name} on table {t.name} depends on {what}" for t, c in dependents]
-            lines += [f"{word_of(view)} {view.name} depends on {what}" for view in views]
+            for view in views:
+                lines.append(f"{word_of(view)} {view.name} depends on {what}")
+                over = policies.policies_over(self.context, view.oid)
+                lines += [f"{policies.show_policy(p, t)} depends on {word_of(view)} {view.name}" for t, p in over]
             lines += [f"{policies.show_policy(policy, table)} depends on {what}" for table, policy in bound]
             raise SqlError(
                 "2BP01",

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator
 from dataclasses import replace
-from typing import cast
 
 from catalog.errors import SqlError
 from catalog.schema import EVERYBODY, FIRST_USER_OID, Policy, Role, Table, VirtualTable
@@ -62,12 +61,8 @@ def alter_policy(context: DdlContext, statement: ast.AlterPolicyStmt) -> str:
 
 
 def rename_policy(context: DdlContext, statement: ast.RenameStmt) -> str:
-    """ALTER POLICY ... RENAME TO. Raises 42P01, 42809, 42501, 42710, 42704."""
+    """ALTER POLICY ... RENAME TO; IF EXISTS has no effect there. Raises 42P01, 42809, 42501, 42710, 42704."""
     assert statement.relation is not None and statement.name is not None
-    if statement.if_exists and names.find(context, statement.relation) is None:
-        message = f'relation "{names.show_relation(statement.relation)}" does not exist, skipping'
-        context.notice(SqlError("00000", message, severity="NOTICE"))
-        return "ALTER POLICY"
     table = _table(context, statement.relation)
     if _find(table, statement.new_name) is not None:
         raise _duplicate_name(table, statement.new_name)
@@ -223,8 +218,9 @@ def _entry(table: Table) -> tree.RangeTable:
 
 def policies_of_role(context: DdlContext, role: Role) -> Iterator[tuple[Table, Policy]]:
     """The policies, of any database, that name a role."""
-    for _, table in sorted(context.catalog.objects.items()):
-        for policy in table.policies if isinstance(table, Table) else ():
+    tables = [item for item in context.catalog.objects.values() if isinstance(item, Table)]
+    for table in sorted(tables, key=lambda item: item.oid):
+        for policy in table.policies:
             if role.oid in policy.roles:
                 yield table, policy
 
@@ -290,7 +286,7 @@ def _of_today(context: DdlContext, condition: tree.Expr) -> tree.Expr:
             return _present_entry(item, item.table, context.catalog.table(item.table.oid))
         return item
 
-    return cast(tree.Expr, transform(condition, change))
+    return transform(condition, change)
 
 
 def _present_entry(entry: tree.RangeTable, old: Table, now: Table) -> tree.RangeTable:

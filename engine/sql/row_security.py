@@ -44,7 +44,6 @@ from engine.sql.tree_walk import firm_places, has_sublink, substitute, transform
 
 Check = tuple[str, tree.Expr]
 _Tree = TypeVar("_Tree")
-_Change = TypeVar("_Change", tree.Insert, tree.Update, tree.Delete, tree.Merge)
 _Reading = TypeVar("_Reading", tree.Query, tree.Update, tree.Delete, tree.Merge)
 _FALSE = tree.Const(False, BOOL_REF)
 NEW_ROW, CONFLICTING_ROW, TARGET_ROW = "n", "c", "t"
@@ -76,7 +75,7 @@ def apply_policies(analyzed: tree.Analyzed, environment: Environment, context: S
     """The statement with the conditions of all policies. Raises 42501 if row_security is off and for sub-queries in
     policies, 42P17 for policies that read each other."""
     application = _Application(environment, context, may_reveal_early(analyzed.statement))
-    statement = cast(tree.Statement, application.within(analyzed.statement, context.user))
+    statement = application.within(analyzed.statement, context.user)
     if statement is analyzed.statement:
         return analyzed
     relations = tuple(dict.fromkeys((*analyzed.relations, *application.relations)))
@@ -293,7 +292,7 @@ class _Application:
         whole: Collection[int],
     ) -> _Reading:
         """A statement with conditions on its tables. Those in `whole` must remain tables."""
-        firm = set() if isinstance(node, tree.Merge) else set(firm_places(tuple(from_items)))
+        firm = set[int]() if isinstance(node, tree.Merge) else set(firm_places(tuple(from_items)))
         above: list[tree.Expr] = []
         entries = list(node.range_table)
         for relation, conditions in quals.items():
@@ -317,7 +316,7 @@ class _Application:
 
     # ---- changes ----------------------------------------------------------------------------------------------------
 
-    def _change(self, node: _Change, role: Role) -> _Change:
+    def _change(self, node: tree.Insert | tree.Update | tree.Delete | tree.Merge, role: Role) -> tree.Statement:
         owner = role
         for used in () if isinstance(node, tree.Merge) else node.views:
             owner = runs_as(self._catalog, self._catalog.get(used.oid), owner)
@@ -325,23 +324,28 @@ class _Application:
         if isinstance(node, tree.Insert):  # its other entry is EXCLUDED
             return node if target is None else self._insert(node, target)
         quals = self._entry_quals(node, 1, role)
-        if target is None and not quals:
-            return node
-        reads = reads_target(node)
         if target is not None:
-            commands = {tree.Update: "w", tree.Delete: "d"}
-            command = commands.get(type(node))
-            wanted = [*(target.quals("r") if reads else []), *(target.quals(command) if command is not None else [])]
-            if isinstance(getattr(node, "where", None), tree.CurrentOf):
-                not_supported("WHERE CURRENT OF for a table with row security")
-            quals = {0: self._expand_conditions(target, tuple(dict.fromkeys(wanted))), **quals}
+            quals[0] = self._target_quals(node, target)
+        if not quals:
+            return node
         if isinstance(node, tree.Merge):
             merged = self._restrict(node, (node.source,), quals, (0,))
             return merged if target is None else self._merge(merged, target)
+        if isinstance(node, tree.Delete):
+            return self._restrict(node, (tree.FromRef(0), *node.from_items), quals, (0,))
         changed = self._restrict(node, (tree.FromRef(0), *node.from_items), quals, (0,))
-        if target is None or not isinstance(changed, tree.Update):
+        if target is None:
             return changed
-        return replace(changed, checks=(*changed.checks, *self._new_row_checks(target, "w", reads)))
+        return replace(changed, checks=(*changed.checks, *self._new_row_checks(target, "w", reads_target(node))))
+
+    def _target_quals(self, node: tree.Update | tree.Delete | tree.Merge, target: _Conditions) -> tuple[tree.Expr, ...]:
+        """The conditions of the rows that a change may see."""
+        if not isinstance(node, tree.Merge) and isinstance(node.where, tree.CurrentOf):
+            not_supported("WHERE CURRENT OF for a table with row security")
+        wanted = target.quals("r") if reads_target(node) else []
+        if not isinstance(node, tree.Merge):
+            wanted += target.quals("w" if isinstance(node, tree.Update) else "d")
+        return self._expand_conditions(target, tuple(dict.fromkeys(wanted)))
 
     def _new_row_checks(self, target: _Conditions, command: str, reads: bool, kind: str = NEW_ROW) -> tuple[Check, ...]:
         """The checks of a row by the policies of a command and, if the statement reads the table, those of SELECT."""

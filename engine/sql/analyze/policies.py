@@ -6,6 +6,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from catalog.catalog import Catalog
+from catalog.errors import SqlError
 from catalog.schema import Policy, Table
 from engine.sql import ast, tree
 from engine.sql.analyze.environment import Environment
@@ -30,7 +31,12 @@ class BoundPolicy:
 def bind_condition(node: ast.Node, table: Table, environment: Environment) -> tuple[tree.Expr, tuple[int, ...]]:
     """A condition over the table's columns, and the relations in its sub-queries. Raises 42804, 42803, 42P20, 0A000."""
     shared = Shared(environment, ())
-    return bind_expression(node, environment, table, BOOL_REF, POLICY_KIND, shared), tuple(shared.relations)
+    try:
+        found = bind_expression(node, environment, table, BOOL_REF, POLICY_KIND, shared)
+    except SqlError as error:
+        error.position = None  # CreatePolicy's parse state has no source text
+        raise
+    return found, tuple(shared.relations)
 
 
 def bind_policy(policy: Policy, table: Table, environment: Environment) -> BoundPolicy:

@@ -19,7 +19,7 @@ SAMPLE = 60  # of some 700 on each path
 SHOWN = """SELECT tablename, policyname, permissive, roles::text, cmd, qual, with_check FROM pg_policies
  WHERE schemaname = current_schema"""
 FLAGS = "SELECT relname, relrowsecurity, relforcerowsecurity FROM pg_class WHERE relname IN ('t', 'u')"
-DESCRIBED = """SELECT pg_describe_object(d.classid, d.objid, 0),
+DESCRIBED = """SELECT DISTINCT pg_describe_object(d.classid, d.objid, 0),
  pg_describe_object(d.refclassid, d.refobjid, d.refobjsubid), d.deptype
  FROM pg_depend d JOIN pg_policy p ON p.oid = d.objid AND d.classid = 'pg_policy'::regclass"""
 IDENTIFIED = "SELECT i.* FROM pg_policy p, pg_identify_object('pg_policy'::regclass, p.oid, 0) i"
@@ -40,8 +40,19 @@ def world(pair: Pair) -> Iterator[Pair]:
         connection.execute(f"DROP OWNED BY {', '.join(ROLES)}; DROP ROLE {', '.join(ROLES)}".encode())
 
 
+def same(world: Pair, *statements: str) -> None:
+    """Runs statements on both servers, and compares all of their outcomes."""
+    wrong = []
+    for number, sql in enumerate(statements):
+        ours, theirs = outcome(world.shoal, sql), outcome(world.postgres, sql)
+        if ours != theirs:
+            wrong.append(f"{number}. {sql}\n  Shoal      {ours}\n  PostgreSQL {theirs}")
+    assert not wrong, "\n".join(wrong)
+
+
 def test_statements_about_policies(world: Pair) -> None:
-    world.same(
+    same(
+        world,
         "CREATE POLICY p ON t",
         "CREATE POLICY p ON t",
         "CREATE POLICY q ON nowhere",
@@ -76,8 +87,7 @@ def test_statements_about_policies(world: Pair) -> None:
         COMMENTED,
         DESCRIBED,
         IDENTIFIED,
-        "SELECT pg_get_object_address('policy', '{t,x}', '{}') = ROW('pg_policy'::regclass, oid, 0) FROM pg_policy "
-        "WHERE polname = 'x'",
+        "SELECT classid::regclass, objsubid FROM pg_get_object_address('policy', '{t,x}', '{}')",
         "DROP POLICY nothing ON t",
         "DROP POLICY IF EXISTS nothing ON t",
         "DROP POLICY IF EXISTS x ON nowhere",
@@ -88,7 +98,8 @@ def test_statements_about_policies(world: Pair) -> None:
 
 def test_row_security_of_tables(world: Pair) -> None:
     world.run("CREATE VIEW v AS SELECT * FROM t", "CREATE SEQUENCE s", "CREATE MATERIALIZED VIEW m AS SELECT * FROM t")
-    world.same(
+    same(
+        world,
         "ALTER TABLE t ENABLE ROW LEVEL SECURITY", FLAGS, "ALTER TABLE t FORCE ROW LEVEL SECURITY", FLAGS,
         "ALTER TABLE t DISABLE ROW LEVEL SECURITY, ADD COLUMN z int", FLAGS,
         "ALTER TABLE t NO FORCE ROW LEVEL SECURITY", FLAGS, "ALTER TABLE v ENABLE ROW LEVEL SECURITY",
@@ -102,14 +113,14 @@ def test_conditions_follow_new_names(world: Pair) -> None:
         "CREATE POLICY p ON t USING (b = 'x' AND a IN (SELECT u.a FROM u WHERE u.b = t.b)) WITH CHECK (a > 1)",
         "CREATE POLICY q ON t USING (EXISTS (SELECT FROM u AS s (x, y) WHERE s.x = t.a))",
     )
-    world.same(SHOWN)
+    same(world, SHOWN)
     for change in (
         "ALTER TABLE t RENAME COLUMN b TO c", "ALTER TABLE u RENAME COLUMN b TO d", "ALTER TABLE u RENAME TO w",
         "ALTER TABLE t RENAME TO tt", "ALTER TABLE w RENAME COLUMN a TO e",
     ):  # fmt: skip
         world.run(change)
-        world.same(SHOWN)
-    world.same("SELECT count(*) FROM tt")
+        same(world, SHOWN)
+    same(world, "SELECT count(*) FROM tt")
 
 
 def test_what_depends_on_what(world: Pair) -> None:
@@ -120,7 +131,8 @@ def test_what_depends_on_what(world: Pair) -> None:
         "CREATE POLICY q ON t TO rls_reader, rls_other USING (a IN (SELECT u.a FROM u))",
         "CREATE POLICY r ON t USING (a IN (SELECT v.a FROM v))",
     )
-    world.same(
+    same(
+        world,
         "DROP TABLE u", "DROP VIEW v", "DROP FUNCTION fine(text)", "DROP ROLE rls_reader",
         "ALTER TABLE t DROP COLUMN b", "ALTER TABLE t DROP COLUMN a", "ALTER TABLE u DROP COLUMN a",
         "ALTER TABLE t ALTER COLUMN b TYPE varchar(5)",
@@ -179,7 +191,7 @@ def test_a_plan_ends_with_the_policies_that_it_has(world: Pair) -> None:
         "REVOKE rls_group FROM rls_reader", "SET ROLE rls_reader", "RESET ROLE",
         "ALTER TABLE t DISABLE ROW LEVEL SECURITY", "SET ROLE rls_reader",
     ):  # fmt: skip
-        world.same(change, *look, *look)
+        same(world, change, *look, *look)
 
 
 def test_errors_do_not_show_rows_of_restricted_tables(world: Pair) -> None:
@@ -194,11 +206,11 @@ def test_errors_do_not_show_rows_of_restricted_tables(world: Pair) -> None:
         "UPDATE r SET n = NULL", "UPDATE t SET a = 2",
     )  # fmt: skip
     world.run(f"SET ROLE {READER}")
-    world.same(*failing)
+    same(world, *failing)
     world.run("RESET ROLE", "ALTER TABLE r ENABLE ROW LEVEL SECURITY", f"SET ROLE {READER}")
-    world.same(*failing)
+    same(world, *failing)
     world.run("RESET ROLE", "ALTER TABLE t ENABLE ROW LEVEL SECURITY", f"SET ROLE {READER}")
-    world.same(*failing)
+    same(world, *failing)
 
 
 def test_many_rows_in_bulk(world: Pair) -> None:
@@ -207,10 +219,11 @@ def test_many_rows_in_bulk(world: Pair) -> None:
         "ALTER TABLE t ENABLE ROW LEVEL SECURITY", "CREATE POLICY p ON t USING (a % 2 = 0) WITH CHECK (a < 20000)",
         f"SET ROLE {READER}",
     )  # fmt: skip
-    world.same(
+    same(
+        world,
         "INSERT INTO t SELECT n, 'c' FROM generate_series(10001, 14000) n",
         "INSERT INTO t SELECT n, 'c' FROM generate_series(16001, 20001) n", "UPDATE t SET b = 'd'",
-        "UPDATE t SET a = a + 10000", "UPDATE t SET a = a + 20000 WHERE a > 13990", "DELETE FROM t WHERE a > 100",
+        "UPDATE t SET a = a + 20000", "UPDATE t SET a = a + 20000 WHERE a > 13990", "DELETE FROM t WHERE a > 100",
         "SELECT count(*), sum(a) FROM t", "RESET ROLE",
         "SELECT count(*), sum(a), count(*) FILTER (WHERE b = 'd') FROM t",
     )  # fmt: skip
