@@ -96,6 +96,12 @@ def affected_by_policies(catalog: Catalog, table: Table, role: Role) -> SqlError
     return SqlError("42501", message, hint=hint if is_owner(catalog, table, role) else None)
 
 
+def check_rewrite(analyzed: tree.Analyzed, environment: Environment, context: SecurityContext) -> None:
+    """Raises the errors that PostgreSQL finds before it checks privileges: 42501 if row_security is off, 42P17."""
+    if has_policies(environment.catalog, None, analyzed.relations):
+        _Application(environment, context, False, asks=False).within(analyzed.statement, context.user)
+
+
 @dataclass(frozen=True, slots=True)
 class _Conditions:
     """The policies of a table for a role. `definer`: the role is the owner of a SECURITY DEFINER function."""
@@ -164,10 +170,11 @@ def _name_checks(checks: Iterable[Check]) -> tuple[Check, ...]:
 
 
 class _Application:
-    """Rebuilds one statement. `reveals`: whether something in it may reveal values before its conditions are
-    evaluated."""
+    """Rebuilds one statement. `reveals`: whether something in it may reveal values before its conditions are evaluated.
+    `asks`: whether the privileges of sub-queries and functions in policies are checked."""
 
-    def __init__(self, environment: Environment, context: SecurityContext, reveals: bool) -> None:
+    def __init__(self, environment: Environment, context: SecurityContext, reveals: bool, asks: bool = True) -> None:
+        self._asks = asks
         self._environment = environment
         self._catalog = environment.catalog
         self._context = context
@@ -243,7 +250,9 @@ class _Application:
         """Conditions with the bodies of their functions, and with the policies of the tables in their sub-queries.
         Raises 42P17, 42501."""
         table, role = conditions.table, conditions.role
-        if self._catalog.routines:
+        if self._asks:
+            check_sublinks(self._catalog, role, part)
+        if self._catalog.routines and self._asks:
             expansion = Expansion(self._environment, role)
             part = cast("_Tree", expansion.of(part))
             self.relations.update(expansion.relations)
@@ -253,7 +262,6 @@ class _Application:
             if table.oid in self._active:
                 message = f'infinite recursion detected in policy for relation "{table.name}"'
                 raise SqlError("42P17", message)
-            check_sublinks(self._catalog, role, part)
             before, self._reveals = self._reveals, self._reveals or tells(part)
             self._active.append(table.oid)
             part = self.within(part, role)
@@ -323,9 +331,8 @@ class _Application:
         target = self._conditions(node.range_table[0], owner)
         if isinstance(node, tree.Insert):  # its other entry is EXCLUDED
             return node if target is None else self._insert(node, target)
-        quals = self._entry_quals(node, 1, role)
-        if target is not None:
-            quals[0] = self._target_quals(node, target)
+        quals = {} if target is None else {0: self._target_quals(node, target)}
+        quals |= self._entry_quals(node, 1, role)
         if not quals:
             return node
         if isinstance(node, tree.Merge):

@@ -25,6 +25,7 @@ from engine.execute.context import ExecContext, begin_meter
 from engine.execute.expressions import ExpressionCompiler
 from engine.execute.writer import Checks
 from engine.sql import tree
+from engine.sql.tree_walk import has_sublink
 from engine.statements.data_change import SLICE, Again, Call, DataChange, Done
 from engine.storage.columns import one_array, to_values
 from engine.storage.keys import row_number_key
@@ -48,6 +49,8 @@ class _Action:
         self.values = merging.compile([item.expression for item in action.assignments])
         self.policies = [name for name, _ in action.policies]
         self.allows = merging.compile([check for _, check in action.policies])
+        if has_sublink(action.checks):
+            not_supported("MERGE with a sub-query in a row security policy for its new rows")
         checks = (*merging.statement.checks, *action.checks)
         self.violated = compile_checks(merging.table, merging.session.key.format, checks)
         positions = merging.writer.positions
