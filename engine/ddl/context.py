@@ -185,6 +185,9 @@ class DdlContext(Protocol):
     def lock_name(self, schema: int, name: str) -> None:
         """Blocks other creators of a name in a schema until the transaction ends."""
 
+    def lock_object(self, oid: int) -> None:
+        """Blocks other changes of an object of the schema until the transaction ends."""
+
     def drop_storage(self, storage_id: int) -> None:
         """At commit, removes everything under this storage id, in the background."""
 

@@ -616,6 +616,7 @@ def truncate(context: DdlContext, statement: ast.TruncateStmt) -> str:
                 context.lock_relation(other.oid, "access exclusive")
                 tables[other.oid] = other
     for table in tables.values():
+        context.lock_relation(table.oid, "share")  # as PostgreSQL does, which builds the empty indexes
         context.change(empty_table(context, table))
         if statement.restart_identity:
             for item in list(context.catalog.objects.values()):

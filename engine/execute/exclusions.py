@@ -81,6 +81,10 @@ class Exclusion:
         """Whether a change of these columns may affect it."""
         return self._on_expressions or not self.columns.isdisjoint(changed)
 
+    def is_changed(self, old: Row, new: Row) -> bool:
+        """Whether a row's values in the constraint are others now. If not, no new conflict can be its own."""
+        return self.part_of(old) != self.part_of(new)
+
     # ---- time of the check ------------------------------------------------------------------------------------------
 
     def on_inserted(self, transaction: Transaction, key: bytes, checks: Checks | None) -> None:

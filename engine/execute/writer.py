@@ -379,7 +379,8 @@ class TableWriter:
             todo += [partial(foreign.on_updated, transaction, context, old, new, checks) for foreign in incoming]
             run_checks(checks, todo)
             for exclusion in exclusions:
-                exclusion.on_updated(transaction, new_key, checks)
+                if new_key != key or exclusion.is_changed(old, new):
+                    exclusion.on_updated(transaction, new_key, checks)
             return new_key
 
         return write

@@ -131,7 +131,7 @@ class SessionDdl:
         catalog = self.catalog
         for oid in changes:
             if catalog.get(oid) is not None:  # of two changes of one object the later one is made of the earlier one
-                transaction.lock_table((oid,), ACCESS_EXCLUSIVE)
+                self.lock_object(oid)
         if granted:
             changes = {oid: _with_default_acl(catalog, item) for oid, item in changes.items()}
         changes = {oid: _with_version(catalog, item) for oid, item in changes.items()}
@@ -233,6 +233,9 @@ class SessionDdl:
 
     def lock_name(self, schema: int, name: str) -> None:
         self.transaction.lock_table((schema, name), ACCESS_EXCLUSIVE)
+
+    def lock_object(self, oid: int) -> None:
+        self.transaction.lock_table((oid,), ACCESS_EXCLUSIVE)
 
     def drop_storage(self, storage_id: int) -> None:
         transaction = self.transaction

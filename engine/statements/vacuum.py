@@ -20,7 +20,7 @@ from catalog.schema import Database, Relation, Table
 from engine.node.sizes import storage_ids
 from engine.sql import ast
 from engine.sql.parser import parse
-from engine.txn.locks import ACCESS_EXCLUSIVE, SHARE_UPDATE_EXCLUSIVE
+from engine.txn.locks import ACCESS_EXCLUSIVE, ACCESS_SHARE, SHARE_UPDATE_EXCLUSIVE
 
 if TYPE_CHECKING:
     from engine.session.answer import Sink
@@ -122,6 +122,9 @@ async def _lock(session: Session, table: Table, is_vacuum: bool, mode: int, wait
         return False
     transaction = session.transaction or session.begin_implicit()
     try:
+        if table.oid not in transaction.table_locks:  # its first look at the table waits as a query does
+            await session.lock_table(transaction, table.oid, ACCESS_SHARE, wait)
+            transaction.unlock_table(table.oid)
         await session.lock_table(transaction, table.oid, mode, wait)
     except SqlError as error:
         if wait != "nowait" or error.sqlstate != "55P03":

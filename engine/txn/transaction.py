@@ -93,6 +93,8 @@ class Transaction(LockHolder):
         "_runs_anew",
         "_snapshot",
         "_undo",
+        "_wait_to_change",
+        "_waited_for",
         "account",
         "before_snapshot",
         "catalog",
@@ -146,13 +148,15 @@ class Transaction(LockHolder):
         self._snapshot: Snapshot | StoresSnapshot | None = None
         self._kept: Snapshot | StoresSnapshot | None = None  # of a READ COMMITTED statement that waited for a row
         self._again: WaitTicket | None = None  # what it waits for
+        self._waited_for: set[Hashable] = set()  # rows for whose locks it has waited
         self._arrived: set[bytes] = set()  # keys to which the statement has followed moved rows
         self._first_lsn: Lsn | None = None  # its first snapshot, if it runs again
         self._runs_anew = False
         self._key_changes: list[KeyChange] = []  # the latest ones that it has made
         self._undone: frozenset[bytes] = NOTHING_CLAIMED  # by its last wait: what the statement will write again
         self._changing: bytes | None = None  # the row of the present or last change
-        self._loose: bytes | None = None  # a row that the running change was the first to lock
+        self._loose: tuple[bytes, int] | None = None  # the row that is to change, and its modes before the change
+        self._wait_to_change: WaitTicket | None = None  # of the change that waits for that row, and will run again
         self._base: CurrentView | Snapshot | CurrentStores | SequencedStores | StoresSnapshot | Tracked = store.current
         self.snapshot_lsn: Lsn = store.durable_lsn
         self.savepoints: list[Savepoint] = []
@@ -243,6 +247,8 @@ class Transaction(LockHolder):
             if self._base is not self._store.current:
                 return
             self._kept = self._store.snapshot()
+        if isinstance(ticket, Ticket):
+            self._waited_for.add(ticket.name)
         self._again = ticket
 
     def run_anew(self) -> None:
@@ -267,6 +273,7 @@ class Transaction(LockHolder):
         if self._kept is not None:
             self._kept.close()
             self._kept = None
+            self._waited_for.clear()
 
     def hold_snapshot(self) -> None:
         """Holds the moment that it sees now for others (engine/node/exported_snapshots.py), until it ends."""
@@ -387,8 +394,16 @@ class Transaction(LockHolder):
             return None
         if value is None:
             self._leave(key)
-        elif not current and strength == KEY_SHARE and self._kept is not None and self._base is self._kept:
-            seen = self._kept.get(key)  # no change that leaves the key is in this lock's way, so that none is looked at
+        elif (
+            not current
+            and strength == KEY_SHARE
+            and self._kept is not None
+            and self._base is self._kept
+            and key not in self._waited_for
+        ):
+            # A change that leaves the key is not in this lock's way, so that it is not looked at; but who has waited
+            # for the row takes it as it is now.
+            seen = self._kept.get(key)
             if seen is not None and (same_key is None or same_key(seen, value)):
                 return seen
         return value
@@ -411,14 +426,26 @@ class Transaction(LockHolder):
 
     def get_to_change(self, key: bytes, current: bool = False) -> bytes | None:
         self._changing = key
-        self._loose = None if key in self.row_locks else key
-        return self.get_locked(key, NO_KEY_UPDATE, current=current)
+        ticket, self._wait_to_change = self._wait_to_change, None
+        if ticket is None or ticket.error is not None or self._loose is None or self._loose[0] != key:
+            self._loose = key, self.row_locks.get(key, 0)
+        try:
+            return self.get_locked(key, NO_KEY_UPDATE, current=current)
+        except LockWait as wait:
+            self._wait_to_change = wait.ticket
+            raise
 
     def strengthen(self, key: bytes) -> None:
         """PostgreSQL computes the new values first, and then locks once (heap_update)."""
-        if self._loose == key and self.row_locks[key] != UPDATE and self._row_space.would_block(self, key, UPDATE):
-            del self.row_locks[key]
-            self._row_space.release(self, [key])
+        loose = self._loose
+        if loose is not None and loose[0] == key and not loose[1] & (NO_KEY_UPDATE | UPDATE):
+            space, modes = self._row_space, loose[1]
+            if not self.row_locks[key] & UPDATE and space.would_block(self, key, UPDATE):
+                if modes:
+                    space.restore(self, self.row_locks, key, modes)
+                else:
+                    del self.row_locks[key]
+                    space.release(self, [key])
         self.lock(key, UPDATE)
 
     def _is_another(self, key: bytes) -> bool:
@@ -630,6 +657,7 @@ class Transaction(LockHolder):
         """Undoes the work after it, releases later locks, and keeps the savepoint. Raises 3B001."""
         index = self._find(name)
         point = self.savepoints[index]
+        self._wait_to_change = None
         del self.savepoints[index + 1 :]
         self.rollback_to(point.mark)
         self.catalog = None  # made again, because the committed catalog may have changed
