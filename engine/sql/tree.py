@@ -766,7 +766,7 @@ class Merge:
 
 
 POLICY_CHECK = "\1"
-"""The prefix of names in `checks` for row security policies (row_security.py). They sort first, as PostgreSQL checks."""
+"""The prefix of names in `checks` for row security policies (row_security.py), which are checked first."""
 
 VIEW_CHECK = "\U0010ffff"
 """The prefix of names in `checks` for a view's check option (44000). A number of four digits and the view's name

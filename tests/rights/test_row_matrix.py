@@ -15,7 +15,7 @@ def test_every_cell_is_as_in_postgresql() -> None:
     with ShoalServer() as shoal, ShoalServer() as columnar, PostgresServer() as postgres:
         cells, wrong = row_matrix.run(shoal, columnar, postgres, row_matrix.is_sampled)
     assert not wrong, "\n".join(wrong[:20])
-    assert cells > 4_000
+    assert cells > 1_400
 
 
 @pytest.mark.long
@@ -27,6 +27,8 @@ def test_the_other_cells_are_as_in_postgresql() -> None:
 
 REVEALING = (
     "SELECT count(*), sum(level), max(note) FROM docs", "SELECT id FROM docs WHERE 1 / (level - 4) < 5 ORDER BY id",
+    "SELECT y FROM (SELECT 1 / (level - 4) AS y, id FROM docs) s WHERE y < 5 ORDER BY id",
+    "SELECT d.id FROM docs d JOIN levels l ON 1 / (d.level - 4) = l.level - l.level ORDER BY 1",
     "SELECT * FROM of_owner ORDER BY id", "SELECT counted(), seen()",
     "INSERT INTO docs VALUES (20, current_user, 100, 'a')",
     "INSERT INTO docs (id, who, level) VALUES (20, 'alice', 1), (21, 'bob', 9)",
@@ -36,9 +38,15 @@ REVEALING = (
 )  # fmt: skip
 
 
+SETS = (
+    "own rows, forced", "several", "reads all, writes own", "writes all, reads own", "of a group", "chain", "function",
+    "sub-query without rights", "low levels of all",
+)  # fmt: skip
+
+
 def test_faults_are_noticed() -> None:
     def chosen(cell: row_matrix.Cell) -> bool:
-        return cell[2] in REVEALING and cell[1] in ("owner", "alice", "bob")
+        return cell[0] in SETS and cell[2] in REVEALING and cell[1] in ("owner", "alice", "bob")
 
     with PostgresServer() as postgres:
         theirs = row_matrix.outcomes(postgres, "", chosen)
