@@ -12,6 +12,7 @@
                                                                                            rewrites the tree for them
     sortable, references, assignments, json_rows, errors    orders, dependencies, parts of columns, rows, positions
     changes, merge, set_clause, conflicts, updatable, rules    INSERT, UPDATE, DELETE, MERGE; rules of tables and views
+    policies    the conditions of row security policies
 
 An error has the SQLSTATE, message, hint and position of PostgreSQL 15. Everything that costs more than the walk itself
 is cached: resolution by name and types, views and table rules by catalog.

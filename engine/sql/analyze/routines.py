@@ -42,7 +42,7 @@ from engine.sql.analyze.dispatch import change_statement, select_query
 from engine.sql.analyze.environment import Environment, inner_environment
 from engine.sql.analyze.state import RoutineNames, Shared, State
 from engine.sql.parser import parse
-from engine.sql.tree_walk import is_volatile, shift_levels, transform, walk, walk_with_depth
+from engine.sql.tree_walk import is_volatile, shift_levels, substitute, transform, walk, walk_with_depth
 
 _DEEPEST = 32  # calls within calls
 _ASKED = frozenset(
@@ -313,7 +313,7 @@ def runner(routine: Routine, catalog: Catalog, role: Role) -> Role:
     return owner if isinstance(owner, Role) else role
 
 
-def _as_user(node: object, role: Role) -> object:
+def as_user(node: object, role: Role) -> object:
     """A body with functions of the current user evaluated for the role: current_user, has_table_privilege(...), ..."""
     name = tree.Const(role.name, TypeRef(oids.NAME))
 
@@ -330,6 +330,19 @@ def _as_user(node: object, role: Role) -> object:
         return item
 
     return transform(node, change)
+
+
+def _assign_reader(body: object, role: Role, catalog: Catalog) -> object:
+    """A body whose tables are read by a role: row security applies to that. In a view they are read by its owner."""
+
+    def change(item: object, depth: int) -> object:
+        if isinstance(item, tree.RangeSubquery) and item.view is not None:
+            return item if privileges.runs_as(catalog, catalog.get(item.view), role) is not role else None
+        if isinstance(item, tree.RangeTable):
+            return item if item.role else replace(item, role=role.oid)
+        return None
+
+    return substitute(body, change)
 
 
 class Expansion:
@@ -422,7 +435,7 @@ class Expansion:
         if routine.security_definer:
             owner = catalog.get(routine.owner)
             assert isinstance(owner, Role)
-            found = _as_user(found, owner)
+            found = _assign_reader(as_user(found, owner), owner, catalog)
         assert isinstance(found, tree.Query)
         return found
 

@@ -10,8 +10,8 @@ from collections.abc import Callable
 from typing import Final
 
 from engine.sql import ast
-from engine.sql.parser.change_streams import ChangeStreams
 from engine.sql.parser.expressions import SELECT_START
+from engine.sql.parser.policies import Policies
 
 # The words after CREATE, ALTER or DROP of statements that are refused by name.
 _FOREIGN_OBJECTS: Final = (
@@ -26,7 +26,6 @@ _FOREIGN_OBJECTS: Final = (
     ("operator", "class"),
     ("operator", "family"),
     ("operator",),
-    ("policy",),
     ("publication",),
     ("rule",),
     ("server",),
@@ -51,7 +50,7 @@ _REPLACEABLE: Final = (
 _ONLY_ALTERED: Final = (("large", "object"),)
 
 
-class Statements(ChangeStreams):
+class Statements(Policies):
     """stmtmulti."""
 
     def statements(self) -> list[ast.Statement]:
@@ -125,6 +124,8 @@ class Statements(ChangeStreams):
             return self.create_extension(start)
         if key in ("function", "procedure"):
             return self.create_function(start, self.advance().key, replace=False)
+        if key == "policy":
+            return self.create_policy(start)
         if self.accept_change_stream():
             return self.create_change_stream(start)
         return self._refuse("CREATE", start, (*_FOREIGN_OBJECTS, *_REPLACEABLE))
@@ -171,6 +172,8 @@ class Statements(ChangeStreams):
             return self.alter_extension(start)
         if key in ("function", "procedure", "routine"):
             return self.alter_function(start, self.advance().key)
+        if key == "policy":
+            return self.alter_policy(start)
         if self.accept_change_stream():
             return self.alter_change_stream(start)
         if key == "system":
