@@ -43,7 +43,9 @@ from engine.statements.rows_plan import RowsPlan
 from engine.txn.interface import LockWait
 
 if TYPE_CHECKING:
+    from catalog.catalog import Catalog
     from engine.execute.context import Field
+    from engine.node.plan_cache import PlanKey
     from engine.session.session import Session
     from engine.statements.plpgsql.compile import Program
 
@@ -65,6 +67,11 @@ class Evaluation:
     type: TypeRef
     compute: Cast | None = None
     prepared: Prepared | None = None
+    settings: PlanKey | None = None
+
+    def is_old(self, catalog: Catalog) -> bool:
+        """Whether it is a plan for another catalog."""
+        return self.prepared is not None and self.prepared.catalog is not catalog
 
 
 @dataclass(slots=True)
@@ -73,7 +80,7 @@ class Known:
     and the type that is wanted."""
 
     evaluations: dict[object, Evaluation] = field(default_factory=dict)
-    statements: dict[object, tuple[Prepared, tuple[Use, ...]]] = field(default_factory=dict)
+    statements: dict[object, tuple[Prepared, tuple[Use, ...], PlanKey]] = field(default_factory=dict)
     casts: dict[tuple[TypeRef, TypeRef], Cast | None] = field(default_factory=dict)
 
 
@@ -143,9 +150,10 @@ class Frame:
         shapes = self._shapes(number, values)
         key = (number, tuple(shapes.values()), wanted)
         found = self._known.evaluations.get(key)
-        if found is None or (found.prepared is not None and found.prepared.catalog is not self.session.catalog):
+        if found is None or found.settings != self.session.key or found.is_old(self.session.catalog):
             with self.program.contexts[number]:
                 found = self._known.evaluations[key] = self._evaluation(fragment, shapes, wanted)
+                found.settings = self.session.key
         parameters = [_value(use, values) for use in found.uses]
         if found.compute is not None:
             while True:
@@ -229,16 +237,16 @@ class Frame:
         fragment = self.program.texts[number]
         shapes = self._shapes(number, values)
         key = (number, tuple(shapes.values()))
-        known = self._known.statements.get(key)
-        if known is None or known[0].catalog is not self.session.catalog:
+        known, settings = self._known.statements.get(key), self.session.key
+        if known is None or known[0].catalog is not self.session.catalog or known[2] != settings:
             if isinstance(fragment.tree, planning.QUERY_STATEMENTS):
                 text = analyse_text(fragment, self.session.environment, shapes, self.program.conflict)
-                known = self._plan(fragment, text), text.uses
+                known = self._plan(fragment, text), text.uses, settings
             else:
                 statement = ast.Statement(fragment.tree, fragment.text, whole=fragment.text)
-                known = planning.prepare(self.session, statement, ()), ()
+                known = planning.prepare(self.session, statement, ()), (), settings
             self._known.statements[key] = known
-        prepared, uses = known
+        prepared, uses, _ = known
         return prepared, [_value(use, values) for use in uses]
 
     def rows(self, number: int, values: Locals) -> tuple[Sequence[Field], Rows]:

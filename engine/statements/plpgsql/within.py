@@ -84,6 +84,9 @@ class CallsWithin:
         check_execute(routine, session.catalog, caller)
         self._depth += 1
         try:
+            if not routine.security_definer:
+                yield routine
+                return
             with session.identity.acting_as(runner(routine, session.catalog, caller)):
                 yield routine
         finally:
