@@ -24,7 +24,7 @@ from catalog.types.pseudo import Record, record_binary_encoder, record_text_enco
 from engine.execute.code import NotOnRowPath
 from engine.sql import tree
 from engine.sql.analyze.column_definitions import check_row
-from engine.sql.analyze.routines import columns_of_call
+from engine.sql.analyze.routine_columns import columns_of_call
 
 Levels = tuple[tree.Query, ...]
 

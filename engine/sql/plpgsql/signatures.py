@@ -45,6 +45,6 @@ def stand_ins(routine: Routine) -> tuple[int, ...]:
     return tuple(_STAND_INS.get(oid, oids.INT4) if oid in oids.POLYMORPHIC else oid for oid in routine.signature)
 
 
-def shown(routine: Routine) -> str:
+def text_of(routine: Routine) -> str:
     """'f(integer,text)', as the context of errors calls it (format_procedure)."""
     return f"{routine.name}({','.join(map(format_type, routine.signature))})"

@@ -34,9 +34,9 @@ from engine.sql.analyze.state import State
 from engine.sql.plpgsql import tree as pl
 from engine.sql.plpgsql.parser import Signature
 from engine.sql.tree_walk import is_volatile
+from engine.statements.plpgsql.errors import TextContext, context_of
 from engine.statements.plpgsql.fragments import failing_part, local_expression, no_column, record_named, records_in
-from engine.statements.plpgsql.raising import TextContext, context_of
-from engine.statements.plpgsql.records import assigned
+from engine.statements.plpgsql.records import assignment_of
 
 TICKS = 100
 """Turns of a loop before the first look at the clock."""
@@ -190,7 +190,7 @@ class BodyCompiler:
             found = local_expression(fragment, self._environment, self._conflict)
             if found is not None and not is_volatile(found) and failing_part(found, self._environment) is None:
                 if target is not None:
-                    found = assigned(self._state(), found, target)
+                    found = assignment_of(self._state(), found, target)
                 try:
                     return self._expressions.value(found).source
                 except NotOnRowPath:
@@ -205,7 +205,7 @@ class BodyCompiler:
             found = local_expression(fragment, self._environment, self._conflict)
             if found is not None and not is_volatile(found) and failing_part(found, self._environment) is None:
                 try:
-                    return self._expressions.true(assigned(self._state(), found, TypeRef(oids.BOOL)))
+                    return self._expressions.true(assignment_of(self._state(), found, TypeRef(oids.BOOL)))
                 except NotOnRowPath:
                     pass
         return f"({self._expression(fragment, TypeRef(oids.BOOL))} is True)"
@@ -242,9 +242,9 @@ class BodyCompiler:
         before = tree.Param(variable.number + 1, TypeRef(variable.type.oid))
         value = code.temporary("v")
         code.line(f"{value} = {self._expression(fragment)}")
-        self._code.line(f"{name} = {self._stored(variable, before, target, fragment, value)}")
+        self._code.line(f"{name} = {self._store_source(variable, before, target, fragment, value)}")
 
-    def _stored(
+    def _store_source(
         self, variable: pl.Variable, before: tree.Expr, target: pl.Target, fragment: pl.Fragment, value: str
     ) -> str:
         assert variable.type is not None
@@ -297,7 +297,7 @@ class BodyCompiler:
                 steps, shape = code.constant(target.steps, "steps"), code.constant(target.variable.shape, "shape")
                 code.line(f"{name} = frame.store_into({name}, {target.variable.name!r}, {steps}, {given}, {shape})")
             else:
-                not_supported("INTO a part of a variable that is no record")
+                not_supported("INTO a part of a variable that is not a record")
 
     # ---- blocks -----------------------------------------------------------------------------------------------------
 
@@ -313,11 +313,11 @@ class BodyCompiler:
         self._at(block.line, "statement block")
         if block.label and self._is_left(block):
             with self._construct(block.label, is_loop=False) as construct, self._code.block("while True:"):
-                self._guarded(block)
+                self._block_with_handlers(block)
                 self._code.line("break")
             self._pass_on(construct)
         else:
-            self._guarded(block)
+            self._block_with_handlers(block)
 
     @staticmethod
     def _is_left(block: pl.Block) -> bool:
@@ -333,7 +333,7 @@ class BodyCompiler:
         else:
             self._assign(pl.Target(variable), variable.default)
 
-    def _guarded(self, block: pl.Block) -> None:
+    def _block_with_handlers(self, block: pl.Block) -> None:
         """The statements of a block, within its handlers."""
         if not block.handlers:
             self._statements(block.statements)
@@ -565,7 +565,7 @@ class BodyCompiler:
         code = self._code
         for target, item in statement.items:
             if statement.stacked:
-                source = f"frame.stacked({self._error or 'None'}, {item!r})"
+                source = f"frame.stacked_item({self._error or 'None'}, {item!r})"
             else:
                 source = f"frame.current({item!r})"
             type_ = code.constant(_type_of(target), "type")

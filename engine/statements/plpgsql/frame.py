@@ -27,17 +27,17 @@ from engine.sql.analyze.state import State
 from engine.sql.parser import parse
 from engine.sql.plpgsql.tree import Fragment, Shape
 from engine.statements import planning
-from engine.statements.plpgsql import frame_cursors, raising
+from engine.statements.plpgsql import errors, frame_cursors
+from engine.statements.plpgsql.errors import LineContext, TextContext
 from engine.statements.plpgsql.fragments import (
     Text,
     analyse_text,
     failing_part,
     shape_of_record,
 )
-from engine.statements.plpgsql.names import Use, unassigned_error
+from engine.statements.plpgsql.names import ParameterUse, unassigned_error
 from engine.statements.plpgsql.nested import NestedStatements, Rows
-from engine.statements.plpgsql.raising import LineContext, TextContext
-from engine.statements.plpgsql.records import Cast, Row, assigned, cast_of, check_columns, record_text, shape_of
+from engine.statements.plpgsql.records import Cast, Row, assignment_of, cast_of, check_columns, record_text, shape_of
 from engine.statements.plpgsql.suspend import wait
 from engine.statements.rows_plan import RowsPlan
 from engine.txn.interface import LockWait
@@ -63,7 +63,7 @@ Locals = Mapping[str, Any]
 class Evaluation:
     """A text that is evaluated: an expression, or a plan of a query. `uses`: its parameters."""
 
-    uses: tuple[Use, ...]
+    uses: tuple[ParameterUse, ...]
     type: TypeRef
     compute: Cast | None = None
     prepared: Prepared | None = None
@@ -80,7 +80,7 @@ class Known:
     and the type that is wanted."""
 
     evaluations: dict[object, Evaluation] = field(default_factory=dict)
-    statements: dict[object, tuple[Prepared, tuple[Use, ...], PlanKey]] = field(default_factory=dict)
+    statements: dict[object, tuple[Prepared, tuple[ParameterUse, ...], PlanKey]] = field(default_factory=dict)
     casts: dict[tuple[TypeRef, TypeRef], Cast | None] = field(default_factory=dict)
 
 
@@ -189,7 +189,7 @@ class Frame:
                 compile_value(failing, environment.format)(self.session.context(), ())
             type_ = wanted or plain.type
             if wanted is not None:
-                plain = assigned(State(Shared(environment, ())), plain, wanted)
+                plain = assignment_of(State(Shared(environment, ())), plain, wanted)
             with suppress(NotOnRowPath):
                 return Evaluation(text.uses, type_, compile_expression(plain, environment.format))
         return Evaluation(text.uses, query.output[0].expression.type, prepared=self._plan(fragment, text))
@@ -526,7 +526,7 @@ class Frame:
 
     # ---- errors -----------------------------------------------------------------------------------------------------
 
-    is_handled: Callable[[SqlError, Sequence[str]], bool] = staticmethod(raising.is_handled)
+    is_handled: Callable[[SqlError, Sequence[str]], bool] = staticmethod(errors.is_handled)
 
     def begin_block(self) -> Point:
         """Begins a block with handlers."""
@@ -544,7 +544,7 @@ class Frame:
     ) -> None:
         """RAISE."""
         given = list(zip(names, [self._text(*item) for item in options], strict=True))
-        error = raising.message_of(level, condition, message, [self._text(*item) for item in values], given)
+        error = errors.message_of(level, condition, message, [self._text(*item) for item in values], given)
         if level == "exception":
             raise error
         self.session.notices.append(error)
@@ -567,7 +567,7 @@ class Frame:
             return self._nested.count, TypeRef(oids.INT8)
         return "", TypeRef(oids.TEXT)
 
-    def stacked(self, error: SqlError | None, item: str) -> tuple[object, TypeRef]:
+    def stacked_item(self, error: SqlError | None, item: str) -> tuple[object, TypeRef]:
         """An item of GET STACKED DIAGNOSTICS. Raises 0Z002 outside of a handler."""
         if error is None:
             raise SqlError("0Z002", "GET STACKED DIAGNOSTICS cannot be used outside an exception handler")
@@ -581,7 +581,7 @@ class Frame:
 
     def _context_of(self, error: SqlError) -> str:
         """The context of an error that has come to a handler of this call."""
-        line = raising.context_line(self._signature, *raising.place_of(self.program, error.__traceback__))
+        line = errors.context_line(self._signature, *errors.place_of(self.program, error.__traceback__))
         return line if error.context is None else f"{error.context}\n{line}"
 
     def diagnostic(self, found: tuple[object, TypeRef], wanted: TypeRef) -> object:
@@ -613,7 +613,7 @@ class Frame:
         raise SqlError("0Z002", message)
 
 
-def _value(use: Use, values: Locals) -> object:
+def _value(use: ParameterUse, values: Locals) -> object:
     value = values[f"p{use.variable.number + 1}"]
     if use.field >= 0:
         return None if value is None else value.values[use.field]

@@ -13,12 +13,12 @@ from dataclasses import dataclass
 from catalog.errors import SqlError
 from catalog.types.base import TypeRef
 from engine.sql.analyze import Shared
-from engine.sql.plpgsql.scope import Scope
+from engine.sql.plpgsql.scope import VariableScope
 from engine.sql.plpgsql.tree import Shape, Variable
 
 
 @dataclass(frozen=True, slots=True)
-class Use:
+class ParameterUse:
     """A parameter: a variable, or (`field`, from 0) a field of a record."""
 
     variable: Variable
@@ -28,11 +28,11 @@ class Use:
 class Names:
     """The parameters of one text. `shapes`: of the records by their numbers; None has no value yet."""
 
-    def __init__(self, scope: Scope, shapes: Mapping[int, Shape | None], conflict: str) -> None:
+    def __init__(self, scope: VariableScope, shapes: Mapping[int, Shape | None], conflict: str) -> None:
         self._scope = scope
         self._shapes = shapes
         self.conflict = conflict  # error | use_variable | use_column
-        self.uses: list[Use] = []
+        self.uses: list[ParameterUse] = []
 
     def number_of(self, names: tuple[str, ...], shared: Shared) -> int:
         """The number of the parameter for a column reference, or 0. Raises 55000 for a field of a record that has no
@@ -43,7 +43,7 @@ class Names:
         variable, named = found
         rest = names[named:]
         if variable.type is not None:
-            return 0 if rest else self._parameter(Use(variable), variable.type, shared)
+            return 0 if rest else self._parameter(ParameterUse(variable), variable.type, shared)
         shape = variable.shape or self._shapes.get(variable.number)
         if not rest:
             return 0  # `fields_of` has it
@@ -52,7 +52,7 @@ class Names:
         position = next((number for number, (name, _) in enumerate(shape) if name == rest[0]), -1)
         if position < 0:
             raise SqlError("42703", f'record "{variable.name}" has no field "{rest[0]}"')
-        return 0 if rest[1:] else self._parameter(Use(variable, position), shape[position][1], shared)
+        return 0 if rest[1:] else self._parameter(ParameterUse(variable, position), shape[position][1], shared)
 
     def fields_of(self, names: tuple[str, ...], shared: Shared) -> list[tuple[str, int]] | None:
         """The fields of a record that has a value, each with the number of its parameter."""
@@ -63,9 +63,11 @@ class Names:
         shape = variable.shape or self._shapes.get(variable.number)
         if shape is None:
             raise unassigned_error(variable.name)
-        return [(name, self._parameter(Use(variable, at), type_, shared)) for at, (name, type_) in enumerate(shape)]
+        return [
+            (name, self._parameter(ParameterUse(variable, at), type_, shared)) for at, (name, type_) in enumerate(shape)
+        ]
 
-    def _parameter(self, use: Use, type_: TypeRef, shared: Shared) -> int:
+    def _parameter(self, use: ParameterUse, type_: TypeRef, shared: Shared) -> int:
         if use not in self.uses:
             self.uses.append(use)
         number = self._number(use)
@@ -74,14 +76,14 @@ class Names:
             shared.domains[number] = type_
         return number
 
-    def _number(self, use: Use) -> int:
+    def _number(self, use: ParameterUse) -> int:
         return self.uses.index(use) + 1
 
 
 class LocalNames(Names):
     """The same, with each variable's own number."""
 
-    def _number(self, use: Use) -> int:
+    def _number(self, use: ParameterUse) -> int:
         return use.variable.number + 1
 
 

@@ -40,7 +40,7 @@ def shape_of(fields: Sequence[Field]) -> Shape:
     return tuple((field.name, field.type) for field in fields)
 
 
-def assigned(state: State, value: tree.Expr, target: TypeRef) -> tree.Expr:
+def assignment_of(state: State, value: tree.Expr, target: TypeRef) -> tree.Expr:
     """A value as PL/pgSQL assigns it: by an assignment cast, or else by text."""
     found = coerce(state, value, target, "a")
     return tree.CoerceViaIO(value, target) if found is None else found
@@ -51,7 +51,9 @@ def cast_of(environment: Environment, source: TypeRef, target: TypeRef) -> Cast 
     if source == target and not target.domain:
         return None
     parameter = tree.Param(1, source)
-    return compile_value(assigned(State(Shared(environment, (source.oid,))), parameter, target), environment.format)
+    return compile_value(
+        assignment_of(State(Shared(environment, (source.oid,))), parameter, target), environment.format
+    )
 
 
 def check_columns(given: Sequence[TypeRef], wanted: Sequence[TypeRef], message: str) -> None:
@@ -68,12 +70,12 @@ def check_columns(given: Sequence[TypeRef], wanted: Sequence[TypeRef], message: 
 def record_text(encoders: Sequence[Callable[[object], bytes]], values: Sequence[object]) -> str:
     """A row as text: '(1,"a b",)' (record_out)."""
     fields = [
-        "" if value is None else _quoted(encode(value).decode()) for encode, value in zip(encoders, values, strict=True)
+        "" if value is None else _quote(encode(value).decode()) for encode, value in zip(encoders, values, strict=True)
     ]
     return f"({','.join(fields)})"
 
 
-def _quoted(text: str) -> str:
+def _quote(text: str) -> str:
     if text and not _SPECIAL.search(text):
         return text
     doubled = text.replace("\\", "\\\\").replace('"', '""')

@@ -17,10 +17,10 @@ from engine.sql import privileges
 from engine.sql.analyze.routines import check_execute, runner
 from engine.statements.plpgsql import suspend
 from engine.statements.plpgsql.call import rows_of_program, run_program
+from engine.statements.plpgsql.errors import LineContext
 from engine.statements.plpgsql.frame import SLICE_SECONDS
 from engine.statements.plpgsql.nested import NestedStatements
 from engine.statements.plpgsql.programs import program_of, sql_body_of
-from engine.statements.plpgsql.raising import LineContext
 
 if TYPE_CHECKING:
     from engine.execute.context import RoutineCall

@@ -43,7 +43,7 @@ def message_of(
     sqlstate = sqlstate_of(condition) if condition else ""
     given: dict[str, str] = {}
     if message is not None:
-        given["message"] = formatted(message, values)
+        given["message"] = format_message(message, values)
     for name, value in options:
         if value is None:
             raise SqlError("22004", "RAISE statement option cannot be null")
@@ -68,7 +68,7 @@ def message_of(
     )
 
 
-def formatted(message: str, values: Sequence[str | None]) -> str:
+def format_message(message: str, values: Sequence[str | None]) -> str:
     """The message with values in place of %; NULL as <NULL>."""
     rest = iter(values)
 
