@@ -190,7 +190,6 @@ NOT_SUPPORTED = (
     ("CREATE OPERATOR === (leftarg = int, rightarg = int, function = int4eq)", "CREATE OPERATOR"),
     ("CREATE AGGREGATE a (int) (sfunc = int4pl, stype = int)", "CREATE AGGREGATE"),
     ("CREATE COLLATION c (provider = libc, locale = 'de_DE')", 'libc collation "de_DE"'),
-    ("CREATE POLICY p ON t", "CREATE POLICY"),
     ("CREATE STATISTICS s ON id, v FROM t", "CREATE STATISTICS"),
     ("CREATE FOREIGN TABLE f (a int) SERVER s", "FOREIGN TABLE"),
     ("COPY t FROM '/etc/passwd'", "COPY"),
