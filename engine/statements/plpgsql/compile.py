@@ -311,18 +311,13 @@ class BodyCompiler:
         for variable in block.variables:
             self._declare(variable)
         self._at(block.line, "statement block")
-        if block.label and self._is_left(block):
+        if block.label:
             with self._construct(block.label, is_loop=False) as construct, self._code.block("while True:"):
                 self._block_with_handlers(block)
                 self._code.line("break")
             self._pass_on(construct)
         else:
             self._block_with_handlers(block)
-
-    @staticmethod
-    def _is_left(block: pl.Block) -> bool:
-        """Whether an EXIT may name the block."""
-        return bool(block.label)
 
     def _declare(self, variable: pl.Variable) -> None:
         name = local(variable)
@@ -345,7 +340,7 @@ class BodyCompiler:
             self._statements(block.statements)
         with code.block("except SqlError as caught:"):
             code.line(f"{error} = caught")
-            code.line(f"{point}.undo({error})")
+            code.line(f"{point}.undo()")
             state, text = block.errors
             code.line(f"{local(state)}, {local(text)} = {error}.sqlstate, {error}.message")
             self._error = error
@@ -500,15 +495,11 @@ class BodyCompiler:
         signature, code = self._signature, self._code
         if statement.value is None:
             code.line(f"frame.results.append(({', '.join(map(local, self._body.outputs))},))")
-        elif signature.result is None or signature.result.oid == oids.RECORD or self._expressions_are_rows():
+        elif signature.result is None or signature.result.oid == oids.RECORD or signature.is_row:
             number, values = self._text(statement.value)
             code.line(f"frame.add_row(frame.evaluate_row({number}, {values}))")
         else:
             code.line(f"frame.results.append(({self._expression(statement.value, signature.result)},))")
-
-    def _expressions_are_rows(self) -> bool:
-        """Whether the function returns rows of a composite type."""
-        return self._signature.is_row
 
     def _return_query(self, statement: pl.ReturnQuery) -> None:
         code = self._code

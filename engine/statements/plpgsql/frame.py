@@ -93,7 +93,7 @@ class Point:
         self._is_open = True
         session.transactions.save(name)
 
-    def undo(self, error: SqlError) -> None:
+    def undo(self) -> None:
         """Undoes what the block has written."""
         if self._is_open:
             self._is_open = False
