@@ -64,14 +64,12 @@ def create(context: DdlContext, statement: ast.CreateFunctionStmt) -> str:
     )  # fmt: skip
     fresh = _with_options(fresh, options)
     _check_leakproof(context, fresh)
-    present = _same(context, fresh)
-    if present is not None:  # locked before its name, as by a transaction that changes its rights and then replaces it
-        _check_replaced(context, present, fresh, statement)
-        context.lock_object(present.oid)
-    context.lock_name(schema.oid, f"{fresh.name}()")
     existing = _same(context, fresh)
-    if existing is not None:
+    if existing is not None:  # locked before its name, as by a transaction that changes its rights and then replaces it
         _check_replaced(context, existing, fresh, statement)
+        context.lock_object(existing.oid)
+    context.lock_name(schema.oid, f"{fresh.name}()")
+    if existing is not None:
         fresh = replace(fresh, oid=existing.oid, owner=existing.owner, acl=existing.acl, comment=existing.comment)
     else:
         fresh = replace(fresh, oid=context.new_oid())
