@@ -14,7 +14,7 @@ from catalog.types import lookup, oids
 from catalog.types.composite import CompositeType
 from engine.execute.context import Field
 from engine.sql import ast, privileges, tree
-from engine.sql.analyze import analyze_expression
+from engine.sql.analyze import Shared, analyze_expression
 from engine.sql.analyze.resolve import signature
 from engine.sql.analyze.routines import body_of, check_execute, is_routine, runner
 
@@ -92,12 +92,12 @@ def argument_types(call: tree.FuncExpr) -> list[int]:
     return [item.type.oid for item in call.arguments]
 
 
-def procedure_call(session: Session, node: ast.CallStmt) -> WholeCall:
-    """The call of a CALL statement. Raises 42883, 42809 for a function."""
+def procedure_call(session: Session, node: ast.CallStmt, shared: Shared | None = None) -> WholeCall:
+    """The call of a CALL statement. `shared`: of its parameters. Raises 42883, 42809 for a function."""
     call = node.call
     assert isinstance(call, ast.FuncCall)
     call = _without_outputs(session, call)
-    found = analyze_expression(call, session.environment, None, None, "CALL arguments")
+    found = analyze_expression(call, session.environment, None, None, "CALL arguments", shared)
     if not isinstance(found, tree.FuncExpr) or found.function.kind != "p":
         shown = call.names[-1]
         if isinstance(found, tree.FuncExpr):

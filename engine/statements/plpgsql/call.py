@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from catalog.errors import SqlError
+from catalog.memory import at_most
 from catalog.schema import Routine
 from catalog.types import oids
 from catalog.types.base import TypeRef
@@ -64,7 +65,8 @@ def rows_of_program(
 ) -> Rows:
     """The rows of a call: one for a function that returns no set."""
     shown = signatures.text_of(routine)
-    frame = Frame(session, program, known, shown, is_atomic, columns)
+    is_volatile = routine.volatility == "v"
+    frame = Frame(session, program, known, shown, is_atomic, columns, is_volatile=is_volatile)
     value = _enter(session, program, frame, shown, arguments)
     if routine.returns_set:
         return frame.results
@@ -84,17 +86,18 @@ def run_program(
 ) -> object:
     """The value of a call within another statement, which runs in a greenlet already."""
     shown = signatures.text_of(routine)
-    frame = Frame(session, program, known, shown, is_atomic)
+    frame = Frame(session, program, known, shown, is_atomic, is_volatile=routine.volatility == "v")
     value = _enter(session, program, frame, shown, arguments)
     return value.values if isinstance(value, Row) else value
 
 
 def _enter(session: Session, program: Program, frame: Frame, shown: str, arguments: Sequence[object]) -> object:
-    """Runs a body; errors get its line of context."""
+    """Runs a body, with a meter of its own; errors get its line of context."""
     assert session.transaction is not None
     session.transaction.queried = True
-    try:
-        return program.run(frame, session.context(), *arguments)
-    except SqlError as error:
-        errors.add_context(error, errors.context_line(shown, *errors.place_of(program, error.__traceback__)))
-        raise
+    with at_most(session.query_memory, session.memory):
+        try:
+            return program.run(frame, frame.context, *arguments)
+        except SqlError as error:
+            errors.add_context(error, errors.context_line(shown, *errors.place_of(program, error.__traceback__)))
+            raise

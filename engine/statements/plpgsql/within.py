@@ -17,7 +17,7 @@ from engine.statements.plpgsql import suspend
 from engine.statements.plpgsql.call import rows_of_program, run_program
 from engine.statements.plpgsql.errors import LineContext
 from engine.statements.plpgsql.frame import SLICE_SECONDS
-from engine.statements.plpgsql.nested import NestedStatements
+from engine.statements.plpgsql.nested import NestedStatements, wait_within
 from engine.statements.plpgsql.programs import program_of, sql_body_of
 from engine.statements.routine_calls import as_runner, check_may_call
 
@@ -77,7 +77,7 @@ class CallsWithin:
             )
             raise SqlError("54001", "stack depth limit exceeded", hint=hint)
         if perf_counter() - self._yielded > SLICE_SECONDS:
-            suspend.wait(asyncio.sleep(0))
+            wait_within(session, asyncio.sleep(0))
             self._yielded = perf_counter()
         check_may_call(session, routine)
         self._depth += 1
@@ -91,7 +91,7 @@ class CallsWithin:
         """The rows of the last statement of a function in SQL."""
         with LineContext(f'SQL function "{routine.name}" during startup'):
             body = sql_body_of(self._session, routine, call)
-        nested = NestedStatements(self._session)
+        nested = NestedStatements(self._session, routine.volatility == "v")
         rows: Rows = ()
         for number, prepared in enumerate(body.statements, 1):
             with LineContext(f'SQL function "{routine.name}" statement {number}'):
