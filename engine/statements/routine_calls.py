@@ -21,6 +21,9 @@ from engine.sql.analyze.routines import body_of, check_execute, is_routine, runn
 if TYPE_CHECKING:
     from engine.session.session import Session
 
+DEEPEST = 700
+"""Calls of routines within one another: about as many as PostgreSQL's default max_stack_depth lets run."""
+
 
 @dataclass(frozen=True, slots=True)
 class WholeCall:
@@ -73,13 +76,24 @@ def check_may_call(session: Session, routine: Routine) -> None:
 
 @contextmanager
 def as_runner(session: Session, routine: Routine) -> Iterator[None]:
-    """A block that runs the body of a routine: as its owner if it is SECURITY DEFINER."""
-    if not routine.security_definer:
-        yield
-        return
-    caller = privileges.role_of(session.catalog, session.user_name)
-    with session.identity.acting_as(runner(routine, session.catalog, caller)):
-        yield
+    """A block that runs the body of a routine: as its owner if it is SECURITY DEFINER. Raises 54001 for too many calls
+    within one another."""
+    if session.call_depth >= DEEPEST:
+        hint = (
+            'Increase the configuration parameter "max_stack_depth" (currently 2048kB), after ensuring the'
+            " platform's stack depth limit is adequate."
+        )
+        raise SqlError("54001", "stack depth limit exceeded", hint=hint)
+    session.call_depth += 1
+    try:
+        if not routine.security_definer:
+            yield
+            return
+        caller = privileges.role_of(session.catalog, session.user_name)
+        with session.identity.acting_as(runner(routine, session.catalog, caller)):
+            yield
+    finally:
+        session.call_depth -= 1
 
 
 def routine_of(session: Session, call: tree.FuncExpr) -> Routine:

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from time import perf_counter
 from typing import TYPE_CHECKING
 
-from catalog.errors import SqlError, not_supported
+from catalog.errors import not_supported
 from catalog.schema import Routine
 from catalog.types import oids
 from catalog.types.base import TypeRef
@@ -25,9 +25,6 @@ if TYPE_CHECKING:
     from engine.execute.context import RoutineCall
     from engine.session.session import Session
 
-DEEPEST = 200
-"""Calls within calls."""
-
 Rows = Sequence[tuple[object, ...]]
 
 
@@ -36,7 +33,6 @@ class CallsWithin:
 
     def __init__(self, session: Session) -> None:
         self._session = session
-        self._depth = 0
         self._yielded = perf_counter()
 
     def call(self, call: RoutineCall, arguments: Sequence[object]) -> object:
@@ -70,22 +66,12 @@ class CallsWithin:
         assert isinstance(routine, Routine)
         if not suspend.is_running():
             not_supported(f"function {routine.name}, which runs statements, here")
-        if self._depth >= DEEPEST:
-            hint = (
-                'Increase the configuration parameter "max_stack_depth" (currently 2048kB), after ensuring the'
-                " platform's stack depth limit is adequate."
-            )
-            raise SqlError("54001", "stack depth limit exceeded", hint=hint)
         if perf_counter() - self._yielded > SLICE_SECONDS:
             wait_within(session, asyncio.sleep(0))
             self._yielded = perf_counter()
         check_may_call(session, routine)
-        self._depth += 1
-        try:
-            with as_runner(session, routine):
-                yield routine
-        finally:
-            self._depth -= 1
+        with as_runner(session, routine):
+            yield routine
 
     def _run_sql(self, routine: Routine, call: RoutineCall, arguments: Sequence[object]) -> Rows:
         """The rows of the last statement of a function in SQL."""
