@@ -287,7 +287,7 @@ class Generator:
         for _ in range(self.chance.randrange(1, 4)):
             self.line(self.chance.choice((
                 f"FETCH {name} INTO i1, s1;", f"FETCH NEXT FROM {name} INTO r1;", f"MOVE {name};",
-                f"FETCH LAST FROM {name} INTO i1, s1;", f"MOVE FORWARD 2 FROM {name};", 
+                f"FETCH LAST FROM {name} INTO i1, s1;", f"MOVE FORWARD 2 FROM {name};",
                 "RAISE NOTICE '% %', i1, FOUND;",
                 f"FETCH ABSOLUTE 2 FROM {name} INTO r1;",
             )))  # fmt: skip
@@ -420,10 +420,10 @@ class Generator:
         self.line("END;")
 
     def give(self) -> None:
-        kind = self.returns
+        kind, rows = self.returns, "RETURN QUERY SELECT a FROM t ORDER BY a;"
         self.line({
             "int": f"RETURN {self.value()};", "text": f"RETURN {self.text()};",
-            "SETOF int": self.chance.choice((f"RETURN NEXT {self.number()};", "RETURN QUERY SELECT a FROM t;")),
+            "SETOF int": self.chance.choice((f"RETURN NEXT {self.number()};", rows)),
             "SETOF t": self.chance.choice(("RETURN NEXT w1;", "RETURN QUERY EXECUTE 'SELECT * FROM t WHERE a = 2';")),
         }[kind])  # fmt: skip
 

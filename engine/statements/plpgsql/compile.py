@@ -42,6 +42,7 @@ from engine.statements.plpgsql.fragments import (
     record_named,
     records_among,
     records_in,
+    variables_among,
 )
 from engine.statements.plpgsql.names import LocalNames
 from engine.statements.plpgsql.records import assignment_of
@@ -197,10 +198,12 @@ class BodyCompiler:
 
     # ---- SQL --------------------------------------------------------------------------------------------------------
 
-    def _text(self, fragment: pl.Fragment) -> tuple[int, str]:
-        """The number of a text, and the source of the variables that are handed to it."""
+    def _text(self, fragment: pl.Fragment, *more: object) -> tuple[int, str]:
+        """The number of a text, and the source of the variables that are handed to it. `more`: trees that use variables
+        too."""
         self._texts.append(fragment)
-        return len(self._texts) - 1, "locals()"
+        names = [local(variable) for variable in variables_among((fragment.tree, more), fragment.scope)]
+        return len(self._texts) - 1, f"{{{', '.join(f'{name!r}: {name}' for name in names)}}}"
 
     def _expression(self, fragment: pl.Fragment, target: TypeRef | None = None) -> str:
         """Source of an expression's value, of the type `target` if that is given."""
@@ -267,9 +270,9 @@ class BodyCompiler:
             except NotOnRowPath:
                 not_supported("a query in a subscript that is assigned to")
             return
-        number, values = self._text(fragment)
+        number, values = self._text(fragment, target.steps)
         constants = f"{code.constant(target, 'target')}, {code.constant(tuple(records), 'records')}"
-        code.line(f"{name} = frame.store_part({number}, {values}, {constants})")
+        code.line(f"{name} = frame.store_part({number}, {values}, {name}, {constants})")
 
     def _store_source(self, target: pl.Target, given: tree.Param, scope: VariableScope) -> str:
         """Source of a variable's value with another one in a part of it."""

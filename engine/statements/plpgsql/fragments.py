@@ -46,13 +46,18 @@ def records_in(fragment: Fragment) -> list[Variable]:
 
 def records_among(nodes: object, scope: VariableScope) -> list[Variable]:
     """The records without declared fields that a tree, or a tuple of trees, may use."""
+    return [variable for variable in variables_among(nodes, scope) if variable.type is None]
+
+
+def variables_among(nodes: object, scope: VariableScope) -> list[Variable]:
+    """The variables that a tree, or a tuple of trees, may use: some of the names may turn out to be columns."""
     found: dict[int, Variable] = {}
     for node in walk(nodes):
         if isinstance(node, ast.ColumnRef):
-            names = node.names[:-1] if node.names[-1] == "*" else node.names
-            known = scope.find(names) if names else None
-            if known is not None and known[0].type is None:
-                found[known[0].number] = known[0]
+            for names in (node.names, node.names[:-1]):
+                known = scope.find(names) if names else None
+                if known is not None:
+                    found[known[0].number] = known[0]
     return list(found.values())
 
 

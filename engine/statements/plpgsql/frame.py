@@ -60,6 +60,7 @@ LOOK_SECONDS = 0.001
 MOST_TICKS = 10_000
 
 Locals = Mapping[str, Any]
+_NO_SHAPES: Mapping[int, Shape | None] = {}
 
 
 @dataclass(slots=True)
@@ -151,16 +152,14 @@ class Frame:
 
     def _evaluate(self, number: int, values: Locals, wanted: TypeRef | None) -> tuple[object, TypeRef]:
         program = self.program
-        fragment = program.texts[number]
         record = program.named[number]
         if record is not None and wanted is None:
             return values[f"p{record.number + 1}"], TypeRef(oids.RECORD)
-        shapes = self._shapes(number, values)
-        key = (number, tuple(shapes.values()), wanted)
-        found = self._known.evaluations.get(key)
-        if found is None or found.settings != self.session.key or found.is_old(self.session.catalog):
-            with self.program.contexts[number]:
-                found = self._known.evaluations[key] = self._evaluation(fragment, shapes, wanted)
+        shapes, key = self._shapes(number, values)
+        found = self._known.evaluations.get((key, wanted))
+        if found is None or found.settings is not self.session.key or found.is_old(self.session.catalog):
+            with program.contexts[number]:
+                found = self._known.evaluations[key, wanted] = self._evaluation(program.texts[number], shapes, wanted)
                 found.settings = self.session.key
         parameters = [_value(use, values) for use in found.uses]
         if found.compute is not None:
@@ -173,7 +172,7 @@ class Frame:
         with self.program.contexts[number]:
             fields, rows = self._nested.rows(found.prepared, parameters)
         if len(rows) > 1:
-            with LineContext(f"query: {fragment.query}"):
+            with LineContext(f"query: {program.texts[number].query}"):
                 raise SqlError("21000", "query returned more than one row")
         value = rows[0][0] if rows else None
         if wanted is not None and value is not None:
@@ -212,7 +211,8 @@ class Frame:
                 raise unassigned_error(variable.name)
             return value  # type: ignore[no-any-return]
         with self.program.contexts[number]:
-            text = analyse_text(fragment, self.session.environment, self._shapes(number, values), self.program.conflict)
+            shapes, _ = self._shapes(number, values)
+            text = analyse_text(fragment, self.session.environment, shapes, self.program.conflict)
         plain = text.plain(self.session.environment)
         parameters = [_value(use, values) for use in text.uses]
         if isinstance(plain, tree.RowExpr):
@@ -227,10 +227,13 @@ class Frame:
             raise SqlError("42804", "cannot return non-composite value from function returning composite type")
         return None if value is None else Row(known.fields, tuple(value))  # type: ignore[arg-type]
 
-    def _shapes(self, number: int, values: Locals) -> dict[int, Shape | None]:
-        """The shapes of the records that a text may use."""
+    def _shapes(self, number: int, values: Locals) -> tuple[Mapping[int, Shape | None], object]:
+        """The shapes of the records that a text may use, and a key for the text with them."""
         records = self.program.records[number]
-        return {item.number: shape_of_record(values[f"p{item.number + 1}"]) for item in records}
+        if not records:
+            return _NO_SHAPES, number
+        shapes = {item.number: shape_of_record(values[f"p{item.number + 1}"]) for item in records}
+        return shapes, (number, *shapes.values())
 
     # ---- statements -------------------------------------------------------------------------------------------------
 
@@ -242,11 +245,10 @@ class Frame:
 
     def _statement(self, number: int, values: Locals) -> tuple[Prepared, list[object]]:
         """A text as a planned statement, with the values of its parameters."""
-        fragment = self.program.texts[number]
-        shapes = self._shapes(number, values)
-        key = (number, tuple(shapes.values()))
+        shapes, key = self._shapes(number, values)
         known, settings = self._known.statements.get(key), self.session.key
-        if known is None or known[0].catalog is not self.session.catalog or known[2] != settings:
+        if known is None or known[0].catalog is not self.session.catalog or known[2] is not settings:
+            fragment = self.program.texts[number]
             if isinstance(fragment.tree, planning.QUERY_STATEMENTS):
                 text = analyse_text(fragment, self.session.environment, shapes, self.program.conflict)
                 known = self._plan(fragment, text), text.uses, settings
@@ -304,7 +306,7 @@ class Frame:
             fields, rows = self._nested.rows(prepared, parameters)
         found = self._only(rows, strict or prepared.plan.writes, strict)
         if isinstance(found, SqlError):
-            _, uses, _ = self._known.statements[number, tuple(self._shapes(number, values).values())]
+            _, uses, _ = self._known.statements[self._shapes(number, values)[1]]
             shown = sorted(uses, key=lambda use: use.variable.number)
             raise self._with_parameters(found, [_named_value(use, values) for use in shown])
         return fields, found
@@ -421,9 +423,11 @@ class Frame:
         value = self.evaluate(number, values, row.shape[position][1])
         return Row(row.shape, (*row.values[:position], value, *row.values[position + 1 :]))
 
-    def store_part(self, number: int, values: Locals, target: Target, records: Sequence[Variable]) -> object:
-        """An array or a value of a composite type with the value of a text in a part of it, where records take part.
-        Raises 0A000 for a query in a subscript."""
+    def store_part(
+        self, number: int, values: Locals, before: object, target: Target, records: Sequence[Variable]
+    ) -> object:
+        """An array or a value of a composite type (`before`) with the value of a text in a part of it, where records
+        take part. Raises 0A000 for a query in a subscript."""
         value, type_ = self._evaluate(number, values, None)
         shapes = {item.number: shape_of_record(values[f"p{item.number + 1}"]) for item in records}
         given = Variable(-1, "", type_)
@@ -431,13 +435,13 @@ class Frame:
         names.uses += [ParameterUse(target.variable), ParameterUse(given)]
         shared = Shared(self.session.environment, ())
         shared.routine = names
-        before = tree.Param(1, TypeRef(target.variable.type.oid))  # type: ignore[union-attr]
-        part = part_of_variable(State(shared), target, before, tree.Param(2, type_))
+        whole = tree.Param(1, TypeRef(target.variable.type.oid))  # type: ignore[union-attr]
+        part = part_of_variable(State(shared), target, whole, tree.Param(2, type_))
         try:
             compute = compile_value(part, self.session.environment.format)
         except NotOnRowPath:
             not_supported("a query in a subscript that is assigned to")
-        known = {**values, "p0": value}
+        known = {**values, "p0": value, f"p{target.variable.number + 1}": before}
         return compute(self.session.context(), [_value(use, known) for use in names.uses])
 
     def store_into(
