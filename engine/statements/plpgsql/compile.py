@@ -453,30 +453,31 @@ class BodyCompiler:
         code, whole = self._code, TypeRef(oids.INT4)
         low, high = self._expression(statement.low, whole), self._expression(statement.high, whole)
         step = "1" if statement.step is None else self._expression(statement.step, whole)
-        found = local(self._body.found)
+        found, turned = local(self._body.found), code.temporary("turned")
         with self._construct(statement.label, is_loop=True) as construct:
-            code.line(f"{found}_ = False")
+            code.line(f"{turned} = False")
             with code.block(
                 f"for {local(statement.variable)} in frame.numbers({low}, {high}, {step}, {statement.reverse}):"
             ):
-                code.line(f"{found}_ = True")
+                code.line(f"{turned} = True")
                 self._tick()
                 self._statements(statement.statements)
-            code.line(f"{found} = {found}_")
+            code.line(f"{found} = {turned}")
         self._pass_on(construct)
 
     def _for_query(self, statement: pl.ForQuery) -> None:
         code, found = self._code, local(self._body.found)
         rows, fields, row = code.temporary("rows"), code.temporary("fields"), code.temporary("row")
+        turned = code.temporary("turned")
         code.line(f"{fields}, {rows} = {self._query(statement.query, statement.dynamic, statement.using)}")
         with self._construct(statement.label, is_loop=True) as construct:
-            code.line(f"{found}_ = False")
+            code.line(f"{turned} = False")
             with code.block(f"for {row} in {rows}:"):
-                code.line(f"{found}_ = True")
+                code.line(f"{turned} = True")
                 self._tick()
                 self._take_row(statement.into, row, fields)
                 self._statements(statement.statements)
-            code.line(f"{found} = {found}_")
+            code.line(f"{found} = {turned}")
         self._pass_on(construct)
 
     def _query(self, query: pl.Fragment, dynamic: bool, using: Sequence[pl.Fragment]) -> str:
@@ -648,15 +649,16 @@ class BodyCompiler:
         code, found = self._code, local(self._body.found)
         number, values = self._text(statement.value)
         fields, rows, row = code.temporary("fields"), code.temporary("rows"), code.temporary("row")
+        turned = code.temporary("turned")
         code.line(f"{fields}, {rows} = frame.elements({number}, {values}, {statement.slice})")
         with self._construct(statement.label, is_loop=True) as construct:
-            code.line(f"{found}_ = False")
+            code.line(f"{turned} = False")
             with code.block(f"for {row} in {rows}:"):
-                code.line(f"{found}_ = True")
+                code.line(f"{turned} = True")
                 self._tick()
                 self._take_row(statement.into, row, fields)
                 self._statements(statement.statements)
-            code.line(f"{found} = {found}_")
+            code.line(f"{found} = {turned}")
         self._pass_on(construct)
 
     # ---- cursors ----------------------------------------------------------------------------------------------------
@@ -706,17 +708,18 @@ class BodyCompiler:
         number, values = self._text(cursor.cursor.query)
         name = local(cursor)
         fields, rows, row = code.temporary("fields"), code.temporary("rows"), code.temporary("row")
+        turned = code.temporary("turned")
         code.line(f"{name} = frame.open_cursor({name}, {number}, {values}, False)")
         code.line(f"{fields}, {rows} = frame.cursor_rows({name})")
         with self._construct(statement.label, is_loop=True) as construct:
-            code.line(f"{found}_ = False")
+            code.line(f"{turned} = False")
             with code.block("try:"):
                 with code.block(f"for {row} in {rows}:"):
-                    code.line(f"{found}_ = True")
+                    code.line(f"{turned} = True")
                     self._tick()
                     self._take_row((pl.Target(statement.variable),), row, fields)
                     self._statements(statement.statements)
-                code.line(f"{found} = {found}_")
+                code.line(f"{found} = {turned}")
             with code.block("finally:"):
                 code.line(f"frame.end_cursor({name})")
         self._pass_on(construct)

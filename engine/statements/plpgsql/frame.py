@@ -157,7 +157,7 @@ class Frame:
             return values[f"p{record.number + 1}"], TypeRef(oids.RECORD)
         shapes, key = self._shapes(number, values)
         found = self._known.evaluations.get((key, wanted))
-        if found is None or found.settings is not self.session.key or found.is_old(self.session.catalog):
+        if found is None or found.settings != self.session.key or found.is_old(self.session.catalog):
             with program.contexts[number]:
                 found = self._known.evaluations[key, wanted] = self._evaluation(program.texts[number], shapes, wanted)
                 found.settings = self.session.key
@@ -247,7 +247,7 @@ class Frame:
         """A text as a planned statement, with the values of its parameters."""
         shapes, key = self._shapes(number, values)
         known, settings = self._known.statements.get(key), self.session.key
-        if known is None or known[0].catalog is not self.session.catalog or known[2] is not settings:
+        if known is None or known[0].catalog is not self.session.catalog or known[2] != settings:
             fragment = self.program.texts[number]
             if isinstance(fragment.tree, planning.QUERY_STATEMENTS):
                 text = analyse_text(fragment, self.session.environment, shapes, self.program.conflict)
