@@ -215,7 +215,7 @@ def _prepare_query(
         if call is not None:
             assert isinstance(statement.tree, ast.SelectStmt)
             node = ast.CallStmt(statement.tree, location=statement.tree.location)
-            plan = utility.UtilityPlan(registry.kind_of(node), call.fields)
+            plan = routine_calls.CallPlan(call)
             return Prepared.of(statement.of(node), analyzed.parameter_types, session.catalog, session.key, plan)
     return plan_statement(session, statement, analyzed, environment, with_places, brief)
 

@@ -3,7 +3,7 @@ f(...) and SELECT * FROM f(...). call.py runs them."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
@@ -12,15 +12,19 @@ from catalog.errors import SqlError
 from catalog.schema import Routine
 from catalog.types import lookup, oids
 from catalog.types.composite import CompositeType
-from engine.execute.context import Field
+from engine.execute.context import ExecContext, Field
 from engine.sql import ast, privileges, tree
 from engine.sql.analyze import Shared, analyze_expression
 from engine.sql.analyze.resolve import signature
 from engine.sql.analyze.routines import body_of, check_execute, is_routine, runner
+from engine.sql.tree_walk import walk
+from engine.statements import registry
+from engine.statements.utility import UtilityPlan
 
 if TYPE_CHECKING:
     from engine.session.session import Session
 
+Compute = Callable[[ExecContext, Sequence[object]], object]
 DEEPEST = 700
 """Calls of routines within one another: about as many as PostgreSQL's default max_stack_depth lets run."""
 
@@ -32,6 +36,18 @@ class WholeCall:
     call: tree.FuncExpr
     rows: bool
     fields: tuple[Field, ...] | None
+
+
+class CallPlan(UtilityPlan):
+    """The plan of a SELECT that is a call. `computes`: the compiled arguments, once they have been needed."""
+
+    __slots__ = ("call", "computes")
+
+    def __init__(self, call: WholeCall) -> None:
+        super().__init__(registry.kind_of(ast.CallStmt(ast.Node())), call.fields)
+        self.call = call
+        self.computes: list[Compute] | None = None
+        self.is_cacheable = True
 
 
 def whole_call(session: Session, statement: tree.Statement) -> WholeCall | None:
@@ -53,6 +69,8 @@ def whole_call(session: Session, statement: tree.Statement) -> WholeCall | None:
     else:
         return None
     if not isinstance(call, tree.FuncExpr) or not is_routine(call):
+        return None
+    if any(isinstance(item, tree.SubLink) or is_routine(item) for item in walk(call.arguments)):
         return None
     if routine_of(session, call).language == "plpgsql":
         return WholeCall(call, rows, fields) if rows or not _gives_rows(call) else None
