@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+import psycopg
 import pytest
 
 from tests.engine.plpgsql.test_bodies import given
@@ -154,6 +155,45 @@ def test_cancellations(filled: Pair, sql: str) -> None:
     same(filled, sql)
     filled.run("SET statement_timeout = 0")
     filled.same("SELECT * FROM t ORDER BY a")
+
+
+def test_prepared_calls(filled: Pair) -> None:
+    """Their plans are kept until the schema changes."""
+    filled.run("CREATE FUNCTION times(x int) RETURNS int LANGUAGE plpgsql AS $$ BEGIN RETURN x * 2; END $$")
+    changes = (
+        "SELECT 1", "CREATE TABLE other (x int)",
+        "CREATE OR REPLACE FUNCTION times(x int) RETURNS int LANGUAGE plpgsql AS $$ BEGIN RETURN x * 3; END $$",
+        "CREATE OR REPLACE FUNCTION times(x int) RETURNS int LANGUAGE sql AS 'SELECT x * 4'",
+        "CREATE OR REPLACE FUNCTION times(x int) RETURNS int LANGUAGE sql AS 'DELETE FROM t; SELECT x * 5'",
+        "DROP FUNCTION times(int)",
+    )  # fmt: skip
+    for change in changes:
+        filled.run(change)
+        found = []
+        for connection in (filled.shoal, filled.postgres):
+            try:
+                found.append(connection.execute("SELECT times(%s::int)", (7,), prepare=True).fetchall())
+            except psycopg.Error as error:
+                found.append([(error.sqlstate, str(error))])
+        assert found[0] == found[1], change
+
+
+def test_arguments_of_calls_need_privileges(filled: Pair) -> None:
+    filled.run(
+        "CREATE FUNCTION given(x bigint) RETURNS bigint LANGUAGE plpgsql AS $$ BEGIN RETURN x; END $$",
+        "DROP ROLE IF EXISTS caller",
+        "CREATE ROLE caller",
+        "GRANT USAGE ON SCHEMA statements TO caller",
+        "SET ROLE caller",
+    )
+    same(filled, "SELECT given((SELECT count(*) FROM t))")
+    same(filled, "SELECT given(given(2))")
+    same(filled, "SELECT * FROM given((SELECT count(*) FROM t))")
+    filled.run(
+        "RESET ROLE", "ALTER TABLE t ENABLE ROW LEVEL SECURITY", "GRANT SELECT ON t TO caller", "SET ROLE caller"
+    )
+    same(filled, "SELECT given((SELECT count(*) FROM t))")
+    filled.run("RESET ROLE")
 
 
 def test_results_are_limited(filled: Pair) -> None:
