@@ -97,7 +97,7 @@ class Program:
     """A compiled body. `run(frame, context, arguments)` returns the result. `places`: for lines of its Python source,
     from which on they belong to a line of the body and a kind of statement. `texts`: the SQL that it runs or evaluates
     by its number. `contexts`: for their errors; `records`: which they may use; `named`: the record that is the whole
-    text. `print_strict`: whether errors of INTO STRICT show the parameters."""
+    text. `print_strict`: whether errors of INTO STRICT show the parameters. `shown`: the function as errors call it."""
 
     run: Callable[..., object]
     conflict: str
@@ -108,6 +108,8 @@ class Program:
     records: Sequence[Sequence[pl.Variable]]
     named: Sequence[pl.Variable | None]
     print_strict: bool
+    shown: str
+    is_volatile: bool = True
 
     @property
     def code(self) -> CodeType:
@@ -177,6 +179,7 @@ class BodyCompiler:
             list(map(records_in, self._texts)),
             list(map(record_named, self._texts)),
             self._body.print_strict if self._body.print_strict is not None else self._print_strict,
+            self._signature.name,
         )
 
     def _columns(self) -> list[TypeRef]:

@@ -86,6 +86,8 @@ class Known:
     evaluations: dict[object, Evaluation] = field(default_factory=dict)
     statements: dict[object, tuple[Prepared, tuple[ParameterUse, ...], PlanKey]] = field(default_factory=dict)
     casts: dict[tuple[TypeRef, TypeRef], Cast | None] = field(default_factory=dict)
+    # By the identity of a list of types: that list, the columns of the rows that went there last, and their casts.
+    takes: dict[int, tuple[object, object, list[Cast | None]]] = field(default_factory=dict)
 
 
 class Point:
@@ -118,23 +120,18 @@ class Frame:
         session: Session,
         program: Program,
         known: Known,
-        signature: str,
         is_atomic: bool,
         columns: Sequence[TypeRef] | None = None,
-        *,
-        is_volatile: bool = True,
     ) -> None:
         self.session = session
         self.context = session.context()  # of the expressions in the function's source
         self.program = program
         self.columns = program.columns if columns is None else columns
         self.results: list[tuple[object, ...]] = []
-        self.checks_asserts = session.settings.find("plpgsql.check_asserts") != "off"
         self._known = known
-        self._signature = signature
         self._is_atomic = is_atomic  # COMMIT and ROLLBACK are not allowed
-        self._nested = NestedStatements(session, is_volatile)
-        self._held = Holding(session.memory)  # the memory of the results
+        self._nested = NestedStatements(session, program.is_volatile)
+        self._held: Holding | None = None  # the memory of the results
         self._measured = 0  # how many of them it has
         self._points = 0
         self._looked = self._yielded = perf_counter()
@@ -273,6 +270,7 @@ class Frame:
         places = output_places(self.session, prepared.statement.tree, writable)
         with self.program.contexts[number]:
             fields, rows = self._nested.rows(prepared, parameters, may_commit=not self._is_atomic)
+        self._renew_context()
         results = zip(places, rows[0], fields, strict=True) if rows else ()
         return {place: (value, item.type) for place, value, item in results}
 
@@ -293,7 +291,10 @@ class Frame:
             raise SqlError("42601", "query has no destination for result data")
         with context:
             self._nested.rows(prepared, parameters)
-        return self._nested.count > 0 if isinstance(prepared.plan, RowsPlan) else found
+        if isinstance(prepared.plan, RowsPlan):
+            return self._nested.count > 0
+        self._renew_context()
+        return found
 
     def one_row(self, number: int, values: Locals, strict: bool) -> tuple[Sequence[Field], tuple[object, ...] | None]:
         """The row for INTO. Raises P0002 and P0003 where STRICT wants exactly one."""
@@ -352,6 +353,8 @@ class Frame:
                 prepared.tally = self.session.node.statements.nested
                 _, rows = self._nested.rows(prepared, [value for value, _ in using])
             fields = prepared.fields
+            if not isinstance(prepared.plan, RowsPlan):
+                self._renew_context()
         return fields, rows
 
     def execute(self, text: str | None, using: Sequence[tuple[object, TypeRef]]) -> None:
@@ -386,7 +389,12 @@ class Frame:
         """A row as the values of variables of these types: what is too much is dropped, what is missing is NULL."""
         if row is None:
             return [None] * len(types)
-        found = [self._cast(value, item.type, type_) for value, item, type_ in zip(row, fields, types, strict=False)]
+        known = self._known.takes.get(id(types))
+        if known is None or known[0] is not types or known[1] is not fields:
+            casts = [self._cast_of(item.type, type_) for item, type_ in zip(fields, types, strict=False)]
+            known = self._known.takes[id(types)] = types, fields, casts
+        context = self.context
+        found = [value if cast is None else cast(context, (value,)) for value, cast in zip(row, known[2], strict=False)]
         return found + [None] * (len(types) - len(found))
 
     @staticmethod
@@ -410,10 +418,14 @@ class Frame:
         return tuple(self.values_of(row, fields, [type_ for _, type_ in known.fields]))
 
     def _cast(self, value: object, source: TypeRef, target: TypeRef) -> object:
-        if (source, target) not in self._known.casts:
-            self._known.casts[source, target] = cast_of(self.session.environment, source, target)
-        cast = self._known.casts[source, target]
-        return value if cast is None else cast(self.session.context(), [value])
+        cast = self._cast_of(source, target)
+        return value if cast is None else cast(self.session.context(), (value,))
+
+    def _cast_of(self, source: TypeRef, target: TypeRef) -> Cast | None:
+        casts = self._known.casts
+        if (source, target) not in casts:
+            casts[source, target] = cast_of(self.session.environment, source, target)
+        return casts[source, target]
 
     def store_field(
         self, row: Row | None, name: str, steps: Sequence[object], number: int, values: Locals, shape: Shape | None
@@ -494,6 +506,8 @@ class Frame:
         """Counts the memory of results by the last one. Raises 53200."""
         row = self.results[-1]
         size = POINTER + sys.getsizeof(row) + sum(map(sys.getsizeof, row))
+        if self._held is None:
+            self._held = Holding(self.session.memory)
         self._held.add(size * (len(self.results) - self._measured))
         self._measured = len(self.results)
 
@@ -636,6 +650,11 @@ class Frame:
             return record_text(encoders, value.values)
         return lookup(type_.oid).text_encoder(self.session.key.format)(value).decode()
 
+    @property
+    def checks_asserts(self) -> bool:
+        """plpgsql.check_asserts"""
+        return self.session.settings.find("plpgsql.check_asserts") not in ("off", "false", "0")
+
     def fail_assertion(self, message: str | None) -> None:
         """P0004."""
         raise SqlError("P0004", "assertion failed" if message is None else message)
@@ -659,7 +678,7 @@ class Frame:
 
     def _context_of(self, error: SqlError) -> str:
         """The context of an error that has come to a handler of this call."""
-        line = errors.context_line(self._signature, *errors.place_of(self.program, error.__traceback__))
+        line = errors.context_line(self.program.shown, *errors.place_of(self.program, error.__traceback__))
         return line if error.context is None else f"{error.context}\n{line}"
 
     def assigned(self, found: tuple[object, TypeRef], wanted: TypeRef) -> object:
@@ -682,14 +701,19 @@ class Frame:
             if lsn:
                 wait_within(session, session.durable(lsn))
         made = session.begin_implicit()
-        fresh, context = session.context(), self.context
-        context.reader, context.transaction, context.call = fresh.reader, fresh.transaction, fresh.call
+        self._renew_context()
         if chain and transaction is not None:
             session.variables.continue_modes(transaction, made)
 
     def fail(self, sqlstate: str, message: str) -> None:
         """Raises an error."""
         raise SqlError(sqlstate, message)
+
+    def _renew_context(self) -> None:
+        """After a statement that may have changed the schema, or ended the transaction."""
+        fresh, context = self.session.context(), self.context
+        context.reader, context.transaction, context.call = fresh.reader, fresh.transaction, fresh.call
+        context.catalog = fresh.catalog
 
     def refuse_again(self) -> None:
         """0Z002: RAISE without anything, outside of a handler."""

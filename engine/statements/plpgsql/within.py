@@ -44,7 +44,7 @@ class CallsWithin:
                     return None
                 return rows[0] if len(routine.outputs) > 1 else rows[0][0]
             program, known = program_of(self._session, routine, call)
-            return run_program(self._session, program, known, routine, arguments, is_atomic=True)
+            return run_program(self._session, program, known, arguments)
 
     def rows(self, call: RoutineCall, arguments: Sequence[object], columns: Sequence[TypeRef]) -> Rows:
         """The rows of a call in FROM."""
