@@ -29,7 +29,7 @@ from engine.sql.analyze.state import State
 from engine.sql.parser import parse
 from engine.sql.plpgsql.tree import Fragment, Shape, Target, Variable
 from engine.statements import planning
-from engine.statements.plpgsql import errors, frame_cursors
+from engine.statements.plpgsql import errors, frame_cursors, stack
 from engine.statements.plpgsql.errors import LineContext, TextContext
 from engine.statements.plpgsql.fragments import (
     Text,
@@ -640,6 +640,7 @@ class Frame:
         error = errors.message_of(level, condition, message, [self._text(*item) for item in values], given)
         if level == "exception":
             raise error
+        error.context = "\n".join(stack.lines_around())
         self.session.notices.append(error)
 
     def _text(self, value: object, type_: TypeRef) -> str | None:
@@ -661,8 +662,9 @@ class Frame:
 
     def current(self, item: str) -> tuple[object, TypeRef]:
         """An item of GET CURRENT DIAGNOSTICS."""
-        assert item == "row_count"
-        return self._nested.count, TypeRef(oids.INT8)
+        if item == "row_count":
+            return self._nested.count, TypeRef(oids.INT8)
+        return "\n".join(stack.lines_around()), TypeRef(oids.TEXT)
 
     def stacked_item(self, error: SqlError | None, item: str) -> tuple[object, TypeRef]:
         """An item of GET STACKED DIAGNOSTICS. Raises 0Z002 outside of a handler."""
@@ -679,7 +681,8 @@ class Frame:
     def _context_of(self, error: SqlError) -> str:
         """The context of an error that has come to a handler of this call."""
         line = errors.context_line(self.program.shown, *errors.place_of(self.program, error.__traceback__))
-        return line if error.context is None else f"{error.context}\n{line}"
+        inside = () if error.context is None else (error.context,)
+        return "\n".join((*inside, line, *stack.lines_around()[1:]))  # without this call: it is elsewhere now
 
     def assigned(self, found: tuple[object, TypeRef], wanted: TypeRef) -> object:
         """A value with its type, for a variable of a type."""
