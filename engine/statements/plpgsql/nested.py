@@ -94,8 +94,13 @@ def _first_word(prepared: Prepared) -> str:
 
 
 def wait_within(session: Session, awaitable: Awaitable[T]) -> T:
-    """The result of an awaitable, for a function. A cancellation becomes an error, which the function may handle; not
-    the end of the session."""
+    """The result of an awaitable, for a function. Its notices are sent first. A cancellation becomes an error, which the
+    function may handle; not the end of the session."""
+    tell = session.client.tell_now
+    if session.notices and tell is not None:
+        for notice in session.notices:
+            tell(notice)
+        session.notices.clear()
     try:
         return wait(awaitable)
     except asyncio.CancelledError:
