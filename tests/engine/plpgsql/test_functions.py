@@ -81,6 +81,14 @@ EXCEPTION WHEN OTHERS THEN
   GET STACKED DIAGNOSTICS c = PG_EXCEPTION_CONTEXT;
   RETURN c;
 END $$;
+CREATE FUNCTION sum_now() RETURNS numeric LANGUAGE plpgsql AS $$ BEGIN RETURN (SELECT sum(c) FROM t); END $$;
+CREATE FUNCTION sum_then() RETURNS numeric LANGUAGE plpgsql STABLE AS $$
+DECLARE s numeric; BEGIN SELECT sum(c) INTO s FROM t; RETURN s; END $$;
+CREATE FUNCTION sum_within() RETURNS numeric LANGUAGE plpgsql STABLE AS $$
+DECLARE s numeric; BEGIN SELECT sum_then() + max(c) * 0 INTO s FROM t; RETURN s; END $$;
+CREATE FUNCTION sum_after() RETURNS numeric LANGUAGE plpgsql AS $$
+BEGIN UPDATE t SET c = c + 1 WHERE a = 9; RETURN sum_then(); END $$;
+CREATE FUNCTION sql_sum_then() RETURNS numeric LANGUAGE sql STABLE AS 'SELECT 1; SELECT sum(c) FROM t';
 CREATE FUNCTION place() RETURNS text LANGUAGE plpgsql AS $$
 DECLARE c text;
 BEGIN
@@ -198,6 +206,13 @@ QUERIES = (
     "SELECT through(4)",
     "SELECT a, through(a) FROM t ORDER BY a",
     "SELECT safe(1), safe(9); SELECT what FROM log ORDER BY n",
+    "UPDATE t SET c = sum_now() WHERE a < 4 RETURNING c",
+    "UPDATE t SET c = sum_then() WHERE a < 4 RETURNING c",
+    "UPDATE t SET c = sum_within() WHERE a < 4 RETURNING c",
+    "UPDATE t SET c = sql_sum_then() WHERE a < 4 RETURNING c",
+    "SELECT sum_after(), sum_then(), sum_now()",
+    "SELECT sum_after()",
+    "BEGIN; UPDATE t SET c = 7 WHERE a = 1; SELECT sum_then(), sum_now() FROM t WHERE a = 1; COMMIT",
     "SELECT told_where()",
     "SELECT place()",
     "SELECT places(a) FROM t ORDER BY a",
