@@ -30,6 +30,7 @@ from engine.sql.parser import parse
 from engine.sql.plpgsql.tree import Fragment, Shape, Target, Variable
 from engine.statements import planning
 from engine.statements.plpgsql import errors, frame_cursors, stack
+from engine.statements.plpgsql.compile import TICKS
 from engine.statements.plpgsql.errors import LineContext, TextContext
 from engine.statements.plpgsql.fragments import (
     Text,
@@ -52,12 +53,13 @@ if TYPE_CHECKING:
     from engine.session.session import Session
     from engine.statements.plpgsql.compile import Program
 
-TICKS = 100
 SLICE_SECONDS = 0.005
 """For which a function may hold the event loop."""
 LOOK_SECONDS = 0.001
 """Between two looks at the clock."""
 MOST_TICKS = 10_000
+MOST_TAKES = 1000
+"""Lists of types whose casts are kept, for each program."""
 
 Locals = Mapping[str, Any]
 _NO_SHAPES: Mapping[int, Shape | None] = {}
@@ -391,6 +393,8 @@ class Frame:
             return [None] * len(types)
         known = self._known.takes.get(id(types))
         if known is None or known[0] is not types or known[1] is not fields:
+            if len(self._known.takes) >= MOST_TAKES:
+                self._known.takes.clear()
             casts = [self._cast_of(item.type, type_) for item, type_ in zip(fields, types, strict=False)]
             known = self._known.takes[id(types)] = types, fields, casts
         context = self.context
