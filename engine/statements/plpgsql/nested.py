@@ -82,7 +82,7 @@ class NestedStatements:
                 not_supported("this query of a function that is not VOLATILE, in a statement that changes rows,")
             return self._run_apart(prepared, parameters, False)
         context = session.context()
-        context.reader = context.transaction = view  # type: ignore[assignment]  # it is one to the row path
+        context.reader = context.transaction = view  # it is one to the row path
         context.stays = True
         try:
             rows, self.count = plan.row.rows(context, parameters)
