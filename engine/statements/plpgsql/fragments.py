@@ -127,7 +127,7 @@ def failing_part(expression: tree.Expr, environment: Environment) -> tree.Expr |
         match node:
             case tree.RelabelType() | tree.CoerceTypmod() | tree.CoerceViaIO():
                 arguments = (node.argument,)
-            case tree.FuncExpr():
+            case tree.FuncExpr() | tree.BoolExpr():
                 arguments = node.arguments
         found = next((part for item in arguments if (part := search(item)) is not None), None)
         return found or (node if arguments and is_constant(node) and compiler.constant(node) is None else None)
