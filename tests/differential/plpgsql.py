@@ -496,6 +496,7 @@ def run_programs(first: int, seconds: float, postgres: Connection, shoal: Connec
     """The programs from a seed on, for some seconds."""
     tally = Tally()
     for connection in (postgres, shoal):
+        connection.prepare_threshold = None  # the function is another one each time
         connection.execute("DROP SCHEMA IF EXISTS programs CASCADE; CREATE SCHEMA programs; SET search_path = programs")
         connection.execute(SETUP.encode())
     ends = monotonic() + seconds

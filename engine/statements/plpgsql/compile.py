@@ -277,12 +277,11 @@ class BodyCompiler:
         found = None if records else self._local_expression(fragment, None)
         if found is not None:
             value = tree.Param(len(self._body.variables) + 1, found.type)
-            code.line(f"p{value.number} = {self._expression(fragment)}")
-            try:
-                code.line(f"{name} = {self._store_source(target, value, fragment.scope)}")
-            except NotOnRowPath:
-                not_supported("a query in a subscript that is assigned to")
-            return
+            with suppress(NotOnRowPath, SqlError):  # it raises the error when it runs
+                source = self._store_source(target, value, fragment.scope)
+                code.line(f"p{value.number} = {self._expression(fragment)}")
+                code.line(f"{name} = {source}")
+                return
         number, values = self._text(fragment, target.steps)
         constants = f"{code.constant(target, 'target')}, {code.constant(tuple(records), 'records')}"
         code.line(f"{name} = frame.store_part({number}, {values}, {name}, {constants})")

@@ -73,9 +73,9 @@ def analyse_text(
 def _with_fields(fragment: Fragment, shapes: Mapping[int, Shape | None]) -> ast.Node:
     """The tree of a text, with fields in place of record.* in the rows of INSERT ... VALUES."""
     node = fragment.tree
-    query = node.query if isinstance(node, ast.InsertStmt) else None
-    if not isinstance(query, ast.SelectStmt) or not query.values:
+    if not isinstance(node, ast.InsertStmt) or not isinstance(node.query, ast.SelectStmt) or not node.query.values:
         return node
+    query = node.query
     rows = tuple(tuple(part for cell in row for part in _cells(cell, fragment.scope, shapes)) for row in query.values)
     return node if rows == query.values else replace(node, query=replace(query, values=rows))
 

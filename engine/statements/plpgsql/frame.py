@@ -574,6 +574,7 @@ class Frame:
 
     def open_cursor(self, name: str | None, number: int, values: Locals, scroll: bool | None) -> str:
         """OPEN with a query: the cursor's name."""
+        frame_cursors.check_unused(self.session, name)
         with self.program.contexts[number]:
             prepared, parameters = self._statement(number, values)
             return frame_cursors.open_portal(self.session, name, prepared, parameters, scroll)
@@ -765,5 +766,6 @@ def _named_value(use: ParameterUse, values: Locals) -> tuple[str, object, TypeRe
     if variable.type is not None:
         return variable.name, _value(use, values), variable.type
     record = values[f"p{variable.number + 1}"]
-    name, type_ = (variable.shape if record is None else record.shape)[use.field]
+    shape: Shape = record.shape if variable.shape is None else variable.shape
+    name, type_ = shape[use.field]
     return name, _value(use, values), type_
