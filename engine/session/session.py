@@ -71,6 +71,7 @@ from engine.txn.transaction import Transaction
 if TYPE_CHECKING:
     from engine.bulk.progress import CopyProgress
     from engine.storage.moments import Lsn
+    from engine.txn.statement_view import StatementView
 
 
 def _nothing() -> None:
@@ -162,6 +163,7 @@ class Session:
         self.parts = parts
         self.views = parts.views(self)
         self.temporary = parts.temporary(self)
+        self.routines = parts.routines(self)
         self.process_id, self.secret = node.register(self)
         node.activity.count_open(self)
 
@@ -175,6 +177,8 @@ class Session:
         self.ended = 0.0  # end of the last statement that may have waited
         self.waited = 0.0  # seconds that the statement has waited for locks, before it runs again
         self.depth = 0  # number of nested statements that may wait
+        self.statement_view: StatementView | None = None  # what the running statement sees, if it calls functions
+        self.call_depth = 0  # number of nested calls of users' functions and procedures
         self.commits = 0
         self.rollbacks = 0
 
@@ -262,6 +266,16 @@ class Session:
             settings.set(name, value)
         settings.become_defaults()
 
+    @property
+    def is_top_level(self) -> bool:
+        """Whether the running statement is the client's own, not one of a function."""
+        return self.depth <= 1
+
+    @property
+    def has_block(self) -> bool:
+        """Whether the transaction goes on after the running statement: in a block, and in a function."""
+        return self.in_block or self.depth > 1
+
     def settings_changed(self) -> None:
         """Settings have new values, or the current user has changed."""
         self._follow_settings()
@@ -308,6 +322,7 @@ class Session:
                 settings.get("shoal.path"),
                 settings.get("standard_conforming_strings") == "on",
                 settings.get("sql_dialect"),
+                settings.get("row_security") == "on",
             )
         )
         self.key = self.cache.key  # one object for all sessions with these settings

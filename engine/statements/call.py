@@ -8,25 +8,39 @@ each planned separately and seeing the effects of those before it. The result of
 from __future__ import annotations
 
 import struct
-from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
 
 from catalog.errors import SqlError
-from catalog.types import oids
-from engine.execute.context import Field
+from catalog.types import lookup, oids
+from engine.execute.context import Field, RoutineCall
 from engine.execute.expressions import compile_value
 from engine.session.portal import Portal
-from engine.sql import ast, privileges, tree
+from engine.sql import ast, tree
 from engine.sql.analyze import analyze
-from engine.sql.analyze.routines import body_of, check_execute, expanded_expression, runner
+from engine.sql.analyze.routines import body_of, expanded_expression
 from engine.statements import planning
 from engine.statements import run as run_portal
 from engine.statements.collect import Collector
-from engine.statements.routine_calls import WholeCall, argument_types, procedure_call, routine_of, whole_call
+from engine.statements.plpgsql import call as plpgsql
+from engine.statements.plpgsql import suspend
+from engine.statements.plpgsql.errors import LineContext
+from engine.statements.plpgsql.nested import refuse_change, wait_within
+from engine.statements.routine_calls import (
+    CallPlan,
+    WholeCall,
+    argument_types,
+    as_runner,
+    check_may_call,
+    procedure_call,
+    routine_of,
+    whole_call,
+)
 from engine.txn.interface import LockWait
 
 if TYPE_CHECKING:
     from engine.session.answer import Sink
+    from engine.session.prepared import Prepared
     from engine.session.session import Session
 
 _LENGTH = struct.Struct(">i")
@@ -38,26 +52,28 @@ def call_fields(session: Session, tree: ast.CallStmt) -> tuple[Field, ...] | Non
 
 async def run_call(session: Session, node: ast.CallStmt, portal: Portal, sink: Sink) -> None:
     """Runs a call to its end."""
-    command = "CALL"
-    if isinstance(node.call, ast.SelectStmt):
-        analyzed = analyze(node.call, session.environment, portal.prepared.parameters.types)
-        found = whole_call(session, analyzed.statement)
-        if found is None:
-            raise SqlError("0A000", "cached plan must not change result type", routine="RevalidateCachedQuery")
-        command = "SELECT"
-    else:
-        found = procedure_call(session, node)
+    command = "CALL" if isinstance(node.call, ast.FuncCall) else "SELECT"
+    plan = _present_plan(session, node, portal.prepared)
+    found = plan.call
     routine = routine_of(session, found.call)
-    caller = privileges.role_of(session.catalog, session.user_name)
-    check_execute(routine, session.catalog, caller)
-    values = await _arguments(session, found.call, portal.parameters)
+    check_may_call(session, routine)
+    values = await _arguments(session, plan, portal.parameters)
     function = found.call.function
     formats = portal.formats or (0,) * len(found.fields or ())
     if function.strict and None in values:
         rows: list[bytes] = []
+    elif routine.language == "plpgsql":
+        with as_runner(session, routine):
+            columns = None
+            if found.call.type.oid == oids.RECORD and not routine.outputs and found.rows:
+                columns = [item.type for item in found.fields or ()]
+            call = RoutineCall(routine.oid, tuple(argument_types(found.call)), found.call.type)
+            is_atomic = routine.kind != "p" or routine.security_definer or _is_atomic(session, portal)
+            result = await plpgsql.call(session, routine, call, values, columns, is_atomic=is_atomic)
+        rows = _encode(session, result, found.fields, formats)
     else:
         body = body_of(routine, session.environment, function, argument_types(found.call), found.call.type)
-        with session.identity.acting_as(runner(routine, session.catalog, caller)):
+        with as_runner(session, routine):
             rows = await _run_body(session, portal, found, body.statements, values, formats)
     if found.fields is not None and not function.returns_set:
         rows = rows[:1] or [_row_of_nulls(len(found.fields))]
@@ -66,18 +82,73 @@ async def run_call(session: Session, node: ast.CallStmt, portal: Portal, sink: S
     sink.complete(command if command == "CALL" else f"SELECT {len(rows)}")
 
 
-async def _arguments(session: Session, call: tree.FuncExpr, parameters: Sequence[object]) -> list[object]:
+def _present_plan(session: Session, node: ast.CallStmt, prepared: Prepared) -> CallPlan:
+    """The call, analysed again if the schema has changed since it was planned."""
+    plan = prepared.plan
+    if isinstance(node.call, ast.FuncCall):
+        return CallPlan(procedure_call(session, node))
+    if isinstance(plan, CallPlan) and prepared.catalog is session.catalog and prepared.key == session.key:
+        return plan
+    analyzed = analyze(node.call, session.environment, prepared.parameters.types)
+    found = whole_call(session, analyzed.statement)
+    if found is None:
+        raise SqlError("0A000", "cached plan must not change result type", routine="RevalidateCachedQuery")
+    return CallPlan(found)
+
+
+async def run_do(session: Session, node: ast.DoStmt, portal: Portal, sink: Sink) -> None:
+    """DO. Raises 42704 for an unknown language."""
+    if node.language != "plpgsql":
+        raise SqlError("42704", f'language "{node.language}" does not exist')
+    await plpgsql.run_do(session, node.body, is_atomic=_is_atomic(session, portal))
+    sink.complete("DO")
+
+
+def _is_atomic(session: Session, portal: Portal) -> bool:
+    """Whether what is called may not end the transaction."""
+    return session.in_block or not (session.is_top_level or portal.may_commit)
+
+
+def _encode(
+    session: Session, rows: Sequence[tuple[object, ...]], fields: Sequence[Field] | None, formats: tuple[int, ...]
+) -> list[bytes]:
+    """Rows as DataRow messages."""
+    encoders = []
+    for item, code in zip(fields or (), formats, strict=False):
+        known = lookup(item.type.oid)
+        encoders.append(known.binary_encoder() if code else known.text_encoder(session.key.format))
+    return [_message(row, encoders) for row in rows]
+
+
+def _message(row: tuple[object, ...], encoders: Sequence[Callable[[Any], bytes]]) -> bytes:
+    parts = [struct.pack(">h", len(encoders))]
+    for value, encode in zip(row, encoders, strict=False):
+        data = None if value is None else encode(value)
+        parts.append(b"\xff\xff\xff\xff" if data is None else _LENGTH.pack(len(data)) + data)
+    body = b"".join(parts)
+    return b"D" + _LENGTH.pack(len(body) + 4) + body
+
+
+async def _arguments(session: Session, plan: CallPlan, parameters: Sequence[object]) -> list[object]:
     context = session.context()
-    values: list[object] = []
-    for argument in call.arguments:
-        compute = compile_value(expanded_expression(argument, session.environment), context.format)
-        while True:
-            try:
-                values.append(compute(context, parameters))
-                break
-            except LockWait as wait:
-                await session.wait_for(wait)
-    return values
+    if plan.computes is None:
+        environment = session.environment
+        arguments = [expanded_expression(argument, environment) for argument in plan.call.call.arguments]
+        plan.computes = [compile_value(argument, context.format) for argument in arguments]
+    computes = plan.computes
+
+    def compute_all() -> list[object]:
+        values: list[object] = []
+        for compute in computes:
+            while True:
+                try:
+                    values.append(compute(context, parameters))
+                    break
+                except LockWait as lock:
+                    wait_within(session, session.wait_for(lock))
+        return values
+
+    return await suspend.run(compute_all)  # they may call functions
 
 
 async def _run_body(
@@ -90,13 +161,18 @@ async def _run_body(
 ) -> list[bytes]:
     """The rows of the last statement, as DataRow messages."""
     rows: list[bytes] = []
+    routine = routine_of(session, found.call)
     for number, analyzed in enumerate(statements, 1):
-        prepared = planning.plan_statement(session, portal.prepared.statement, analyzed, session.environment)
-        prepared.tally = session.node.statements.nested
-        last = number == len(statements) and found.call.type.oid != oids.VOID
-        collector = Collector(session.memory)
-        inner = Portal(prepared, values, formats if last else prepared.text_formats)
-        await run_portal.run(session, inner, 0, collector)
+        with LineContext(f'SQL function "{routine.name}" during startup'):
+            prepared = planning.plan_statement(session, portal.prepared.statement, analyzed, session.environment)
+            prepared.tally = session.node.statements.nested
+            if routine.volatility != "v":
+                refuse_change(prepared)
+        with LineContext(f'SQL function "{routine.name}" statement {number}'):
+            last = number == len(statements) and found.call.type.oid != oids.VOID
+            collector = Collector(session.memory)
+            inner = Portal(prepared, values, formats if last else prepared.text_formats)
+            await run_portal.run(session, inner, 0, collector)
         if last and prepared.fields is not None:
             rows = collector.split()
     return rows

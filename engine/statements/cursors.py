@@ -26,7 +26,7 @@ DATA_ERRORS = ("21", "22", "23")  # classes of errors of a row's values: for a c
 async def run_declare(session: Session, tree: ast.DeclareCursorStmt, portal: Portal, sink: Sink) -> None:
     if isinstance(tree.query, ast.SelectStmt) and tree.query.changes_data:
         raise SqlError("0A000", "DECLARE CURSOR must not contain data-modifying statements in WITH")
-    if not session.in_block and "hold" not in tree.options:
+    if not session.has_block and "hold" not in tree.options:
         raise SqlError("25P01", "DECLARE CURSOR can only be used in transaction blocks")
     name = tree.name.encode()
     if name in session.portals:
@@ -67,7 +67,7 @@ async def run_declare(session: Session, tree: ast.DeclareCursorStmt, portal: Por
     sink.complete("DECLARE CURSOR")
 
 
-def _window(cursor: Portal, tree: ast.FetchStmt) -> list[bytes]:
+def window(cursor: Portal, tree: ast.FetchStmt) -> list[bytes]:
     """The rows of a FETCH; moves the cursor. `position` counts rows from 1; 0 is before the first."""
     rows = cursor.rows
     assert rows is not None
@@ -130,7 +130,7 @@ async def _next_rows(session: Session, cursor: Portal, tree: ast.FetchStmt) -> l
 
 async def run_fetch(session: Session, tree: ast.FetchStmt, portal: Portal, sink: Sink) -> None:
     cursor = _cursor(session, tree.cursor)
-    taken = _window(cursor, tree) if cursor.rows is not None else await _next_rows(session, cursor, tree)
+    taken = window(cursor, tree) if cursor.rows is not None else await _next_rows(session, cursor, tree)
     if not tree.move and taken:
         if portal.formats != cursor.formats:
             taken = reformat_rows(taken, cursor.prepared, cursor.formats, portal.formats)

@@ -3,20 +3,30 @@ f(...) and SELECT * FROM f(...). call.py runs them."""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from catalog.errors import SqlError, not_supported
+from catalog.errors import SqlError
 from catalog.schema import Routine
-from catalog.types import oids
-from engine.execute.context import Field
-from engine.sql import ast, tree
-from engine.sql.analyze import analyze_expression
+from catalog.types import lookup, oids
+from catalog.types.composite import CompositeType
+from engine.execute.context import ExecContext, Field
+from engine.sql import ast, privileges, tree
+from engine.sql.analyze import Shared, analyze_expression
 from engine.sql.analyze.resolve import signature
-from engine.sql.analyze.routines import body_of, is_routine
+from engine.sql.analyze.routines import body_of, check_execute, is_routine, runner
+from engine.sql.tree_walk import walk
+from engine.statements import registry
+from engine.statements.utility import UtilityPlan
 
 if TYPE_CHECKING:
     from engine.session.session import Session
+
+Compute = Callable[[ExecContext, Sequence[object]], object]
+DEEPEST = 640
+"""Calls of routines within one another: about as many as PostgreSQL's default max_stack_depth lets run."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,6 +36,18 @@ class WholeCall:
     call: tree.FuncExpr
     rows: bool
     fields: tuple[Field, ...] | None
+
+
+class CallPlan(UtilityPlan):
+    """The plan of a SELECT that is a call. `computes`: the compiled arguments, once they have been needed."""
+
+    __slots__ = ("call", "computes")
+
+    def __init__(self, call: WholeCall) -> None:
+        super().__init__(registry.kind_of(ast.CallStmt(ast.Node())), call.fields)
+        self.call = call
+        self.computes: list[Compute] | None = None
+        self.is_cacheable = True
 
 
 def whole_call(session: Session, statement: tree.Statement) -> WholeCall | None:
@@ -48,12 +70,52 @@ def whole_call(session: Session, statement: tree.Statement) -> WholeCall | None:
         return None
     if not isinstance(call, tree.FuncExpr) or not is_routine(call):
         return None
+    if any(isinstance(item, tree.SubLink) or is_routine(item) for item in walk(call.arguments)):
+        return None
+    if routine_of(session, call).language == "plpgsql":
+        return WholeCall(call, rows, fields) if rows or not _gives_rows(call) else None
     body = body_of(routine_of(session, call), session.environment, call.function, argument_types(call), call.type)
     if body.query is not None and call.type.oid != oids.VOID:
         return None
-    if call.type.oid == oids.RECORD and not rows and not call.function.returns_set:
-        not_supported("a record of a function whose body is more than a query")
+    if not rows and _gives_rows(call):
+        return None
     return WholeCall(call, rows, fields)
+
+
+def _gives_rows(call: tree.FuncExpr) -> bool:
+    """Whether the value of a call is a row with known fields."""
+    return bool(call.function.output_types[1:]) or isinstance(lookup(call.type.oid), CompositeType)
+
+
+def check_may_call(session: Session, routine: Routine) -> None:
+    """Raises 42501 if the current user may not execute a routine."""
+    check_execute(routine, session.catalog, privileges.role_of(session.catalog, session.user_name))
+
+
+@contextmanager
+def as_runner(session: Session, routine: Routine) -> Iterator[None]:
+    """A block that runs the body of a routine: as its owner if it is SECURITY DEFINER. Raises 54001 for too many calls
+    within one another."""
+    if session.call_depth >= DEEPEST:
+        hint = (
+            'Increase the configuration parameter "max_stack_depth" (currently 2048kB), after ensuring the'
+            " platform's stack depth limit is adequate."
+        )
+        raise SqlError("54001", "stack depth limit exceeded", hint=hint)
+    session.call_depth += 1
+    view = session.statement_view
+    if routine.volatility == "v":
+        session.statement_view = None  # each of its statements sees what is there when it begins
+    try:
+        if not routine.security_definer:
+            yield
+            return
+        caller = privileges.role_of(session.catalog, session.user_name)
+        with session.identity.acting_as(runner(routine, session.catalog, caller)):
+            yield
+    finally:
+        session.call_depth -= 1
+        session.statement_view = view
 
 
 def routine_of(session: Session, call: tree.FuncExpr) -> Routine:
@@ -66,12 +128,12 @@ def argument_types(call: tree.FuncExpr) -> list[int]:
     return [item.type.oid for item in call.arguments]
 
 
-def procedure_call(session: Session, node: ast.CallStmt) -> WholeCall:
-    """The call of a CALL statement. Raises 42883, 42809 for a function."""
+def procedure_call(session: Session, node: ast.CallStmt, shared: Shared | None = None) -> WholeCall:
+    """The call of a CALL statement. `shared`: of its parameters. Raises 42883, 42809 for a function."""
     call = node.call
     assert isinstance(call, ast.FuncCall)
     call = _without_outputs(session, call)
-    found = analyze_expression(call, session.environment, None, None, "CALL arguments")
+    found = analyze_expression(call, session.environment, None, None, "CALL arguments", shared)
     if not isinstance(found, tree.FuncExpr) or found.function.kind != "p":
         shown = call.names[-1]
         if isinstance(found, tree.FuncExpr):
@@ -86,9 +148,22 @@ def procedure_call(session: Session, node: ast.CallStmt) -> WholeCall:
 
 def _without_outputs(session: Session, call: ast.FuncCall) -> ast.FuncCall:
     """The call without the expressions of OUT arguments, which are not computed."""
+    names = call.argument_names or (None,) * len(call.arguments)
     for item in session.catalog.routines.get(call.names[-1], ()):
-        modes = [argument.mode for argument in item.arguments]
-        if item.kind == "p" and "o" in modes and len(modes) == len(call.arguments) and not any(call.argument_names):
-            kept = tuple(value for value, mode in zip(call.arguments, modes, strict=True) if mode != "o")
-            return replace(call, arguments=kept, argument_names=())
+        if item.kind != "p" or not any(argument.mode == "o" for argument in item.arguments):
+            continue
+        named = {argument.name: argument.mode for argument in item.arguments if argument.name}
+        positional = [argument.mode for argument in item.arguments]
+        modes = [
+            positional[at] if name is None and at < len(positional) else named.get(name or "", "")
+            for at, name in enumerate(names)
+        ]
+        if modes.count("o") == positional.count("o"):
+            kept = [at for at, mode in enumerate(modes) if mode != "o"]
+            left = tuple(names[at] for at in kept)
+            return replace(
+                call,
+                arguments=tuple(call.arguments[at] for at in kept),
+                argument_names=left if any(left) else (),
+            )
     return call

@@ -67,13 +67,17 @@ CREATE TABLE {s}.single (a int, b int);
 CREATE TABLE {s}.parted (a int, b int) PARTITION BY RANGE (a);
 CREATE TABLE {s}.part PARTITION OF {s}.parted FOR VALUES FROM (0) TO (10);
 CREATE TABLE {s}.apart (a int, b int); CREATE INDEX parted_a ON {s}.parted (a);
-INSERT INTO {s}.t VALUES (1, 1, 'a');
+INSERT INTO {s}.t VALUES (1, 1, 'a'); CREATE POLICY shown ON {s}.t USING (a > 0);
 CREATE VIEW {s}.v AS SELECT a, b, c FROM {s}.t;
 CREATE MATERIALIZED VIEW {s}.m AS SELECT a, b FROM {s}.t;
 CREATE INDEX t_b ON {s}.t (b); CREATE SEQUENCE {s}.q; CREATE SEQUENCE {s}.q2 OWNED BY {s}.t.b;
 CREATE FUNCTION {s}.f(int) RETURNS int LANGUAGE sql AS 'SELECT $1';
 CREATE FUNCTION {s}.counted() RETURNS bigint LANGUAGE sql SECURITY DEFINER AS 'SELECT count(*) FROM {s}.t';
 CREATE FUNCTION {s}.invoked() RETURNS bigint LANGUAGE sql AS 'SELECT count(*) FROM {s}.t';
+CREATE FUNCTION {s}.definer() RETURNS bigint LANGUAGE plpgsql SECURITY DEFINER AS
+'BEGIN RETURN (SELECT count(*) FROM {s}.t); END';
+CREATE FUNCTION {s}.invoker() RETURNS bigint LANGUAGE plpgsql AS
+'DECLARE n bigint; BEGIN UPDATE {s}.t SET b = 3; SELECT count(*) INTO n FROM {s}.t; RETURN n; END';
 CREATE PROCEDURE {s}.p() LANGUAGE sql AS 'SELECT 1';
 REVOKE EXECUTE ON FUNCTION {s}.f(int), {s}.counted() FROM PUBLIC; REVOKE EXECUTE ON PROCEDURE {s}.p() FROM PUBLIC;
 CREATE TYPE {s}.e AS ENUM ('x', 'y'); CREATE DOMAIN {s}.d AS int CONSTRAINT fine CHECK (VALUE > 0);
@@ -182,6 +186,24 @@ COMMENT ON COLUMN {s}.t.a IS 'x'
 COMMENT ON CONSTRAINT positive ON {s}.t IS 'x'
 COMMENT ON CONSTRAINT fine ON DOMAIN {s}.d IS 'x'
 DROP TRIGGER IF EXISTS z ON {s}.t
+ALTER TABLE {s}.t ENABLE ROW LEVEL SECURITY
+ALTER TABLE {s}.t DISABLE ROW LEVEL SECURITY
+ALTER TABLE {s}.t FORCE ROW LEVEL SECURITY
+ALTER TABLE {s}.t NO FORCE ROW LEVEL SECURITY
+ALTER TABLE {s}.v ENABLE ROW LEVEL SECURITY
+CREATE POLICY z ON {s}.t
+CREATE POLICY z ON {s}.v
+CREATE POLICY z ON {s}.m
+CREATE POLICY shown ON {s}.t
+CREATE POLICY z ON {s}.t FOR SELECT TO stranger, owner USING (a IN (SELECT a FROM {s}.other))
+CREATE POLICY z ON {s}.t USING ({s}.f(a) > 0)
+ALTER POLICY shown ON {s}.t TO CURRENT_USER USING (a > 1) WITH CHECK (a > 2)
+ALTER POLICY z ON {s}.t TO owner
+ALTER POLICY shown ON {s}.t RENAME TO z
+COMMENT ON POLICY shown ON {s}.t IS 'x'
+DROP POLICY shown ON {s}.t
+DROP POLICY z ON {s}.t
+DROP POLICY IF EXISTS z ON {s}.t
 CREATE TABLE {s}.z (a int)
 CREATE TABLE {s}.z (a int REFERENCES {s}.t)
 CREATE TABLE {s}.z (LIKE {s}.t)
@@ -240,6 +262,12 @@ SELECT setval('{s}.q', 5)
 SELECT {s}.f(1)
 SELECT {s}.counted()
 SELECT {s}.invoked()
+SELECT {s}.definer()
+SELECT {s}.invoker()
+SELECT {s}.definer(), {s}.invoker()
+DO 'BEGIN PERFORM a FROM {s}.t; END'
+DO 'BEGIN EXECUTE ''UPDATE {s}.t SET b = 2''; END'
+CREATE FUNCTION {s}.z() RETURNS int LANGUAGE plpgsql AS 'BEGIN RETURN 1; END'
 CALL {s}.p()
 EXPLAIN SELECT * FROM {s}.t
 PREPARE z AS SELECT * FROM {s}.t
@@ -492,7 +520,7 @@ WITHOUT_RIGHTS = {  # kinds of statements that ask for no right: why
     "ClosePortalStmt": "a cursor is the session's own",
     "DiscardStmt": "it ends what is the session's own",
     "NotifyStmt": "channels are everybody's",
-    "DoStmt": "refused by name",
+    "RefusedStmt": "refused by name",
 }
 
 
