@@ -151,7 +151,7 @@ class Catalog:
     # Properties of all objects are computed once per version.
 
     @cached_property
-    def derived(self) -> dict[object, dict[Any, Any]]:
+    def derivations(self) -> dict[object, dict[Any, Any]]:
         """What other modules have computed from this catalog (catalog/derived.py)."""
         return {}
 

@@ -26,5 +26,5 @@ class DerivedValues(Generic[Key, Value]):
 
     def of(self, catalog: Catalog) -> dict[Key, Value]:
         """The values that are known for a catalog."""
-        values: dict[Key, Value] = catalog.derived.setdefault(self, {})
+        values: dict[Key, Value] = catalog.derivations.setdefault(self, {})
         return values

@@ -14,6 +14,7 @@ from catalog.errors import not_supported
 from catalog.patience import too_long
 from engine.execute.context import RowPathFull
 from engine.statements.plpgsql import suspend
+from engine.statistics.statements import ROW
 from engine.txn.interface import LockWait
 from engine.txn.statement_view import StatementView
 
@@ -57,6 +58,7 @@ class RoutinePath:
             try:
                 portal.pending, portal.count = await suspend.run(lambda: run(context, portal.parameters))  # noqa: B023
                 portal.pending_rows = portal.count if portal.prepared.fields is not None else 0
+                portal.path = ROW
                 return
             except LockWait as wait:
                 if portal.view is not None:

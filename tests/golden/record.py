@@ -34,7 +34,7 @@ FIRST_OWN = 16384
 _NUMBER = re.compile(r"(?<![\w.])\d{5,}(?![\w.])")
 _KINDS = {
     "ColumnarRead": "columnar", "ColumnarChange": "dml", "CompoundPath": "compound", "UtilityPlan": "utility",
-    "EmptyStatement": "empty", "AsOfPlan": "past",
+    "EmptyStatement": "empty", "AsOfPlan": "past", "CallPlan": "call", "RoutinePath": "calls",
 }  # fmt: skip
 _PLACE = re.compile(r"\{([tw])(\d+)\}")
 

@@ -5,7 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from catalog.catalog import Catalog
+from catalog.derived import DerivedValues
 from catalog.schema import Table, View
+
+_collated: DerivedValues[int, bool] = DerivedValues()  # the relations with collations of their own
 
 
 def needs_collations(catalog: Catalog, relations: Sequence[int], named: bool) -> bool:
@@ -13,10 +16,7 @@ def needs_collations(catalog: Catalog, relations: Sequence[int], named: bool) ->
     own is not the usual one."""
     if named or catalog.collating_domains or catalog.knows_ascii_only:
         return True
-    of, known = _cache.held
-    if of is not catalog:
-        known = {}
-        _cache.held = catalog, known
+    known = _collated.of(catalog)
     for oid in relations:
         found = known.get(oid)
         if found is None:
@@ -26,16 +26,6 @@ def needs_collations(catalog: Catalog, relations: Sequence[int], named: bool) ->
         if found:
             return True
     return False
-
-
-class _Cache:
-    """The relations of a catalog (the one of the last call) with collations of their own."""
-
-    def __init__(self) -> None:
-        self.held: tuple[Catalog | None, dict[int, bool]] = None, {}
-
-
-_cache = _Cache()
 
 
 def is_collated(table: Table) -> bool:

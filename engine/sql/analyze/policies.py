@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from catalog.catalog import Catalog
+from catalog.derived import DerivedValues
 from catalog.errors import SqlError
 from catalog.schema import Policy, Table
 from engine.sql import ast, tree
@@ -55,23 +55,12 @@ def bind_policy(policy: Policy, table: Table, environment: Environment) -> Bound
     return BoundPolicy(policy, found[0], found[1], tuple(relations))
 
 
-class _Cache:
-    """The bound policies of the most recent catalog. It is replaced as a whole, because long statements are planned in
-    threads."""
-
-    def __init__(self) -> None:
-        self.held: tuple[Catalog | None, dict[int, tuple[BoundPolicy, ...]]] = None, {}
-
-
-_cache = _Cache()
+_policies: DerivedValues[int, tuple[BoundPolicy, ...]] = DerivedValues()
 
 
 def table_policies(table: Table, environment: Environment) -> tuple[BoundPolicy, ...]:
     """The bound policies of a table of the environment's catalog, in the order of their names."""
-    catalog, known = _cache.held
-    if catalog is not environment.catalog:
-        known = {}
-        _cache.held = environment.catalog, known
+    known = _policies.of(environment.catalog)
     found = known.get(table.oid)
     if found is None:
         policies = sorted(table.policies, key=lambda policy: policy.name)

@@ -1,4 +1,4 @@
-"""Compiled and planned bodies, kept for the newest catalog."""
+"""Compiled and planned bodies, kept with their catalog."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from catalog.catalog import Catalog
+from catalog.derived import DerivedValues
 from catalog.routines import function_in
 from catalog.schema import Routine
 from catalog.types import oids
@@ -37,56 +38,51 @@ class SqlBody:
 
 @dataclass(slots=True)
 class _Kept:
-    catalog: Catalog | None = None
+    """What is kept with one catalog."""
+
     programs: dict[object, tuple[Program, Known]] = field(default_factory=dict)
     bodies: dict[object, SqlBody] = field(default_factory=dict)
     recent: dict[RoutineCall, tuple[Program, Known]] = field(default_factory=dict)
     recent_key: tuple[object, ...] = ()  # what the calls in `recent` have in common
 
-    def renew(self, catalog: Catalog) -> None:
-        if self.catalog is not catalog:
-            self.catalog, self.programs, self.bodies, self.recent, self.recent_key = catalog, {}, {}, {}, ()
-
     def recent_programs(self, session: Session) -> dict[RoutineCall, tuple[Program, Known]]:
         """Those of sessions like this one, found without comparing what they depend on."""
         find, known = session.settings.find, self.recent_key
         options = find(_CONFLICT), find(_PRINT_STRICT)
-        if (
-            not known
-            or known[0] is not session.key
-            or known[1] != session.temporary_schema
-            or known[2] != options
-            or self.catalog is not session.catalog
-        ):
-            self.renew(session.catalog)
+        if not known or known[0] is not session.key or known[1:] != (session.temporary_schema, options):
             self.recent, self.recent_key = {}, (session.key, session.temporary_schema, options)
         return self.recent
 
 
-_kept = _Kept()
+_kept: DerivedValues[str, _Kept] = DerivedValues()
+
+
+def _kept_with(catalog: Catalog) -> _Kept:
+    known = _kept.of(catalog)
+    return known.get("") or known.setdefault("", _Kept())
 
 
 def program_of(session: Session, routine: Routine, call: RoutineCall) -> tuple[Program, Known]:
     """The program of a routine in PL/pgSQL, for a call of it. Raises errors of its text."""
-    recent = _kept.recent_programs(session)
+    kept = _kept_with(session.catalog)
+    recent = kept.recent_programs(session)
     found = recent.get(call)
     if found is None:
-        found = _find_program(session, routine, call)
-        if recent is _kept.recent:
-            recent[call] = found
+        found = recent[call] = _find_program(session, kept, routine, call)
     return found
 
 
-def _find_program(session: Session, routine: Routine, call: RoutineCall) -> tuple[Program, Known]:
+def _find_program(session: Session, kept: _Kept, routine: Routine, call: RoutineCall) -> tuple[Program, Known]:
     environment = session.environment
     types = call.types if oids.POLYMORPHIC & {*routine.signature, routine.result.oid} else ()
     key = (routine.oid, call.result, types, environment.path, session.key, _options(session))
-    found = _kept.programs.get(key)
+    found = kept.programs.get(key)
     if found is None:
-        if len(_kept.programs) >= MOST_PROGRAMS:
-            _kept.programs.clear()
+        if len(kept.programs) >= MOST_PROGRAMS:
+            kept.programs.clear()
+            kept.recent.clear()
         signature = signature_of(routine, call.result, types)
-        found = _kept.programs[key] = compile_body(session, routine.body, signature)
+        found = kept.programs[key] = compile_body(session, routine.body, signature)
         found[0].shown, found[0].is_volatile = text_of(routine), routine.volatility == "v"
     return found
 
@@ -106,13 +102,13 @@ def compile_body(session: Session, body: str, signature: Signature) -> tuple[Pro
 
 def sql_body_of(session: Session, routine: Routine, call: RoutineCall) -> SqlBody:
     """The statements of a routine in SQL, for a call of it."""
-    _kept.renew(session.catalog)
+    kept = _kept_with(session.catalog)
     environment = session.environment
     key = (routine.oid, call, environment.path, session.key, session.user_name)
-    found = _kept.bodies.get(key)
+    found = kept.bodies.get(key)
     if found is None:
-        if len(_kept.bodies) >= MOST_PROGRAMS:
-            _kept.bodies.clear()
+        if len(kept.bodies) >= MOST_PROGRAMS:
+            kept.bodies.clear()
         function = function_in(session.catalog, routine)
         body = body_of(routine, environment, function, call.types, call.result)
         planned = []
@@ -121,5 +117,5 @@ def sql_body_of(session: Session, routine: Routine, call: RoutineCall) -> SqlBod
             prepared = planning.plan_statement(session, statement, analyzed, environment)
             prepared.tally = session.node.statements.nested
             planned.append(prepared)
-        found = _kept.bodies[key] = SqlBody(tuple(planned))
+        found = kept.bodies[key] = SqlBody(tuple(planned))
     return found

@@ -162,6 +162,8 @@ QUERIES = (
     "SELECT doubled(4), doubled(NULL)",
     "SELECT a, doubled(a) FROM t WHERE doubled(a) > 12 ORDER BY doubled(a) DESC",
     "SELECT name_of(a) FROM t WHERE name_of(a) LIKE '%3'",
+    "SELECT a, doubled(a) FROM t WHERE is_small(a) ORDER BY a FOR UPDATE",
+    "SELECT a FROM t WHERE doubled(a) < 9 ORDER BY a FOR KEY SHARE",
     "SELECT doubled(a), count(*) FROM t GROUP BY doubled(a) HAVING doubled(max(a)) > 10 ORDER BY 1",
     "SELECT noted('x'), noted('y'), (SELECT count(*) FROM log)",
     "SELECT noted(b) FROM t WHERE a < 3; SELECT count(*) FROM log",
