@@ -54,6 +54,8 @@ def _lock_of(command: ast.AlterTableCmd) -> str:
     if command.action in _SHUT_OUT_CHANGES:
         return "share update exclusive"
     definition = command.definition
+    if command.action in ("enable_trigger", "disable_trigger"):
+        return "share row exclusive"
     if (
         isinstance(definition, ast.ConstraintDef)
         and definition.kind == "foreign"

@@ -19,7 +19,7 @@ from catalog.errors import SqlError, not_supported
 from catalog.schema import Column, Constraint, Index, SchemaObject, Sequence, Table, View
 from catalog.types import format_type, lookup, type_row
 from catalog.types.base import TypeRef
-from engine.ddl import ownership, partitions
+from engine.ddl import ownership, partitions, triggers
 from engine.ddl.collations import column_collation
 from engine.ddl.context import BuildIndex, DdlContext, RewriteTable, ValidateConstraint
 from engine.ddl.drop import Removal, name_object, word_of
@@ -153,6 +153,11 @@ class Alteration:
             self.rewrite = True
         self._fill(column)
 
+    def enable_trigger(self, command: ast.AlterTableCmd) -> None:
+        self.builder.table = triggers.enable(self.context, self.table, command)
+
+    disable_trigger = enable_trigger
+
     def add_inherited_column(self, column: Column) -> None:
         """Adds a column that the table's parent has got."""
         table = self.table
@@ -240,6 +245,7 @@ class Alteration:
 
     def _refuse_dependents(self, column: Column, cascade: bool) -> None:
         dependents = [found for found in self._referring(column) if found[0].oid != self.table.oid]
+        users = triggers.using_column(self.context, self.table, column.number)
         views = self._views_reading(column, f"dropping column {column.name} of {self.table.name}")
         for item in self.table.columns:
             if item.generated is not None and column.number in self._used(item.generated, item.type):
@@ -249,7 +255,7 @@ class Alteration:
             texts = [item.expression for item in index.columns if item.expression] + [index.predicate or ""]
             if any(text and column.number in self._used(text, None) for text in texts):
                 self._take_index(index)
-        if not dependents and not views:
+        if not dependents and not views and not users:
             return
         for user in (*views, *(other for other, _ in dependents)):  # who drops one is waited for
             self.context.lock_relation(user.oid, "access exclusive")
@@ -257,12 +263,18 @@ class Alteration:
             what = f"column {column.name} of table {self.table.name}"
             lines = [f"constraint {c.name} on table {t.name} depends on {what}" for t, c in dependents]
             lines += [f"{word_of(view)} {view.name} depends on {what}" for view in views]
+            lines += [f"trigger {item.name} on table {self.table.name} depends on {what}" for item in users]
             raise SqlError(
                 "2BP01",
                 f"cannot drop {what} because other objects depend on it",
                 detail="\n".join(lines),
                 hint="Use DROP ... CASCADE to drop the dependent objects too.",
             )
+        kept_triggers = tuple(item for item in self.table.triggers if item not in users)
+        self.builder.table = replace(self.table, triggers=kept_triggers)
+        for item in users:
+            message = f"drop cascades to trigger {item.name} on table {self.table.name}"
+            self.context.notice(SqlError("00000", message, severity="NOTICE"))
         removal = Removal(self.context, cascade)
         removal.take(views, self.table)
         removal.carry_out([self.table])

@@ -36,7 +36,7 @@ from catalog.schema import (
     View,
     VirtualTable,
 )
-from engine.ddl import collations, names, ownership
+from engine.ddl import collations, names, ownership, triggers
 from engine.ddl.code_users import Use, own_objects, shown_use, users_of_code
 from engine.ddl.context import DdlContext
 from engine.ddl.rewrite_text import default_over
@@ -65,8 +65,7 @@ def name_object(item: SchemaObject) -> str:
 
 
 UNKNOWN_KINDS = {
-    "aggregate": "aggregate",
-    "trigger": "trigger", "foreign table": "foreign table",
+    "aggregate": "aggregate", "foreign table": "foreign table",
     "rule": "rule", "policy": "policy", "operator": "operator",
 }  # fmt: skip
 
@@ -82,6 +81,7 @@ class Removal:
         self.defaults: list[tuple[int, int]] = []  # (table OID, column number) whose default used a dropped sequence
         self.columns: list[tuple[Table, Column]] = []  # whose type is dropped
         self.attributes: list[tuple[Composite, Column]] = []
+        self.triggers: list[tuple[int, int]] = []  # (relation OID, trigger OID) whose function is dropped
         self._extra: list[tuple[str, str, int]] = []
         """The dependents that only CASCADE drops: (object, object that it depends on, OID of its table or 0)."""
 
@@ -111,6 +111,7 @@ class Removal:
         elif isinstance(item, Routine):
             schema = self.context.catalog.schema_name(item.schema)
             self._take_callers(users_of_code(self.context, schema, lambda oid: oid == item.oid))
+            self._take_triggers(item)
         self._take_bodies(item)
         if isinstance(item, Table | View | Sequence):
             self._take_views(item)
@@ -211,6 +212,17 @@ class Removal:
                 self._extra.append((name_object(use.item), on, 0))
                 self.add(use.item)
 
+    def _take_triggers(self, function: Routine) -> None:
+        """Adds the triggers that call a dropped function."""
+        for owner in (*self.context.catalog.by_kind.get(Table, ()), *self.context.catalog.by_kind.get(View, ())):
+            assert isinstance(owner, Table | View)
+            for trigger in owner.triggers:
+                if trigger.function == function.oid:
+                    self.triggers.append((owner.oid, trigger.oid))
+                    if not trigger.parent:
+                        shown = f"trigger {trigger.name} on {word_of(owner)} {owner.name}"
+                        self._extra.append((shown, name_object(function), owner.oid))
+
     def _take_parts(self, table: Table) -> None:
         catalog = self.context.catalog
         for oid in catalog.children.get(table.oid, ()):
@@ -297,6 +309,10 @@ class Removal:
             if isinstance(current, Composite) and composite.oid not in self.gone:
                 kept = tuple(item for item in current.columns if item.number != column.number)
                 self.context.change({composite.oid: replace(current, columns=kept)})
+        for relation, trigger in self.triggers:
+            if relation not in self.gone:
+                self.context.lock_relation(relation, "access exclusive")
+                triggers.remove(self.context, relation, trigger)
         changes: dict[int, SchemaObject | None] = dict.fromkeys(self.gone)
         for item in self.gone.values():
             if isinstance(item, Table | Sequence) or (isinstance(item, Index) and not item.primary):
@@ -464,9 +480,11 @@ def _drop_unknown(context: DdlContext, statement: ast.DropStmt, tag: str) -> str
 
 
 def drop_from_table(context: DdlContext, statement: ast.DropFromTableStmt) -> str:
-    """DROP TRIGGER, RULE, POLICY. No table has any, so IF EXISTS does nothing. Raises 42P01, 42704, and 2BP01 for the
-    rule of a view."""
+    """DROP TRIGGER, RULE, POLICY. No table has rules or policies, so IF EXISTS does nothing. Raises 42P01, 42704, and
+    2BP01 for the rule of a view."""
     tag = f"DROP {statement.kind.upper()}"
+    if statement.kind == "trigger" and triggers.drop(context, statement) is not None:
+        return tag
     relation = context.environment.find_relation(statement.relation.schema, statement.relation.name)
     schema = statement.relation.schema
     if relation is None:

@@ -15,6 +15,7 @@ from catalog.types.oids import REGCLASS
 from engine.ddl.code_users import users_of_code
 from engine.ddl.context import DdlContext
 from engine.ddl.expressions import stored_text
+from engine.ddl.triggers import with_columns
 from engine.sql import tree
 from engine.sql.analyze import analyze_expression
 from engine.sql.analyze.domains import analyze_check
@@ -117,7 +118,7 @@ def renamed_texts(context: DdlContext, old: Table, new: Table, column: int) -> d
         else item
         for item in new.columns
     )
-    changed = replace(new, constraints=constraints, columns=columns)
+    changed = replace(new, constraints=constraints, columns=columns, triggers=with_columns(context, old, new))
     if new.partitioning is not None:
         parts = tuple(
             replace(item, expression=rewritten(item.expression, None, "partition key expressions"))

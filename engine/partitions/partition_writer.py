@@ -192,7 +192,7 @@ class Moving:
 
     def updater(self, changed: Iterable[int]) -> Callable[..., bytes]:
         """Makes TableWriter.updater's function. Rows are those of the partition."""
-        stay = self._writer.plain_updater(frozenset(changed))
+        stay = self._writer.updater_of(frozenset(changed))
         own, leaf, target, writer = self._writer.table.oid, self.leaf, self._target, self._writer
 
         def write(

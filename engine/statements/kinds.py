@@ -20,6 +20,7 @@ from engine.ddl import (
     routines,
     sequences,
     tables,
+    triggers,
     user_types,
     views,
 )
@@ -260,6 +261,7 @@ SCHEMA_CHANGES = (
     _change(ast.ChangeStreamStmt, change_streams.change_stream),
     _change(ast.CreateFunctionStmt, routines.create),
     _change(ast.DropFunctionStmt, routines.drop),
+    _relation(ast.CreateTriggerStmt, triggers.create, command="CREATE TRIGGER"),
     _change(ast.DropFromTableStmt, drop.drop_from_table),
     _change(ast.AlterFunctionStmt, routines.alter),
 )

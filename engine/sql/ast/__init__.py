@@ -19,6 +19,7 @@ from engine.sql.ast.code import (
     CallStmt,
     ChangeStreamStmt,
     CreateFunctionStmt,
+    CreateTriggerStmt,
     DropFromTableStmt,
     DropFunctionStmt,
     ExtensionStmt,

@@ -107,10 +107,12 @@ class Alterations(Roles):
         key = self._curr.key
         if key in ("enable", "disable"):
             self.advance()
-            self.optional_keyword("always", "replica")
-            self.expect_one_of("trigger", "rule")
-            name = self.advance().key if self._curr.key in ("all", "user") else self.column_name()
-            return ast.AlterTableCmd(f"{key}_trigger", name, location=start)
+            how = self.optional_keyword("always", "replica") if key == "enable" else ""
+            what = self.expect_one_of("trigger", "rule")
+            every = what == "trigger" and not how and self._curr.key in ("all", "user")
+            name = self.advance().key if every else self.column_name()
+            value = "every" if every else how
+            return ast.AlterTableCmd(f"{key}_{what}", name, value=value, location=start)
         if key == "cluster":
             self.expect("cluster", "on")
             return ast.AlterTableCmd("cluster", self.column_name(), location=start)

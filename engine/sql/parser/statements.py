@@ -10,8 +10,8 @@ from collections.abc import Callable
 from typing import Final
 
 from engine.sql import ast
-from engine.sql.parser.change_streams import ChangeStreams
 from engine.sql.parser.expressions import SELECT_START
+from engine.sql.parser.triggers import Triggers
 
 # The words after CREATE, ALTER or DROP of statements that are refused by name.
 _FOREIGN_OBJECTS: Final = (
@@ -34,24 +34,21 @@ _FOREIGN_OBJECTS: Final = (
     ("subscription",),
     ("text", "search"),
     ("transform",),
-    ("trigger",),
     ("user", "mapping"),
 )
 _REPLACEABLE: Final = (
     ("aggregate",),
-    ("constraint", "trigger"),
     ("language",),
     ("procedural", "language"),
     ("rule",),
     ("transform",),
-    ("trigger",),
     ("trusted", "language"),
     ("trusted", "procedural", "language"),
 )
 _ONLY_ALTERED: Final = (("large", "object"),)
 
 
-class Statements(ChangeStreams):
+class Statements(Triggers):
     """stmtmulti."""
 
     def statements(self) -> list[ast.Statement]:
@@ -125,6 +122,8 @@ class Statements(ChangeStreams):
             return self.create_extension(start)
         if key in ("function", "procedure"):
             return self.create_function(start, self.advance().key, replace=False)
+        if key in ("constraint", "trigger"):
+            return self.create_trigger(start, replace=False)
         if self.accept_change_stream():
             return self.create_change_stream(start)
         return self._refuse("CREATE", start, (*_FOREIGN_OBJECTS, *_REPLACEABLE))
@@ -136,6 +135,8 @@ class Statements(ChangeStreams):
             return self.create_view(start, persistence, replace=True)
         if self._curr.key in ("function", "procedure"):
             return self.create_function(start, self.advance().key, replace=True)
+        if self._curr.key in ("constraint", "trigger"):
+            return self.create_trigger(start, replace=True)
         return self._refuse("CREATE", start, _REPLACEABLE)
 
     def _refuse(self, verb: str, start: int, kinds: tuple[tuple[str, ...], ...]) -> ast.Node:
@@ -171,6 +172,8 @@ class Statements(ChangeStreams):
             return self.alter_extension(start)
         if key in ("function", "procedure", "routine"):
             return self.alter_function(start, self.advance().key)
+        if key == "trigger":
+            return self.alter_trigger(start)
         if self.accept_change_stream():
             return self.alter_change_stream(start)
         if key == "system":

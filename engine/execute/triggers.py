@@ -1,0 +1,299 @@
+"""Row triggers and statement triggers of a table, compiled for its writer (PostgreSQL 15 manual, chapter 39).
+
+    BEFORE ROW    new_row, changed_row, may_delete: before generated columns are computed and constraints are checked.
+                  So these compute and check both for the row that the triggers give
+    AFTER ROW     `after`: appended to the statement's checks beside its foreign keys, in the order of their names
+    STATEMENT     `StatementTriggers`: around the statement (engine/statements/trigger_path.py)
+
+A statement that may fire a trigger runs in a greenlet, in which a trigger's function may wait. The writer of a table
+without triggers has none of this.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING, Any, Protocol, cast
+
+from catalog.errors import SqlError, not_supported
+from catalog.schema import Table, Trigger, View
+from engine.execute.code import Code, NotOnRowPath
+from engine.execute.compiled_value import Value
+from engine.execute.context import ExecContext
+from engine.execute.expressions import ExpressionCompiler
+from engine.sql import tree
+from engine.sql.analyze import inner_environment
+from engine.sql.analyze.rules import TableRules, runnable_rules
+from engine.sql.analyze.trigger_conditions import OLD, runnable_condition
+
+if TYPE_CHECKING:
+    from catalog.catalog import Catalog
+    from engine.execute.writer import TableWriter
+    from engine.txn.interface import Transaction
+
+Row = Sequence[object]
+_WORDS = {"i": "INSERT", "u": "UPDATE", "d": "DELETE", "t": "TRUNCATE"}
+_TIMINGS = {"b": "BEFORE", "a": "AFTER", "i": "INSTEAD OF"}
+_FOREIGN_KEYS = "RI_ConstraintTrigger_"
+"""The beginning of the names of foreign keys' triggers, which are in the order of names too."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class TriggerCall:
+    """A trigger that fires for an event. `operation`: INSERT, ..."""
+
+    relation: Table | View
+    trigger: Trigger
+    timing: str
+    operation: str
+
+
+class Firing(Protocol):
+    """The session, as it runs a trigger's function (engine/statements/plpgsql/trigger_calls.py)."""
+
+    def fire_trigger(self, call: TriggerCall, old: Row | None, new: Row | None, transitions: Any = None) -> Row | None:
+        """The row that the function returns, in the form of the relation; None for NULL."""
+
+    def fires(self, trigger: Trigger) -> bool:
+        """Whether the trigger is enabled under session_replication_role."""
+
+
+Holds = Callable[[ExecContext, Row | None, Row | None], bool]
+
+
+class FiredTrigger:
+    """A trigger with its compiled condition, for one event."""
+
+    def __init__(self, catalog: Catalog, relation: Table | View, trigger: Trigger, event: str) -> None:
+        self.trigger = trigger
+        self.name = trigger.name
+        self.call = TriggerCall(relation, trigger, _TIMINGS[trigger.timing], _WORDS[event])
+        self._holds = None if trigger.condition is None else _condition(catalog, relation, trigger.condition)
+
+    def is_due(self, context: ExecContext, old: Row | None = None, new: Row | None = None) -> bool:
+        """Whether it fires for these rows."""
+        session = cast(Firing, context.call.session)
+        return session.fires(self.trigger) and (self._holds is None or self._holds(context, old, new))
+
+    def fire(self, context: ExecContext, old: Row | None, new: Row | None, transitions: Any = None) -> Row | None:
+        """Calls the function."""
+        return cast(Firing, context.call.session).fire_trigger(self.call, old, new, transitions)
+
+
+def _condition(catalog: Catalog, relation: Table | View, text: str) -> Holds:
+    """WHEN as a function of the context and both rows."""
+    code = Code()
+    positions = {column.number: place for place, column in enumerate(relation.columns)}
+
+    def column(item: tree.Var) -> Value:
+        row = "old" if item.relation == OLD else "new"
+        if item.column == 0:
+            return Value(row, nullable=False, atom=True)
+        if item.column not in positions:
+            raise NotOnRowPath(f"column {item.name}")
+        return Value(f"{row}[{positions[item.column]}]", nullable=True)
+
+    with inner_environment(catalog) as inside:
+        found = runnable_condition(text, inside, cast(Table, relation))
+    try:
+        compiler = ExpressionCompiler(code, inside.format, column)
+        with code.block("def holds(context, old, new):"):
+            code.line(f"return bool({compiler.true(found)})")
+        return cast(Holds, code.finish("holds"))
+    except NotOnRowPath as error:
+        not_supported(f"{error} in the condition of a trigger")
+
+
+def triggers_for(
+    catalog: Catalog, relation: Table | View, event: str, timing: str, *, for_row: bool
+) -> list[FiredTrigger]:
+    """The enabled triggers for an event, by name. Their columns are not regarded."""
+    return [
+        FiredTrigger(catalog, relation, item, event)
+        for item in relation.triggers
+        if item.timing == timing and item.for_row == for_row and event in item.events and item.enabled != "D"
+    ]
+
+
+class RowTriggers:
+    """The row triggers of a writer's table."""
+
+    def __init__(self, writer: TableWriter) -> None:
+        self._writer = writer
+        self.table = writer.table
+        found = {
+            (timing, event): triggers_for(writer.catalog, writer.table, event, timing, for_row=True)
+            for timing in "ba"
+            for event in "iud"
+        }
+        self._before_insert = found["b", "i"]
+        self._before_update = found["b", "u"]
+        self._before_delete = found["b", "d"]
+        self._after = {event: found["a", event] for event in "iud"}
+        with inner_environment(writer.catalog) as inside:
+            rules = runnable_rules(writer.table, inside, defaults=False, asked=False)
+        self._generated_at = [writer.positions[item.column] for item in rules.generated]
+        self._rules = rules
+        self._complete: Callable[[ExecContext, Row], Row] | None = None
+        self._first_false: Callable[[ExecContext, Row], str | None] | None = None
+
+    @property
+    def changes_updates(self) -> bool:
+        """Whether a trigger may change the new row of an UPDATE."""
+        return bool(self._before_update)
+
+    # ---- BEFORE -----------------------------------------------------------------------------------------------------
+
+    def new_row(self, context: ExecContext, row: Row) -> Row | None:
+        """A new row after the BEFORE INSERT triggers, complete and checked; None if it is not inserted."""
+        fired = self._before(self._before_insert, context, None, row)
+        return None if fired is None else self.completed(context, fired)
+
+    def changed_row(
+        self, transaction: Transaction, context: ExecContext, key: bytes, old: Row, new: Row, changed: frozenset[int]
+    ) -> Row | None:
+        """The same for a changed row. Raises 27000 if a trigger has changed the row that is about to be changed."""
+        found = [item for item in self._before_update if _concerns(item.trigger, changed)]
+        if not found:
+            return self.completed(context, new)
+        stored = transaction.newest(key)
+        fired = self._before(found, context, old, new)
+        if fired is None:
+            return None
+        if transaction.newest(key) != stored:
+            raise modified_error("updated")
+        return self.completed(context, fired)
+
+    def may_delete(self, transaction: Transaction, context: ExecContext, key: bytes, old: Row) -> bool:
+        """Fires the BEFORE DELETE triggers. False: the row stays."""
+        if not self._before_delete:
+            return True
+        stored = transaction.newest(key)
+        for item in self._before_delete:
+            if item.is_due(context, old, None) and item.fire(context, old, None) is None:
+                return False
+        if transaction.newest(key) != stored:
+            raise modified_error("deleted")
+        return True
+
+    def _before(
+        self, triggers: Sequence[FiredTrigger], context: ExecContext, old: Row | None, new: Row
+    ) -> Row | None:
+        if not triggers:
+            return new
+        if self._generated_at:
+            plain = list(new)
+            for place in self._generated_at:
+                plain[place] = None
+            new = tuple(plain)
+        for item in triggers:
+            if item.is_due(context, old, new):
+                found = item.fire(context, old, new)
+                if found is None:
+                    return None
+                new = found
+        return new
+
+    def completed(self, context: ExecContext, row: Row) -> Row:
+        """A row with its generated columns. Raises 23502, 23514."""
+        if self._complete is None:
+            self._complete, self._first_false = _completion(self._writer, self._rules)
+        row = self._complete(context, row)
+        writer = self._writer
+        if writer.moving is None:  # the new partition of a moved row checks its own
+            writer.check_not_null(row)
+        assert self._first_false is not None
+        name = self._first_false(context, row)
+        if name is not None:
+            raise writer.check_violation(name, row)
+        return row
+
+    # ---- AFTER ------------------------------------------------------------------------------------------------------
+
+    def after(self, event: str, changed: Iterable[int] | None = None) -> AfterRow | None:
+        """The AFTER triggers for an event; `changed`: the columns that an UPDATE names."""
+        columns = None if changed is None else frozenset(changed)
+        found = [item for item in self._after[event] if columns is None or _concerns(item.trigger, columns)]
+        return AfterRow(found) if found else None
+
+
+class AfterRow:
+    """The AFTER triggers for one event of a table."""
+
+    def __init__(self, triggers: Sequence[FiredTrigger]) -> None:
+        self._first = [item for item in triggers if item.name < _FOREIGN_KEYS]
+        self._last = [item for item in triggers if item.name >= _FOREIGN_KEYS]
+
+    def around(
+        self, transaction: Transaction, context: ExecContext, old: Row | None, new: Row | None,
+        checks: Sequence[Callable[[], None]],
+    ) -> list[Callable[[], None]]:  # fmt: skip
+        """The checks of foreign keys for a row, with the calls of the triggers that are due."""
+        return [*self._due(self._first, transaction, context, old, new), *checks,
+                *self._due(self._last, transaction, context, old, new)]  # fmt: skip
+
+    @staticmethod
+    def _due(
+        triggers: Sequence[FiredTrigger], transaction: Transaction, context: ExecContext, old: Row | None,
+        new: Row | None,
+    ) -> list[Callable[[], None]]:  # fmt: skip
+        return [partial(_fire, item, context, old, new) for item in triggers if item.is_due(context, old, new)]
+
+
+def _fire(item: FiredTrigger, context: ExecContext, old: Row | None, new: Row | None) -> None:
+    item.fire(context, old, new)
+
+
+def _concerns(trigger: Trigger, changed: frozenset[int]) -> bool:
+    return not trigger.columns or not changed.isdisjoint(trigger.columns)
+
+
+def modified_error(done: str) -> SqlError:
+    """27000: a trigger has changed the row that the statement is about to change."""
+    return SqlError(
+        "27000",
+        f"tuple to be {done} was already modified by an operation triggered by the current command",
+        hint="Consider using an AFTER trigger instead of a BEFORE trigger to propagate changes to other rows.",
+    )
+
+
+def _completion(
+    writer: TableWriter, rules: TableRules
+) -> tuple[Callable[[ExecContext, Row], Row], Callable[[ExecContext, Row], str | None]]:
+    """Functions of the context and a row: the row with its generated columns, and the first check that is FALSE."""
+    code = Code()
+    positions = writer.positions
+
+    def column(item: tree.Var) -> Value:
+        if item.column == 0:
+            return Value("row", nullable=False, atom=True)
+        if item.column not in positions:
+            raise NotOnRowPath(f"column {item.name}")
+        return Value(f"row[{positions[item.column]}]", nullable=True)
+
+    compiler = ExpressionCompiler(code, writer.settings, column)
+    checks = [item for item in rules.checks if item[0] != tree.PARTITION_CHECK or writer.moving is None]
+    try:
+        with code.block("def complete(context, row):"):
+            sources = {positions[item.column]: compiler.value(item.expression).source for item in rules.generated}
+            if sources:
+                parts = (sources.get(place, f"row[{place}]") for place in range(len(positions)))
+                code.line(f"return ({''.join(part + ', ' for part in parts)})")
+            else:
+                code.line("return row")
+        with code.block("def first_false(context, row):"):
+            for name, condition in sorted(checks, key=lambda item: item[0]):
+                code.line(f"if {compiler.false(condition)}: return {name!r}")
+            code.line("return None")
+        first_false = code.finish("first_false")
+        return code.names["complete"], first_false  # type: ignore[return-value]
+    except NotOnRowPath as error:
+        not_supported(f"{error} in a generated column or a check of a table with triggers")
+
+
+def triggers_of(writer: TableWriter) -> RowTriggers | None:
+    """The row triggers of the writer's table; None without any."""
+    if not any(item.for_row and item.enabled != "D" for item in writer.table.triggers):
+        return None
+    return RowTriggers(writer)
