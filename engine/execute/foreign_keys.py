@@ -435,7 +435,8 @@ class ChildTable:
                 continue
             old = writer.decode(value)
             if deletes:
-                writer.delete(transaction, context, key, old, checks)
+                if writer.triggers is None or writer.triggers.may_delete(transaction, context, key, old):
+                    writer.delete(transaction, context, key, old, checks)
                 continue
             new = list(old)
             for position, item in zip(self._positions, values, strict=True):
@@ -490,6 +491,7 @@ class _CascadedChanges:
         _, owner = _as_declared(catalog, constraint, table)
         self._writer = writer
         self._generated_at = [writer.positions[item.column] for item in rules.generated]
+        self._named = frozenset(changed)
         if concerned and owner.oid != table.oid:
             self._writer = TableWriter(catalog, table, writer.settings)
             self._writer.moving = Moving(self._writer, owner)
@@ -515,6 +517,11 @@ class _CascadedChanges:
             for position, value in zip(self._generated_at, self._generated(new), strict=True):
                 new[position] = value
         writer = self._writer
+        if writer.triggers is not None:
+            row = writer.triggers.changed_row(transaction, context, key, old, tuple(new), self._named)
+            if row is not None:
+                writer.updater(self._named)(transaction, context, key, old, row, checks)
+            return
         writer.check_not_null(new)
         if self._first_false is not None and (name := self._first_false(new)) is not None:
             raise writer.check_violation(name, new)

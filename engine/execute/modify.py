@@ -140,7 +140,8 @@ class _Shell:
         self.sink = sink
         self.parameters = parameters
         self.result = "[]"
-        self.checked = bool(writer.outgoing or writer.incoming or writer.exclusions)
+        self.triggers = writer.triggers
+        self.checked = bool(writer.outgoing or writer.incoming or writer.exclusions or self.triggers)
         self.may_leave = False  # it finds its rows before it writes, with `memory.stay()` between
         code.names.update(Checks=Checks, RowPathFull=RowPathFull)
 
@@ -218,6 +219,23 @@ class _Shell:
         for assignment in generated:
             position = self.writer.positions[assignment.column]
             values[position] = self.local(expressions.value(assignment.expression))
+
+    def write_fired(self, call: str) -> list[Value]:
+        """The code that fires BEFORE triggers for `row`, by a call that gives the row or None; what follows is for a
+        row alone. Gives the row's values."""
+        code = self.code
+        code.line(f"row = {call}")
+        code.indent("if row is not None:")
+        names = [code.temporary("v") for _ in self.writer.table.columns]
+        if names:
+            code.line(f"{', '.join(names)}, = row")
+        return [Value(name, nullable=True, atom=True) for name in names]
+
+    def changed_row(self, key: str, changed: Sequence[int]) -> str:
+        """The call for the changed row `row` of `old`."""
+        assert self.triggers is not None
+        call = self.code.constant(self.triggers.changed_row, "changed_row")
+        return f"{call}(transaction, context, {key}, old, row, {self.code.constant(frozenset(changed), 'changed')})"
 
     def row_source(self, values: Sequence[Value]) -> str:
         return f"({''.join(value.source + ', ' for value in values)})"
@@ -372,6 +390,10 @@ class InsertCompiler:
 
     def _write_checked(self) -> None:
         shell, statement = self.shell, self.statement
+        if shell.triggers is not None:
+            self.code.line(f"row = {shell.row_source(self.values)}")
+            self.values = shell.write_fired(f"{self.code.constant(shell.triggers.new_row, 'new_row')}(context, row)")
+            return
         shell.write_generated(self.expressions, self.values, statement.generated)
         self.code.line(f"row = {shell.row_source(self.values)}")
         shell.write_row_checks(self.expressions, "row", self.values, statement.checks)
@@ -434,10 +456,14 @@ class InsertCompiler:
         self.values = [
             assigned.get(column.number, value) for column, value in zip(table.columns, existing, strict=True)
         ]
-        shell.write_generated(self.expressions, self.values, self.statement.generated)
-        code.line(f"row = {shell.row_source(self.values)}")
-        shell.write_row_checks(self.expressions, "row", self.values, self.statement.checks)
         changed = [*assigned, *(assignment.column for assignment in self.statement.generated)]
+        if shell.triggers is not None:
+            code.line(f"row = {shell.row_source(self.values)}")
+            self.values = shell.write_fired(shell.changed_row("conflict", changed))
+        else:
+            shell.write_generated(self.expressions, self.values, self.statement.generated)
+            code.line(f"row = {shell.row_source(self.values)}")
+            shell.write_row_checks(self.expressions, "row", self.values, self.statement.checks)
         update = code.constant(shell.writer.updater(changed), "update")
         code.line(f"touched.add({update}(transaction, context, conflict, old, row, {shell.checks}))")
         shell.write_view_checks(self.expressions, "row", self.statement.checks)
@@ -454,6 +480,8 @@ def write_assignments(
 
 def _may_change_keys(writer: TableWriter, statement: tree.Update) -> bool:
     changed = {item.column for item in (*statement.assignments, *statement.generated)}
+    if writer.triggers is not None and writer.triggers.changes_updates:
+        return True
     return writer.moving is not None or not changed.isdisjoint(writer.unique_columns())
 
 
@@ -560,13 +588,40 @@ class ChangeCompiler:
             code.indent(f"if stored == {value} or ({again}):")
         if self.joined:
             code.line(f"done.add({key})")
-        code.line("count += 1")
-        if isinstance(statement, tree.Update):
+        if isinstance(statement, tree.Update) and shell.triggers is not None:
+            self._write_fired_update(statement, place)
+        elif isinstance(statement, tree.Update):
+            code.line("count += 1")
             self._write_update(statement, place)
         else:
+            if shell.triggers is not None:
+                may_delete = code.constant(shell.triggers.may_delete, "may_delete")
+                code.indent(f"if {may_delete}(transaction, context, {place}, old):")
+            code.line("count += 1")
             delete = code.constant(shell.writer.delete, "delete")
             code.line(f"{delete}(transaction, context, {place}, old, {shell.checks})")
         shell.write_returning(self.after.expressions, statement.returning)
+
+    def _write_fired_update(self, statement: tree.Update, key: str) -> None:
+        """`_write_update` of a table with row triggers, which compute generated columns and check the row."""
+        code, shell, columns = self.code, self.shell, self.after.columns
+        assigned = write_assignments(shell, self.after.expressions, statement.assignments)
+        row = [assigned.get(column.number, columns[0, column.number]) for column in self.table.columns]
+        code.line(f"row = {shell.row_source(row)}")
+        changed = [*assigned, *(assignment.column for assignment in statement.generated)]
+        values = shell.write_fired(shell.changed_row(key, changed))
+        for column, value in zip(self.table.columns, values, strict=True):
+            columns[0, column.number] = value
+        columns[0, 0] = Value("row", nullable=False, atom=True)
+        moving = shell.writer.moving
+        if moving is not None:
+            oid = code.constant(moving.table_oid, "table_oid")
+            columns[0, tree.TABLE_OID] = Value(f"{oid}(written)", nullable=False)
+        update = code.constant(shell.writer.updater(changed), "update")
+        code.line(f"written = {update}(transaction, context, {key}, old, row, {shell.checks})")
+        code.indent("if written is not None:")
+        code.line("count += 1")
+        shell.write_view_checks(self.after.expressions, "row", statement.checks)
 
     def _write_update(self, statement: tree.Update, key: str) -> None:
         code, shell = self.code, self.shell

@@ -245,6 +245,77 @@ def _fire(item: FiredTrigger, context: ExecContext, old: Row | None, new: Row | 
     item.fire(context, old, new)
 
 
+Change = tree.Insert | tree.Update | tree.Delete | tree.Merge
+
+
+class StatementTriggers:
+    """The statement triggers of the changes in a statement. They are those of the tables that it names."""
+
+    def __init__(self, catalog: Catalog, changes: Sequence[Change]) -> None:
+        self._before: list[FiredTrigger] = []
+        self._after: list[FiredTrigger] = []
+        for change in changes:
+            events = _events_of(change)
+            for event, columns in events:
+                self._before += self._of(catalog, change.table, event, columns, "b")
+            for event, columns in reversed(events):
+                self._after += self._of(catalog, change.table, event, columns, "a")
+
+    @staticmethod
+    def _of(
+        catalog: Catalog, table: Table, event: str, columns: frozenset[int] | None, timing: str
+    ) -> list[FiredTrigger]:
+        found = triggers_for(catalog, table, event, timing, for_row=False)
+        return [item for item in found if columns is None or _concerns(item.trigger, columns)]
+
+    @property
+    def has_before(self) -> bool:
+        return bool(self._before)
+
+    @property
+    def has_after(self) -> bool:
+        return bool(self._after)
+
+    def before(self, context: ExecContext) -> None:
+        """Fires the BEFORE triggers."""
+        for item in self._before:
+            if item.is_due(context):
+                item.fire(context, None, None)
+
+    def after(self, context: ExecContext) -> None:
+        """Fires the AFTER triggers."""
+        for item in self._after:
+            if item.is_due(context):
+                item.fire(context, None, None)
+
+
+def _events_of(change: Change) -> list[tuple[str, frozenset[int] | None]]:
+    """The events of a change, with the columns that an update names."""
+    if isinstance(change, tree.Delete):
+        return [("d", None)]
+    if isinstance(change, tree.Update):
+        return [("u", _named(change.assignments, change.generated))]
+    if isinstance(change, tree.Insert):
+        conflict = change.on_conflict
+        if conflict is None or conflict.action != "update":
+            return [("i", None)]
+        return [("i", None), ("u", _named(conflict.assignments, change.generated))]
+    found: list[tuple[str, frozenset[int] | None]] = []
+    kinds = {action.action for action in change.actions}
+    if "insert" in kinds:
+        found.append(("i", None))
+    if "update" in kinds:
+        updates = [item for action in change.actions if action.action == "update" for item in action.assignments]
+        found.append(("u", _named(updates, change.generated)))
+    if "delete" in kinds:
+        found.append(("d", None))
+    return found
+
+
+def _named(assignments: Sequence[tree.Assignment], generated: Sequence[tree.Assignment]) -> frozenset[int]:
+    return frozenset(item.column for item in (*assignments, *generated))
+
+
 def _concerns(trigger: Trigger, changed: frozenset[int]) -> bool:
     return not trigger.columns or not changed.isdisjoint(trigger.columns)
 

@@ -11,7 +11,7 @@ The route checks the bounds once for each row. The partition's own constraint is
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from functools import partial
+from functools import cached_property, partial
 
 from catalog.catalog import Catalog
 from catalog.errors import SqlError
@@ -20,6 +20,7 @@ from catalog.types.base import DEFAULT_FORMAT, FormatSettings
 from engine.execute.conflicts import ConflictFinder
 from engine.execute.context import ExecContext
 from engine.execute.index_expressions import row_checks
+from engine.execute.triggers import RowTriggers
 from engine.execute.writer import Checks, Row, TableWriter, run_checks
 from engine.partitions.router import Router, column_numbers, reorder
 from engine.sql import tree
@@ -45,6 +46,7 @@ class Leaf:
             rules = runnable_rules(table, inside, defaults=False, asked=False)
         self.checks = [item for item in rules.checks if item[0] != tree.PARTITION_CHECK]
         self._first_false = row_checks(table, self.checks) if self.checks else None
+        self._completed: RowTriggers | None = None
         self._updaters: dict[frozenset[int], Callable[..., bytes]] = {}
 
     def row(self, values: Row) -> Row:
@@ -52,6 +54,12 @@ class Leaf:
 
     def root_row(self, values: Row) -> Row:
         return values if self.to_root is None else self.to_root(values)
+
+    def completed(self, context: ExecContext, row: Row) -> Row:
+        """A row with its generated columns, checked."""
+        if self._completed is None:
+            self._completed = RowTriggers(self.writer)
+        return self._completed.completed(context, row)
 
     def check(self, row: Row) -> None:
         """NOT NULL and CHECK constraints. Raises 23502, 23514."""
@@ -112,6 +120,13 @@ class PartitionedWriter(TableWriter):
     def table_oid(self, key: bytes) -> int:
         return self.leaf_at(key).table.oid
 
+    @cached_property
+    def triggers(self) -> PartitionedTriggers | None:  # type: ignore[override]  # a statement uses new and changed rows
+        """The row triggers of the partitions; None if there are none."""
+        below = self.catalog.descendants(self.table.oid) if self.catalog.with_triggers else ()
+        found = any(item.for_row and item.enabled != "D" for table in below for item in table.triggers)
+        return PartitionedTriggers(self) if found else None
+
     def write_new(
         self, transaction: Transaction, context: ExecContext, values: Row, checks: Checks | None = None
     ) -> bytes:
@@ -143,6 +158,49 @@ class PartitionedWriter(TableWriter):
             return leaf.updater(columns)(transaction, context, key, before, after, checks)
 
         return write
+
+
+class PartitionedTriggers:
+    """The row triggers of the partitions, for rows of the partitioned table."""
+
+    changes_updates = True
+
+    def __init__(self, writer: PartitionedWriter) -> None:
+        self._writer = writer
+
+    def new_row(self, context: ExecContext, row: Row) -> Row | None:
+        """See RowTriggers. Raises 0A000 if a trigger moves the row to another partition."""
+        leaf = self._writer.leaf_of(row)
+        triggers = leaf.writer.triggers
+        if triggers is None:
+            return leaf.root_row(leaf.completed(context, leaf.row(row)))
+        made = triggers.new_row(context, leaf.row(row))
+        return None if made is None else self._staying(leaf, made, leaf.row(row))
+
+    def changed_row(
+        self, transaction: Transaction, context: ExecContext, key: bytes, old: Row, new: Row, changed: frozenset[int]
+    ) -> Row | None:
+        """See RowTriggers."""
+        leaf = self._writer.leaf_at(key)
+        triggers = leaf.writer.triggers
+        if triggers is None:
+            return leaf.root_row(leaf.completed(context, leaf.row(new)))
+        numbers = frozenset(leaf.numbers[number] for number in changed)
+        made = triggers.changed_row(transaction, context, key, leaf.row(old), leaf.row(new), numbers)
+        return None if made is None else leaf.root_row(made)
+
+    def _staying(self, leaf: Leaf, made: Row, before: Row) -> Row:
+        row = leaf.root_row(made)
+        if made is not before and self._writer.router.leaf(row).oid != leaf.table.oid:
+            catalog = self._writer.catalog
+            name = next(item.name for item in leaf.table.triggers if item.for_row and item.timing == "b")
+            detail = (
+                f'Before executing trigger "{name}", the row was to be in partition '
+                f'"{catalog.schema_name(leaf.table.schema)}.{leaf.table.name}".'
+            )
+            message = "moving row to another partition during a BEFORE FOR EACH ROW trigger is not supported"
+            raise SqlError("0A000", message, detail=detail)
+        return row
 
 
 class PartitionedConflicts:
@@ -191,24 +249,35 @@ class Moving:
         return own.oid if key.startswith(storage_prefix(own.storage_id)) else self._target.table_oid(key)
 
     def updater(self, changed: Iterable[int]) -> Callable[..., bytes]:
-        """Makes TableWriter.updater's function. Rows are those of the partition."""
+        """Makes TableWriter.updater's function. Rows are those of the partition. Its result is None if a trigger keeps
+        the row from being moved."""
         stay = self._writer.updater_of(frozenset(changed))
         own, leaf, target, writer = self._writer.table.oid, self.leaf, self._target, self._writer
 
         def write(
             transaction: Transaction, context: ExecContext, key: bytes, old: Row, new: Row, checks: Checks | None
-        ) -> bytes:
+        ) -> bytes | None:
             moved = leaf.root_row(new)
             if target.leaf_of(moved).table.oid == own:
                 leaf.check(new)
                 return stay(transaction, context, key, old, new, checks)
+            triggers = writer.triggers
+            if triggers is not None and not triggers.may_delete(transaction, context, key, old):
+                return None
             transaction.strengthen(key)
             writer.take_out(transaction, context, key, old)
+            if triggers is not None and (after := triggers.after("d")) is not None:
+                run_checks(checks, after.around(transaction, context, old, None, ()))
+            if target.triggers is not None:
+                found = target.triggers.new_row(context, moved)
+                if found is None:
+                    return None
+                moved = found
             moved_key = target.write_new(transaction, context, moved, checks)
             self._follow(transaction, context, old, new, checks)
             return moved_key
 
-        return write
+        return write  # type: ignore[return-value]  # without triggers there is always a key
 
     def _follow(
         self, transaction: Transaction, context: ExecContext, old: Row, new: Row, checks: Checks | None

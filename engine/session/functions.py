@@ -14,8 +14,9 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from catalog.catalog import Catalog
-    from catalog.schema import Table, VirtualTable
+    from catalog.schema import Table, Trigger, VirtualTable
     from catalog.types.base import TypeRef
+    from engine.execute.triggers import TriggerCall
     from engine.node.node import Node
     from engine.node.plan_cache import PlanKey
     from engine.session.advisory import AdvisoryLocks
@@ -102,6 +103,21 @@ class FunctionServices:
     def call_routine(self, oid: int, result: TypeRef, arguments: Sequence[object]) -> object:
         """The value of a call of a function in PL/pgSQL."""
         return self._session.routines.call(oid, result, arguments)
+
+    def fire_trigger(
+        self, call: TriggerCall, old: Sequence[object] | None, new: Sequence[object] | None, transitions: object = None
+    ) -> Sequence[object] | None:
+        """See Firing (engine/execute/triggers.py)."""
+        return self._session.routines.triggers.fire(call, old, new, transitions)
+
+    def fires(self, trigger: Trigger) -> bool:
+        """Whether the trigger is enabled under session_replication_role."""
+        return self._session.routines.triggers.fires(trigger)
+
+    @property
+    def trigger_depth(self) -> int:
+        """pg_trigger_depth()"""
+        return self._session.routines.triggers.depth
 
     # ---- settings and sequences -------------------------------------------------------------------------------------
 

@@ -13,9 +13,10 @@ if TYPE_CHECKING:
     from catalog.catalog import Catalog
     from catalog.errors import SqlError
     from catalog.memory import Account
-    from catalog.schema import Role, VirtualTable
+    from catalog.schema import Role, Trigger, VirtualTable
     from catalog.types.base import TypeRef
     from engine.columnar.interface import VirtualContent
+    from engine.execute.triggers import TriggerCall
     from engine.node.node import Node
     from engine.node.plan_cache import PlanKey
     from engine.session.settings import Settings
@@ -122,8 +123,25 @@ class TemporaryTables(Protocol):
         """Drops the session's temporary schema with its contents, in a transaction of its own."""
 
 
+class Triggers(Protocol):
+    """Calls of trigger functions: engine/statements/plpgsql/trigger_calls.py."""
+
+    depth: int
+
+    def fires(self, trigger: Trigger) -> bool:
+        """Whether the trigger is enabled under session_replication_role."""
+
+    def fire(
+        self, call: TriggerCall, old: Sequence[object] | None, new: Sequence[object] | None, transitions: object
+    ) -> Sequence[object] | None:
+        """The row that a trigger's function returns; None for NULL."""
+
+
 class Routines(Protocol):
     """Functions in PL/pgSQL within other statements: engine/statements/plpgsql/within.py."""
+
+    @property
+    def triggers(self) -> Triggers: ...
 
     def call(self, oid: int, result: TypeRef, arguments: Sequence[object]) -> object:
         """The value of a call, in internal form. Raises 0A000 where the statement cannot wait."""

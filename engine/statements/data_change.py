@@ -15,6 +15,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterable, AsyncIterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol
 
 import pyarrow.compute as pc
@@ -30,6 +31,8 @@ from engine.execute.writer import Checks
 from engine.partitions.partition_writer import prepare_writer
 from engine.sql import tree
 from engine.statements.columnar_path import parameter_values
+from engine.statements.patient_transaction import patient
+from engine.statements.plpgsql import suspend
 from engine.storage.columns import one_array
 from engine.storage.moments import Lsn
 from engine.txn.interface import NO_KEY_UPDATE, READ_COMMITTED, LockWait
@@ -122,6 +125,9 @@ class DataChange:
         prepare_writer(self.writer, target)
         self.part = call.part
         self.context = session.context()
+        self.fires = target.table.oid in session.catalog.triggering
+        if self.fires:
+            self.transaction = self.context.transaction = patient(session, call.transaction)
         if call.part is not None:
             self.context.checks = call.part.checks
         self.mark = self.transaction.mark()
@@ -187,10 +193,13 @@ class DataChange:
             async for batch in batches:
                 for start in range(0, batch.num_rows, SLICE):
                     begin_meter(self.context)  # others have run since the previous slice
-                    count += self.write_slice(batch.slice(start, SLICE), stream.lsn, checks)
+                    write = partial(self.write_slice, batch.slice(start, SLICE), stream.lsn, checks)
+                    count += await suspend.run(write) if self.fires else write()
                     if batch.num_rows > SLICE:
                         await asyncio.sleep(0)
-            if self.part is None:
+            if self.part is None and self.fires:
+                await suspend.run(checks.finish)
+            elif self.part is None:
                 checks.finish()
         except LockWait as wait:
             if self.part is not None:
@@ -207,6 +216,9 @@ class DataChange:
 
     async def finish_checks(self, checks: Checks) -> None:
         """Runs the remaining checks at the statement's end, again from the beginning after each wait."""
+        if self.fires:
+            await suspend.run(checks.finish)
+            return
         mark, todo = self.transaction.mark(), list(checks)
         while True:
             try:

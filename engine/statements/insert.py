@@ -26,6 +26,7 @@ from engine.partitions.partition_writer import PartitionedWriter
 from engine.sql import tree
 from engine.sql.tree_walk import has_sublink
 from engine.statements.data_change import SLICE, Call, DataChange, Done, chain_rows
+from engine.statements.plpgsql import suspend
 from engine.storage.columns import one_array, to_values
 from engine.storage.keys import PREFIX_BYTES, storage_prefix
 from engine.txn.interface import LockWait
@@ -62,6 +63,8 @@ class Insertion(DataChange):
             await stream.close()
 
     def _in_bulk(self) -> bool:
+        if self.fires:
+            return False
         if self.part is not None and not (self.part.alone and not self.writer.outgoing):
             return False
         return (
@@ -115,6 +118,9 @@ class Insertion(DataChange):
             self._check_computed(batch)
             columns = [to_values(one_array(batch.column(index)), oid) for oid, index in places]
             rows = zip(*columns, strict=True) if columns else iter([()] * batch.num_rows)
+            if self.fires:
+                written += await self._insert_fired(run, list(rows))
+                continue
             for row in rows:
                 data, more = await self._insert_one(run, (*self.parameters, *row), touched)
                 written += more
@@ -128,6 +134,26 @@ class Insertion(DataChange):
         if self.part is None:
             assert self.context.checks is not None
             await self.finish_checks(self.context.checks)
+        return written
+
+    async def _insert_fired(self, run: Any, rows: list[tuple[object, ...]]) -> int:
+        """Inserts rows of a table with triggers; returns how many were written."""
+        context, written = self.context, 0
+
+        def insert(some: list[tuple[object, ...]]) -> int:
+            count = 0
+            for row in some:
+                data, more = run(context, (*self.parameters, *row))
+                count += more
+                if self.part is not None and self.part.returned is not None:
+                    self.part.returned.add_rows(data)
+                elif self.spool is not None and more:
+                    self.spool.add(data, more)
+            return count
+
+        for start in range(0, len(rows), SLICE):
+            written += await suspend.run(partial(insert, rows[start : start + SLICE]))
+            await asyncio.sleep(0)
         return written
 
     def _check_computed(self, batch: Any) -> None:

@@ -6,12 +6,24 @@ from catalog.schema import Routine
 from catalog.types import format_type, lookup, oids
 from catalog.types.base import TypeRef
 from catalog.types.composite import CompositeType
+from engine.sql.plpgsql.declarations import Declared
 from engine.sql.plpgsql.parser import Argument, Signature
+from engine.sql.plpgsql.tree import Shape
+
+_SPECIAL: tuple[tuple[str, Declared], ...] = (
+    ("tg_name", TypeRef(oids.NAME)), ("tg_when", TypeRef(oids.TEXT)), ("tg_level", TypeRef(oids.TEXT)),
+    ("tg_op", TypeRef(oids.TEXT)), ("tg_relid", TypeRef(oids.OID)), ("tg_relname", TypeRef(oids.NAME)),
+    ("tg_table_name", TypeRef(oids.NAME)), ("tg_table_schema", TypeRef(oids.NAME)), ("tg_nargs", TypeRef(oids.INT4)),
+    ("tg_argv", TypeRef(oids.TEXT_ARRAY)),
+)  # fmt: skip
+"""The variables of a trigger function behind NEW and OLD."""
 
 
 def signature_of(routine: Routine, result: TypeRef | None = None) -> Signature:
     """The signature. `result`: of a call with actual types."""
     returned = routine.result if result is None else result
+    if returned.oid == oids.TRIGGER:
+        return trigger_signature(routine)
     anonymous = returned.oid == oids.RECORD
     return Signature(
         routine.name,
@@ -21,6 +33,12 @@ def signature_of(routine: Routine, result: TypeRef | None = None) -> Signature:
         routine.kind == "p",
         isinstance(lookup(returned.oid), CompositeType),
     )
+
+
+def trigger_signature(routine: Routine, shape: Shape | None = None) -> Signature:
+    """The signature of a trigger function. `shape`: of the rows of the relation that it is compiled for."""
+    rows: tuple[tuple[str, Declared], ...] = (("new", shape), ("old", shape))
+    return Signature(routine.name, (), None, is_trigger=True, special=(*rows, *_SPECIAL))
 
 
 def shown(routine: Routine) -> str:

@@ -34,7 +34,13 @@ from engine.sql.analyze.state import State
 from engine.sql.plpgsql import tree as pl
 from engine.sql.plpgsql.parser import Signature
 from engine.sql.tree_walk import is_volatile
-from engine.statements.plpgsql.fragments import failing_part, local_expression, no_column, records_in
+from engine.statements.plpgsql.fragments import (
+    failing_part,
+    local_expression,
+    no_column,
+    record_named,
+    records_in,
+)
 from engine.statements.plpgsql.records import assigned
 
 TICKS = 100
@@ -143,7 +149,7 @@ class BodyCompiler:
             elif self._may_end():
                 code.line("return None")
             else:
-                code.line("frame.refuse_end()")
+                code.line(f"frame.refuse_end({self._signature.is_trigger})")
         return Program(
             code.finish("body", f"<PL/pgSQL {self._signature.name}>"),
             self._conflict,
@@ -463,6 +469,14 @@ class BodyCompiler:
                 f"return {self._outputs()}" if self._body.outputs and not signature.returns_set else "return None"
             )
             return
+        if signature.is_trigger:
+            record = record_named(statement.value)
+            if record is not None and record.made:  # of a statement trigger it is None
+                code.line(f"return {local(record)}")
+                return
+            if statement.value.text.strip().lower() == "null":
+                code.line("return None")
+                return
         if signature.result is None or signature.result.oid == oids.RECORD:
             number, values = self._text(statement.value)
             code.line(f"return frame.evaluate_row({number}, {values})")

@@ -195,6 +195,8 @@ class Frame:
             )
         value, type_ = self._evaluate(number, values, None)
         known = lookup(type_.oid)
+        if isinstance(value, Row) or (value is None and type_.oid in (oids.UNKNOWN, oids.TEXT, oids.RECORD)):
+            return value
         if not isinstance(known, CompositeType):
             raise SqlError("42804", "cannot return non-composite value from function returning composite type")
         return None if value is None else Row(known.fields, tuple(value))  # type: ignore[arg-type]
@@ -492,9 +494,10 @@ class Frame:
         values = zip(row.values, row.shape, columns, strict=False)
         self.results.append(tuple(self._cast(value, field_[1], type_) for value, field_, type_ in values))
 
-    def refuse_end(self) -> None:
+    def refuse_end(self, is_trigger: bool) -> None:
         """2F005 for a function that ends without RETURN."""
-        raise SqlError("2F005", "control reached end of function without RETURN")
+        what = "trigger procedure" if is_trigger else "function"
+        raise SqlError("2F005", f"control reached end of {what} without RETURN")
 
     def evaluate_case(self, number: int, values: Locals) -> Row:
         """The operand of CASE, as a record with the field `value`."""

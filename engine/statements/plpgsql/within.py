@@ -16,6 +16,7 @@ from engine.statements.plpgsql import suspend
 from engine.statements.plpgsql.call import run_program
 from engine.statements.plpgsql.frame import SLICE_SECONDS
 from engine.statements.plpgsql.programs import program_of
+from engine.statements.plpgsql.trigger_calls import TriggerCalls
 
 if TYPE_CHECKING:
     from engine.session.session import Session
@@ -31,6 +32,7 @@ class CallsWithin:
         self._session = session
         self._depth = 0
         self._yielded = perf_counter()
+        self.triggers = TriggerCalls(session)
 
     def call(self, oid: int, result: TypeRef, arguments: Sequence[object]) -> object:
         session = self._session

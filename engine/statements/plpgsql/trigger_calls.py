@@ -1,0 +1,137 @@
+"""Trigger functions: calls in PL/pgSQL, and the built-in ones."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from catalog.errors import SqlError, not_supported
+from catalog.functions import registry
+from catalog.schema import Routine, Trigger
+from catalog.types import format_type
+from catalog.types.base import Array
+from engine.execute.triggers import Row as Values
+from engine.execute.triggers import TriggerCall
+from engine.sql import privileges
+from engine.sql.analyze.routines import runner
+from engine.sql.plpgsql.tree import Shape
+from engine.statements.plpgsql import suspend
+from engine.statements.plpgsql.call import run_program
+from engine.statements.plpgsql.programs import trigger_program_of
+from engine.statements.plpgsql.records import Row
+
+if TYPE_CHECKING:
+    from engine.session.session import Session
+
+DEEPEST = 200
+"""Triggers within triggers."""
+
+
+class TriggerCalls:
+    """The calls of one session. `depth`: pg_trigger_depth()."""
+
+    def __init__(self, session: Session) -> None:
+        self._session = session
+        self.depth = 0
+
+    def fires(self, trigger: Trigger) -> bool:
+        """Whether the trigger is enabled under session_replication_role."""
+        is_replica = self._session.settings.get("session_replication_role") == "replica"
+        return trigger.enabled == "A" or (trigger.enabled == "R") == is_replica
+
+    def fire(self, call: TriggerCall, old: Values | None, new: Values | None, transitions: Any) -> Values | None:
+        """See Firing (engine/execute/triggers.py). Raises what the function raises, 42804 for a row of another form."""
+        if self.depth >= DEEPEST:
+            hint = (
+                'Increase the configuration parameter "max_stack_depth" (currently 2048kB), after ensuring the'
+                " platform's stack depth limit is adequate."
+            )
+            raise SqlError("54001", "stack depth limit exceeded", hint=hint)
+        routine = self._session.catalog.get(call.trigger.function)
+        self.depth += 1
+        try:
+            if isinstance(routine, Routine):
+                return self._run(routine, call, old, new, transitions)
+            source = registry.function(call.trigger.function).source
+            if source not in BUILT_IN:
+                not_supported(f"trigger function {source}")
+            return BUILT_IN[source](call, old, new)
+        finally:
+            self.depth -= 1
+
+    def _run(
+        self, routine: Routine, call: TriggerCall, old: Values | None, new: Values | None, transitions: Any
+    ) -> Values | None:
+        session = self._session
+        if not suspend.is_running():
+            not_supported(f'trigger "{call.trigger.name}" here')
+        trigger, relation = call.trigger, call.relation
+        program, known, shape = trigger_program_of(session, routine, relation, trigger.for_row)
+        schema = session.catalog.schema_name(relation.schema)
+        level = "ROW" if trigger.for_row else "STATEMENT"
+        arguments = Array.of(trigger.arguments) if trigger.arguments else Array.of(())
+        if trigger.arguments:
+            arguments = Array(arguments.elements, arguments.dimensions, (0,))
+        given = (
+            _record(shape, new, trigger), _record(shape, old, trigger), trigger.name, call.timing, level,
+            call.operation, relation.oid, relation.name, relation.name, schema, len(trigger.arguments), arguments,
+        )  # fmt: skip
+        caller = privileges.role_of(session.catalog, session.user_name)
+        with session.identity.acting_as(runner(routine, session.catalog, caller)):
+            found = run_program(session, program, known, routine, given, is_atomic=True)
+        if found is None or call.timing == "AFTER" or not trigger.for_row:
+            return None
+        return _fitted(found, shape)
+
+
+def _record(shape: Shape, values: Values | None, trigger: Trigger) -> Row | None:
+    """NEW and OLD: a row of NULLs where a row trigger has none."""
+    if not trigger.for_row:
+        return None
+    return Row(shape, (None,) * len(shape) if values is None else tuple(values))
+
+
+def _fitted(found: object, shape: Shape) -> Values:
+    """The returned row as one of the relation. Raises 42804."""
+    if not isinstance(found, Row):
+        return found  # type: ignore[return-value]
+    if found.shape is shape:
+        return found.values
+    message = "returned row structure does not match the structure of the triggering table"
+    if len(found.shape) != len(shape):
+        detail = (
+            f"Number of returned columns ({len(found.shape)}) does not match expected column count ({len(shape)})."
+        )
+        raise SqlError("42804", message, detail=detail)
+    for number, ((_, given), (_, wanted)) in enumerate(zip(found.shape, shape, strict=True), 1):
+        if given.oid != wanted.oid:
+            detail = (
+                f"Returned type {format_type(given.oid, given.typmod)} does not match expected type "
+                f"{format_type(wanted.oid, wanted.typmod)} in column {number}."
+            )
+            raise SqlError("42804", message, detail=detail)
+    return found.values
+
+
+# ---- built-in -------------------------------------------------------------------------------------------------------
+
+
+def _suppress_redundant(call: TriggerCall, old: Values | None, new: Values | None) -> Values | None:
+    """suppress_redundant_updates_trigger(): no update that changes nothing."""
+    if call.timing != "BEFORE" or call.operation != "UPDATE" or not call.trigger.for_row:
+        when = (
+            "must be called before update" if call.timing != "BEFORE"
+            else "must be called on update" if call.operation != "UPDATE"
+            else "must be called for each row"
+        )  # fmt: skip
+        raise SqlError("39P01", f"suppress_redundant_updates_trigger: {when}")
+    same = all(
+        one is other or (type(one) is type(other) and one == other and repr(one) == repr(other))
+        for one, other in zip(old or (), new or (), strict=True)
+    )
+    return None if same else new
+
+
+BUILT_IN: dict[str, Callable[[TriggerCall, Values | None, Values | None], Values | None]] = {
+    "suppress_redundant_updates_trigger": _suppress_redundant
+}
