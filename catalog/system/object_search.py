@@ -107,7 +107,12 @@ def _of_rule(_: Catalog, value: object) -> Iterable[int]:
 def _of_constraint(catalog: Catalog, value: object) -> Iterable[int]:
     """Returns the table or the domain of a constraint."""
     found = catalog.constraint_owners.get(cast(int, value))
-    return _user_types(catalog) if found is None else (found,)
+    return (*_user_types(catalog), *catalog.with_triggers) if found is None else (found,)
+
+
+def _with_triggers(catalog: Catalog, _: object) -> Iterable[int]:
+    """Returns the relations with triggers."""
+    return catalog.with_triggers
 
 
 def _indexes_of(catalog: Catalog, value: object) -> Iterable[int]:
@@ -212,7 +217,7 @@ def _register() -> None:
     by_itself = (
         "pg_class.oid pg_attribute.attrelid pg_attrdef.adrelid pg_index.indexrelid pg_constraint.conrelid "
         "pg_sequence.seqrelid pg_rewrite.ev_class pg_namespace.oid pg_database.oid pg_authid.oid pg_tablespace.oid "
-        "pg_inherits.inhrelid pg_partitioned_table.partrelid"
+        "pg_inherits.inhrelid pg_partitioned_table.partrelid pg_trigger.tgrelid"
     )
     tables: dict[str, Owners] = dict.fromkeys(by_itself.split(), _itself)
     tables |= {
@@ -247,6 +252,7 @@ def _register() -> None:
     for table in (internal.INDEX_TEXTS, internal.VIEW_TEXTS, internal.PARTITION_TEXTS, internal.UPDATABLE):
         _owners[table.oid, "oid"] = _itself
     _owners[internal.RELATION_NAMES.oid, "oid"] = _relation
+    _owners[internal.TRIGGER_TEXTS.oid, "oid"] = _with_triggers
     _owners[internal.CONSTRAINT_TEXTS.oid, "oid"] = _of_constraint
     _owners[internal.TYPE_NAMES.oid, "oid"] = _of_type
     _owners[internal.IDENTITIES.oid, "oid"] = _find_by_identity

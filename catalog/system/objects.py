@@ -106,7 +106,7 @@ def _tables(items: list[Item], _: Surroundings) -> Columns:
         "relnatts": [len(table.columns) for table in found],
         "relchecks": [sum(constraint.kind == "c" for constraint in table.constraints) for table in found],
         "relhastriggers": [
-            referenced or any(constraint.kind == "f" for constraint in table.constraints)
+            referenced or bool(table.triggers) or any(constraint.kind == "f" for constraint in table.constraints)
             for table, referenced, _, _ in items
         ],
         "relreplident": "d",
@@ -152,6 +152,7 @@ def _views(items: list[Item], surroundings: Surroundings) -> Columns:
         "relkind": "v",
         "relnatts": [len(view.columns) for view in found],
         "relhasrules": True,
+        "relhastriggers": [bool(view.triggers) for view in found],
         "reloptions": [_view_options(view) for view in found],
     }
 

@@ -575,6 +575,19 @@ def _refuse_part(context: DdlContext, item: SchemaObject) -> None:
 def truncate(context: DdlContext, statement: ast.TruncateStmt) -> str:
     """TRUNCATE. The tables get new storage ids, so that a rollback restores the rows. Raises 0A000 for a referenced
     table."""
+    for table in truncated_tables(context, statement):
+        context.lock_relation(table.oid, "share")  # as PostgreSQL does, which builds the empty indexes
+        context.change(empty_table(context, table))
+        if statement.restart_identity:
+            for item in list(context.catalog.objects.values()):
+                if isinstance(item, Sequence) and item.owned_by and item.owned_by[0] == table.oid:
+                    context.change({item.oid: restart_sequence(context, item, None)})
+    return "TRUNCATE TABLE"
+
+
+def truncated_tables(context: DdlContext, statement: ast.TruncateStmt) -> list[Table]:
+    """The tables of a TRUNCATE, locked: those that it names, their children, and with CASCADE those that refer to
+    them."""
     tables: dict[int, Table] = {}
     for relation in statement.relations:
         table = names.table_named(context, relation, letter="D")
@@ -604,14 +617,7 @@ def truncate(context: DdlContext, statement: ast.TruncateStmt) -> str:
                 context.notice(SqlError("00000", f'truncate cascades to table "{other.name}"', severity="NOTICE"))
                 context.lock_relation(other.oid, "access exclusive")
                 tables[other.oid] = other
-    for table in tables.values():
-        context.lock_relation(table.oid, "share")  # as PostgreSQL does, which builds the empty indexes
-        context.change(empty_table(context, table))
-        if statement.restart_identity:
-            for item in list(context.catalog.objects.values()):
-                if isinstance(item, Sequence) and item.owned_by and item.owned_by[0] == table.oid:
-                    context.change({item.oid: restart_sequence(context, item, None)})
-    return "TRUNCATE TABLE"
+    return list(tables.values())
 
 
 def _referring(context: DdlContext, tables: dict[int, Table]) -> list[tuple[Table, Constraint, Table]]:

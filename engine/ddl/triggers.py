@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import TYPE_CHECKING, TypeGuard
 
-from catalog.errors import SqlError
+from catalog.errors import SqlError, not_supported
 from catalog.functions import registry
 from catalog.functions.base import Function
 from catalog.privileges import may
@@ -53,7 +53,8 @@ def is_owner(item: object) -> TypeGuard[Owner]:
 
 
 def create(context: DdlContext, statement: ast.CreateTriggerStmt) -> str:
-    """CREATE [OR REPLACE] [CONSTRAINT] TRIGGER. Raises 42P01, 42809, 42501, 0A000, 42P17, 42883, 42710, 42703, 42701."""
+    """CREATE [OR REPLACE] [CONSTRAINT] TRIGGER. Raises 42P01, 42809, 42501, 0A000, 42P17, 42883, 42710, 42703,
+    42701."""
     if statement.replace and statement.constraint:
         raise SqlError("0A000", "CREATE OR REPLACE CONSTRAINT TRIGGER is not supported")
     table = _owner(context, statement.relation, "share row exclusive")
@@ -67,6 +68,10 @@ def create(context: DdlContext, statement: ast.CreateTriggerStmt) -> str:
         if not may(context.catalog, item, ownership.user_role(context), "t"):
             raise SqlError("42501", f"permission denied for {names.WORDS[type(item)]} {item.name}")
     old_table, new_table = _transitions(table, statement)
+    if statement.transitions:
+        not_supported("REFERENCING in CREATE TRIGGER")
+    if statement.timing == "instead":
+        not_supported("INSTEAD OF triggers")
     _check_form(statement)
     condition = None if statement.condition is None else _condition(context, table, statement)
     function = _function(context, statement)

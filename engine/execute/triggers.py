@@ -238,11 +238,37 @@ class AfterRow:
         triggers: Sequence[FiredTrigger], transaction: Transaction, context: ExecContext, old: Row | None,
         new: Row | None,
     ) -> list[Callable[[], None]]:  # fmt: skip
-        return [partial(_fire, item, context, old, new) for item in triggers if item.is_due(context, old, new)]
+        return [
+            partial(_fire, transaction, context, PendingCall(item, old, new))
+            for item in triggers
+            if item.is_due(context, old, new)
+        ]
 
 
-def _fire(item: FiredTrigger, context: ExecContext, old: Row | None, new: Row | None) -> None:
-    item.fire(context, old, new)
+@dataclass(frozen=True, slots=True)
+class PendingCall:
+    """A call of an AFTER ROW trigger for a row (engine.txn.deferred.PendingTrigger)."""
+
+    fired: FiredTrigger
+    old: Row | None
+    new: Row | None
+
+    @property
+    def trigger(self) -> Trigger:
+        return self.fired.trigger
+
+    def run(self, context: ExecContext) -> None:
+        """Calls the function."""
+        self.fired.fire(context, self.old, self.new)
+
+
+def _fire(transaction: Transaction, context: ExecContext, call: PendingCall) -> None:
+    """Calls a trigger at the end of the statement, or lets a deferred one wait for the end of the transaction."""
+    deferral = transaction.deferral() if call.trigger.deferrable else None
+    if deferral is not None and deferral.defers_trigger(call.trigger):
+        deferral.triggers.append(call)
+    else:
+        call.run(context)
 
 
 Change = tree.Insert | tree.Update | tree.Delete | tree.Merge

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 
 
 S = TypeVar("S")
+T = TypeVar("T")
 
 
 class Shown(Protocol):
@@ -142,6 +143,15 @@ class Routines(Protocol):
 
     @property
     def triggers(self) -> Triggers: ...
+
+    async def run_patiently(self, function: Callable[[], T]) -> T:
+        """Runs a function, in which triggers may fire and wait."""
+
+    async def fire_deferred(self, everything: bool) -> None:
+        """Fires the transaction's deferred triggers: all, or those that are no longer deferred."""
+
+    def patient(self, transaction: Transaction) -> Transaction:
+        """The transaction as it waits at once in such a function."""
 
     def call(self, oid: int, result: TypeRef, arguments: Sequence[object]) -> object:
         """The value of a call, in internal form. Raises 0A000 where the statement cannot wait."""

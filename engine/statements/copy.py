@@ -9,7 +9,7 @@ connection.
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from typing import TYPE_CHECKING
 
 from catalog.binary_texts import Turn
@@ -25,19 +25,21 @@ from engine.bulk.copy_output import data_rows_to_lines, header_line
 from engine.bulk.load import Load, LoadPlan
 from engine.bulk.progress import CopyProgress
 from engine.columnar.interface import ResultStream, RowEncoding
-from engine.execute.context import RowPathFull
+from engine.execute.context import ExecContext, RowPathFull
+from engine.execute.triggers import StatementTriggers
 from engine.foreground import aside
 from engine.node.stages import FILE_PREFIX
 from engine.session import serializable_statements
 from engine.session.portal import Portal
 from engine.session.prepared import Prepared, StalePlan
 from engine.session.safe_snapshots import note_begin
-from engine.sql import ast
+from engine.sql import ast, tree
 from engine.sql.analyze import runnable_expression
 from engine.sql.parser import parse
 from engine.statements import paths, planning
 from engine.statements import run as running
 from engine.statements.columnar_read import ColumnarRead
+from engine.statements.plpgsql import suspend
 from engine.txn.locks import ACCESS_SHARE, ROW_EXCLUSIVE
 
 if TYPE_CHECKING:
@@ -130,6 +132,8 @@ async def _copy_from(session: Session, statement: ast.CopyStmt, options: CopyOpt
     if options.stage:
         data = await sink.copy_in(len(columns), options.is_binary)
         return await session.node.stages.put(session, table, columns, (options.stage, options.part), data)
+    statement_triggers = StatementTriggers(session.catalog, [tree.Insert(table, ())] if table.triggers else [])
+    await _fire(session, statement_triggers.has_before, statement_triggers.before)
     load = Load(session, LoadPlan(table, columns, options, where))
     mark = transaction.mark()
     if statement.filename is not None:
@@ -137,9 +141,15 @@ async def _copy_from(session: Session, statement: ast.CopyStmt, options: CopyOpt
             count = await load.run(source)
     else:
         count = await load.run(await sink.copy_in(len(columns), options.is_binary))
+    await _fire(session, statement_triggers.has_after, statement_triggers.after)
     if transaction.serial is not None:
         transaction.serial.wrote_since(mark, serializable_statements.storage_ids_of(session.catalog, table.oid))
     return count
+
+
+async def _fire(session: Session, are_there: bool, fire: Callable[[ExecContext], None]) -> None:
+    if are_there:
+        await suspend.run(lambda: fire(session.context()))
 
 
 def _target(session: Session, relation: ast.RangeVar) -> Table:

@@ -54,6 +54,7 @@ from engine.statements import (
     settings,
     tablespaces,
     transaction,
+    truncate,
     vacuum,
 )
 from engine.statements.needs import Needs, of_query
@@ -66,7 +67,7 @@ _NAMED = ("table", "index", "view", "matview", "sequence")  # kinds of relations
 
 def _change(node: type[ast.Node], change: SchemaChange, **known: Any) -> StatementKind:
     """A schema change without further work."""
-    return StatementKind(node, run=schema_change.run, change=change, **known)
+    return StatementKind(node, change=change, **{"run": schema_change.run, **known})
 
 
 def _relation(node: type[ast.Node], change: SchemaChange, **known: Any) -> StatementKind:
@@ -220,7 +221,7 @@ SCHEMA_CHANGES = (
         outside_blocks=lambda tree: "DROP INDEX CONCURRENTLY" if tree.concurrently else None,
         tells_all=lambda tree: tree.kind in _NAMED,
     ),
-    _relation(ast.TruncateStmt, drop.truncate, command="TRUNCATE TABLE"),
+    _relation(ast.TruncateStmt, drop.truncate, command="TRUNCATE TABLE", run=truncate.run),
     _change(ast.RenameStmt, objects.rename),
     _change(ast.AlterObjectSchemaStmt, objects.set_schema),
     _change(ast.AlterOwnerStmt, objects.set_owner),

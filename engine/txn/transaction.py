@@ -75,7 +75,7 @@ class Savepoint:
     upgrades: int
     settings: SettingsState | None  # the session's settings, to be restored
     dropped_storage: int  # number of storage ids to be dropped
-    deferred: tuple[int, dict[int, bool]] | None  # Deferred.position()
+    deferred: tuple[int, dict[int, bool], int] | None  # Deferred.position()
 
 
 class Transaction(LockHolder):
@@ -664,7 +664,7 @@ class Transaction(LockHolder):
         self.changed_objects = dict(point.changed_objects)
         del self.dropped_storage[point.dropped_storage :]
         if self.deferred is not None:
-            self.deferred.rollback_to(point.deferred or (0, {}))
+            self.deferred.rollback_to(point.deferred or (0, {}, 0))
         for run in self.runs[point.runs :]:
             run.discard()
         del self.runs[point.runs :]

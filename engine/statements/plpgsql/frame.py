@@ -586,7 +586,12 @@ class Frame:
         if undo:
             session.transactions.abort()
         else:
-            lsn = session.transactions.commit()
+            while True:
+                try:
+                    lsn = session.transactions.commit()
+                    break
+                except LockWait as lock:  # a deferred constraint
+                    wait(session.wait_for(lock))
             if lsn:
                 wait(session.durable(lsn))
         session.begin_implicit()

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 from time import perf_counter
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar, cast
 
 from catalog.errors import SqlError, not_supported
 from catalog.schema import Routine
 from catalog.types.base import TypeRef
+from engine.execute.triggers import PendingCall
 from engine.sql import privileges
 from engine.sql.analyze.routines import check_execute, runner
+from engine.statements.patient_transaction import patient
 from engine.statements.plpgsql import suspend
 from engine.statements.plpgsql.call import run_program
 from engine.statements.plpgsql.frame import SLICE_SECONDS
@@ -20,6 +23,9 @@ from engine.statements.plpgsql.trigger_calls import TriggerCalls
 
 if TYPE_CHECKING:
     from engine.session.session import Session
+    from engine.txn.transaction import Transaction
+
+T = TypeVar("T")
 
 DEEPEST = 200
 """Calls within calls."""
@@ -33,6 +39,23 @@ class CallsWithin:
         self._depth = 0
         self._yielded = perf_counter()
         self.triggers = TriggerCalls(session)
+
+    async def run_patiently(self, function: Callable[[], T]) -> T:
+        """See `Routines`."""
+        return await suspend.run(function)
+
+    async def fire_deferred(self, everything: bool) -> None:
+        """See `Routines`."""
+        session = self._session
+        assert session.transaction is not None
+        deferred = session.transaction.deferred
+        while deferred is not None and (call := deferred.due_trigger(everything)) is not None:
+            session.transaction.begin_statement()
+            await suspend.run(partial(cast(PendingCall, call).run, session.context()))
+
+    def patient(self, transaction: Transaction) -> Transaction:
+        """See `Routines`."""
+        return patient(self._session, transaction)
 
     def call(self, oid: int, result: TypeRef, arguments: Sequence[object]) -> object:
         session = self._session
