@@ -25,7 +25,7 @@ from engine.execute.expressions import ExpressionCompiler
 from engine.sql import tree
 from engine.sql.analyze import inner_environment
 from engine.sql.analyze.rules import TableRules, runnable_rules
-from engine.sql.analyze.trigger_conditions import OLD, runnable_condition
+from engine.sql.analyze.trigger_conditions import OLD, entries_of, runnable_condition
 
 if TYPE_CHECKING:
     from catalog.catalog import Catalog
@@ -98,6 +98,7 @@ def _condition(catalog: Catalog, relation: Table | View, text: str) -> Holds:
         found = runnable_condition(text, inside, cast(Table, relation))
     try:
         compiler = ExpressionCompiler(code, inside.format, column)
+        compiler.levels = (tree.Query((), entries_of(relation)),)
         with code.block("def holds(context, old, new):"):
             code.line(f"return bool({compiler.true(found)})")
         return cast(Holds, code.finish("holds"))
@@ -281,10 +282,10 @@ class StatementTriggers:
         self._before: list[FiredTrigger] = []
         self._after: list[FiredTrigger] = []
         for change in changes:
-            events = _events_of(change)
-            for event, columns in events:
+            for event, columns in _events_of(change):
                 self._before += self._of(catalog, change.table, event, columns, "b")
-            for event, columns in reversed(events):
+        for change in (*changes[1:], *changes[:1]):  # those of WITH end before the statement itself does
+            for event, columns in reversed(_events_of(change)):
                 self._after += self._of(catalog, change.table, event, columns, "a")
 
     @staticmethod

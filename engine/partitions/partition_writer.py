@@ -252,16 +252,15 @@ class Moving:
         """Makes TableWriter.updater's function. Rows are those of the partition. Its result is None if a trigger keeps
         the row from being moved."""
         stay = self._writer.updater_of(frozenset(changed))
-        own, leaf, target, writer = self._writer.table.oid, self.leaf, self._target, self._writer
+        leaf, target, writer = self.leaf, self._target, self._writer
 
         def write(
             transaction: Transaction, context: ExecContext, key: bytes, old: Row, new: Row, checks: Checks | None
         ) -> bytes | None:
-            moved = leaf.root_row(new)
-            if target.leaf_of(moved).table.oid == own:
+            moved, triggers = leaf.root_row(new), writer.triggers
+            if self._stays(moved, triggers is not None):
                 leaf.check(new)
                 return stay(transaction, context, key, old, new, checks)
-            triggers = writer.triggers
             if triggers is not None and not triggers.may_delete(transaction, context, key, old):
                 return None
             transaction.strengthen(key)
@@ -278,6 +277,16 @@ class Moving:
             return moved_key
 
         return write  # type: ignore[return-value]  # without triggers there is always a key
+
+    def _stays(self, moved: Row, fires: bool) -> bool:
+        """Whether a row stays in its partition. Raises 23514 for one without a partition; where triggers fire, only when
+        it is inserted there."""
+        try:
+            return self._target.leaf_of(moved).table.oid == self._writer.table.oid
+        except SqlError:
+            if not fires:
+                raise
+            return False
 
     def _follow(
         self, transaction: Transaction, context: ExecContext, old: Row, new: Row, checks: Checks | None

@@ -112,7 +112,7 @@ class DataChange:
     def __init__(self, call: Call, target: tree.Insert | tree.Update | tree.Delete | tree.Merge) -> None:
         session = call.session
         self.session = session
-        self.transaction = call.transaction
+        self.transaction = self.reader = call.transaction
         self.analyzed = call.change.analyzed
         self.dml = call.change.dml
         self.columns = call.columns
@@ -145,7 +145,7 @@ class DataChange:
         if part is None:
             self.transaction.begin_statement()
         values = parameter_values(query, self.parameters, self.context)
-        reader: Transaction | StatementView = self.transaction if part is None else part.view
+        reader: Transaction | StatementView = self.reader if part is None else part.view
         content = self.session.views.content() if part is None else part.content
         return await self.session.node.columnar.batches(
             query, values, reader, content, memory=self.session.query_memory

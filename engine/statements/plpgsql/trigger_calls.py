@@ -73,7 +73,7 @@ class TriggerCalls:
         if trigger.arguments:
             arguments = Array(arguments.elements, arguments.dimensions, (0,))
         given = (
-            _record(shape, new, trigger), _record(shape, old, trigger), trigger.name, call.timing, level,
+            _record(shape, new), _record(shape, old), trigger.name, call.timing, level,
             call.operation, relation.oid, relation.name, relation.name, schema, len(trigger.arguments), arguments,
         )  # fmt: skip
         caller = privileges.role_of(session.catalog, session.user_name)
@@ -84,11 +84,9 @@ class TriggerCalls:
         return _fitted(found, shape)
 
 
-def _record(shape: Shape, values: Values | None, trigger: Trigger) -> Row | None:
-    """NEW and OLD: a row of NULLs where a row trigger has none."""
-    if not trigger.for_row:
-        return None
-    return Row(shape, (None,) * len(shape) if values is None else tuple(values))
+def _record(shape: Shape, values: Values | None) -> Row | None:
+    """NEW and OLD."""
+    return None if values is None else Row(shape, tuple(values))
 
 
 def _fitted(found: object, shape: Shape) -> Values:
