@@ -622,6 +622,6 @@ def _not_null(column: Column) -> Constraint:
 _COMMAND_NAMES = (
     "add_column", "drop_column", "alter_type", "set_default", "drop_default", "set_not_null", "drop_not_null",
     "add_identity", "set_identity", "drop_identity", "drop_expression", "add_constraint", "drop_constraint",
-    "validate_constraint", "owner", "tablespace", "set_options", "reset_options",
+    "validate_constraint", "owner", "tablespace", "set_options", "reset_options", "enable_trigger", "disable_trigger",
 )  # fmt: skip
 _COMMANDS: dict[str, Callable[[Alteration, Any], None]] = {name: getattr(Alteration, name) for name in _COMMAND_NAMES}

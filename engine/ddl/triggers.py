@@ -70,9 +70,9 @@ def create(context: DdlContext, statement: ast.CreateTriggerStmt) -> str:
     old_table, new_table = _transitions(table, statement)
     if statement.transitions:
         not_supported("REFERENCING in CREATE TRIGGER")
+    _check_form(statement)
     if statement.timing == "instead":
         not_supported("INSTEAD OF triggers")
-    _check_form(statement)
     condition = None if statement.condition is None else _condition(context, table, statement)
     function = _function(context, statement)
     columns = _columns(table, statement.columns)
@@ -350,7 +350,8 @@ def drop(context: DdlContext, statement: ast.DropFromTableStmt) -> str | None:
     trigger = find(relation, statement.name)
     if trigger is None:
         return None
-    ownership.must_own(context, relation)
+    if not ownership.owns(context, relation):
+        raise SqlError("42501", f"must be owner of relation {relation.name}")
     context.lock_relation(relation.oid, "access exclusive")
     if trigger.parent:
         above = next(
@@ -367,7 +368,7 @@ def drop(context: DdlContext, statement: ast.DropFromTableStmt) -> str | None:
 
 
 def rename(context: DdlContext, statement: ast.RenameStmt) -> str:
-    """ALTER TRIGGER ... RENAME. Raises 42704, 42710, 42501, 0A000 for a copy."""
+    """ALTER TRIGGER ... RENAME. Raises 42704, 42710, 42501, XX000 for a copy."""
     assert statement.relation is not None and statement.name is not None
     table = _owner(context, statement.relation, "access exclusive")
     ownership.must_own(context, table)
@@ -378,7 +379,7 @@ def rename(context: DdlContext, statement: ast.RenameStmt) -> str:
         assert isinstance(table, Table)
         above = context.catalog.table(table.parents[0])
         raise SqlError(
-            "0A000",
+            "XX000",
             f'cannot rename trigger "{trigger.name}" on table "{table.name}"',
             hint=f'Rename the trigger on the partitioned table "{above.name}" instead.',
         )

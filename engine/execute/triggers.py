@@ -22,6 +22,7 @@ from engine.execute.code import Code, NotOnRowPath
 from engine.execute.compiled_value import Value
 from engine.execute.context import ExecContext
 from engine.execute.expressions import ExpressionCompiler
+from engine.execute.index_expressions import row_checks
 from engine.sql import tree
 from engine.sql.analyze import inner_environment
 from engine.sql.analyze.rules import TableRules, runnable_rules
@@ -138,6 +139,7 @@ class RowTriggers:
         self._rules = rules
         self._complete: Callable[[ExecContext, Row], Row] | None = None
         self._first_false: Callable[[ExecContext, Row], str | None] | None = None
+        self._outside: Callable[[Row], str | None] | None = None
 
     @property
     def changes_updates(self) -> bool:
@@ -148,7 +150,7 @@ class RowTriggers:
 
     def new_row(self, context: ExecContext, row: Row) -> Row | None:
         """A new row after the BEFORE INSERT triggers, complete and checked; None if it is not inserted."""
-        fired = self._before(self._before_insert, context, None, row)
+        fired = self._before(self._before_insert, context, None, row, self._refuse_moved)
         return None if fired is None else self.completed(context, fired)
 
     def changed_row(
@@ -179,7 +181,12 @@ class RowTriggers:
         return True
 
     def _before(
-        self, triggers: Sequence[FiredTrigger], context: ExecContext, old: Row | None, new: Row
+        self,
+        triggers: Sequence[FiredTrigger],
+        context: ExecContext,
+        old: Row | None,
+        new: Row,
+        look: Callable[[ExecContext, FiredTrigger, Row], None] | None = None,
     ) -> Row | None:
         if not triggers:
             return new
@@ -193,8 +200,26 @@ class RowTriggers:
                 found = item.fire(context, old, new)
                 if found is None:
                     return None
+                if look is not None and found is not new:
+                    look(context, item, found)
                 new = found
         return new
+
+    def _refuse_moved(self, context: ExecContext, item: FiredTrigger, row: Row) -> None:
+        """0A000 if the trigger of a partitioned table has given a row for another partition."""
+        if not item.trigger.parent:
+            return
+        if self._outside is None:
+            bounds = [check for check in self._rules.checks if check[0] == tree.PARTITION_CHECK]
+            self._outside = row_checks(self.table, bounds)
+        if self._outside(row) is not None:
+            schema = self._writer.catalog.schema_name(self.table.schema)
+            raise SqlError(
+                "0A000",
+                "moving row to another partition during a BEFORE FOR EACH ROW trigger is not supported",
+                detail=f'Before executing trigger "{item.name}", the row was to be in partition '
+                f'"{schema}.{self.table.name}".',
+            )
 
     def completed(self, context: ExecContext, row: Row) -> Row:
         """A row with its generated columns. Raises 23502, 23514."""

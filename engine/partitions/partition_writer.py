@@ -169,13 +169,13 @@ class PartitionedTriggers:
         self._writer = writer
 
     def new_row(self, context: ExecContext, row: Row) -> Row | None:
-        """See RowTriggers. Raises 0A000 if a trigger moves the row to another partition."""
+        """See RowTriggers."""
         leaf = self._writer.leaf_of(row)
         triggers = leaf.writer.triggers
         if triggers is None:
             return leaf.root_row(leaf.completed(context, leaf.row(row)))
         made = triggers.new_row(context, leaf.row(row))
-        return None if made is None else self._staying(leaf, made, leaf.row(row))
+        return None if made is None else leaf.root_row(made)
 
     def changed_row(
         self, transaction: Transaction, context: ExecContext, key: bytes, old: Row, new: Row, changed: frozenset[int]
@@ -188,19 +188,6 @@ class PartitionedTriggers:
         numbers = frozenset(leaf.numbers[number] for number in changed)
         made = triggers.changed_row(transaction, context, key, leaf.row(old), leaf.row(new), numbers)
         return None if made is None else leaf.root_row(made)
-
-    def _staying(self, leaf: Leaf, made: Row, before: Row) -> Row:
-        row = leaf.root_row(made)
-        if made is not before and self._writer.router.leaf(row).oid != leaf.table.oid:
-            catalog = self._writer.catalog
-            name = next(item.name for item in leaf.table.triggers if item.for_row and item.timing == "b")
-            detail = (
-                f'Before executing trigger "{name}", the row was to be in partition '
-                f'"{catalog.schema_name(leaf.table.schema)}.{leaf.table.name}".'
-            )
-            message = "moving row to another partition during a BEFORE FOR EACH ROW trigger is not supported"
-            raise SqlError("0A000", message, detail=detail)
-        return row
 
 
 class PartitionedConflicts:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from engine.execute.triggers import modified_error
 from engine.statements.plpgsql import suspend
-from engine.txn.interface import NO_KEY_UPDATE, LockWait
+from engine.txn.interface import LockWait
 from engine.txn.overlay import MISSING
 from engine.txn.statement_view import StatementView
 
@@ -17,8 +17,8 @@ if TYPE_CHECKING:
 
 
 class PatientTransaction:
-    """A transaction (or the view of one) that waits for locks at once: an engine.txn.interface.Transaction for code in a
-    greenlet. Raises 27000 for a row that one of the statement's triggers has changed."""
+    """A transaction (or the view of one) that waits for locks at once: an engine.txn.interface.Transaction for code in
+    a greenlet. Raises 27000 for a row that one of the statement's triggers has changed."""
 
     def __init__(self, session: Session, within: Transaction | StatementView) -> None:
         assert session.transaction is not None
@@ -40,16 +40,16 @@ class PatientTransaction:
                     raise
                 suspend.wait(self._session.wait_for(lock))
 
-    def _refuse_modified(self, key: bytes, done: str) -> None:
+    def _refuse_modified(self, key: bytes) -> None:
         if self._before is None or key in self._own:
             return
         written = self._whole.writes.get(key, MISSING)
         if written is not MISSING and written is not self._before.get(key, MISSING):
-            raise modified_error(done)
+            raise modified_error("updated")
 
     def get_locked(self, key: bytes, strength: int, *args: Any, **kwargs: Any) -> Any:
         if not kwargs.get("current"):
-            self._refuse_modified(key, "updated" if strength == NO_KEY_UPDATE else "deleted")
+            self._refuse_modified(key)
         return self._wait(self._within.get_locked, key, strength, *args, **kwargs)
 
     def get_moved(self, *args: Any, **kwargs: Any) -> Any:
@@ -57,7 +57,7 @@ class PatientTransaction:
 
     def get_to_change(self, key: bytes, *args: Any, **kwargs: Any) -> Any:
         if not kwargs.get("current"):
-            self._refuse_modified(key, "updated")
+            self._refuse_modified(key)
         return self._wait(self._within.get_to_change, key, *args, **kwargs)
 
     def strengthen(self, key: bytes) -> None:

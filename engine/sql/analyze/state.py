@@ -31,6 +31,10 @@ class ParameterNames(Protocol):
     def number_of(self, names: tuple[str, ...], shared: Shared) -> int:
         """The number of the parameter for a column reference, or 0."""
 
+    def row_of(self, names: tuple[str, ...], shared: Shared) -> tuple[bool, tuple[tuple[str, int], ...]] | None:
+        """For the name of a record: whether it has a value, and the names of its fields with their parameters. None for
+        any other name."""
+
 
 class RoutineNames:
     """The names for arguments in the body of a function: their names, also qualified with the function's name."""
@@ -41,6 +45,10 @@ class RoutineNames:
     def __init__(self, function: str, arguments: tuple[str, ...]) -> None:
         self.function = function
         self.arguments = arguments
+
+    def row_of(self, names: tuple[str, ...], shared: Shared) -> tuple[bool, tuple[tuple[str, int], ...]] | None:
+        """See ParameterNames."""
+        return None
 
     def number_of(self, names: tuple[str, ...], shared: Shared) -> int:
         """The number of the parameter for a column reference, or 0."""

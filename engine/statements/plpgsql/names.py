@@ -55,6 +55,20 @@ class Names:
             raise SqlError("42703", f'record "{variable.name}" has no field "{rest[0]}"')
         return 0 if rest[1:] else self._parameter(Use(variable, position), shape[position][1], shared)
 
+    def row_of(self, names: tuple[str, ...], shared: Shared) -> tuple[bool, tuple[tuple[str, int], ...]] | None:
+        """See ParameterNames."""
+        found = self._scope.find(names)
+        if found is None or found[1] != len(names) or found[0].type is not None:
+            return None
+        variable, value = found[0], self._shapes.get(found[0].number)
+        shape = value or variable.shape
+        if shape is None:
+            return None
+        fields = tuple(
+            (name, self._parameter(Use(variable, place), type_, shared)) for place, (name, type_) in enumerate(shape)
+        )
+        return value is not None, fields
+
     def _parameter(self, use: Use, type_: TypeRef, shared: Shared) -> int:
         if use not in self.uses:
             self.uses.append(use)

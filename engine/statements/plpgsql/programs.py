@@ -43,7 +43,7 @@ def program_of(session: Session, routine: Routine, result: TypeRef) -> tuple[Pro
 
 
 def trigger_program_of(
-    session: Session, routine: Routine, relation: Table | View, for_row: bool
+    session: Session, routine: Routine, relation: Table | View
 ) -> tuple[Program, Known, Shape]:
     """The program of a trigger function for one relation, and the form of its rows."""
     if _kept.catalog is not session.catalog:
@@ -52,10 +52,10 @@ def trigger_program_of(
     if shape is None:
         shape = tuple((column.name, column.type) for column in relation.columns)
         _kept.shapes[relation.oid] = shape
-    key = (routine.oid, relation.oid, for_row, session.environment.path, session.key)
+    key = (routine.oid, relation.oid, session.environment.path, session.key)
     found = _kept.programs.get(key)
     if found is None:
-        found = compile_body(session, routine.body, trigger_signature(routine, shape if for_row else None))
+        found = compile_body(session, routine.body, trigger_signature(routine, shape))
         _kept.programs[key] = found
     return *found, shape
 

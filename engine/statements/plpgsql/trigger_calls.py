@@ -14,9 +14,10 @@ from engine.execute.triggers import Row as Values
 from engine.execute.triggers import TriggerCall
 from engine.sql import privileges
 from engine.sql.analyze.routines import runner
+from engine.sql.plpgsql import signatures
 from engine.sql.plpgsql.tree import Shape
-from engine.statements.plpgsql import suspend
-from engine.statements.plpgsql.call import run_program
+from engine.statements.plpgsql import raising, suspend
+from engine.statements.plpgsql.call import run_trigger
 from engine.statements.plpgsql.programs import trigger_program_of
 from engine.statements.plpgsql.records import Row
 
@@ -66,7 +67,7 @@ class TriggerCalls:
         if not suspend.is_running():
             not_supported(f'trigger "{call.trigger.name}" here')
         trigger, relation = call.trigger, call.relation
-        program, known, shape = trigger_program_of(session, routine, relation, trigger.for_row)
+        program, known, shape = trigger_program_of(session, routine, relation)
         schema = session.catalog.schema_name(relation.schema)
         level = "ROW" if trigger.for_row else "STATEMENT"
         arguments = Array.of(trigger.arguments) if trigger.arguments else Array.of(())
@@ -78,10 +79,11 @@ class TriggerCalls:
         )  # fmt: skip
         caller = privileges.role_of(session.catalog, session.user_name)
         with session.identity.acting_as(runner(routine, session.catalog, caller)):
-            found = run_program(session, program, known, routine, given, is_atomic=True)
+            found = run_trigger(session, program, known, routine, given)
         if found is None or call.timing == "AFTER" or not trigger.for_row:
             return None
-        return _fitted(found, shape)
+        with raising.context_of(raising.context_line(signatures.shown(routine), 0, "during function exit")):
+            return _fitted(found, shape)
 
 
 def _record(shape: Shape, values: Values | None) -> Row | None:

@@ -56,7 +56,8 @@ SCRIPTS = {
     ],
     "the row itself changes": [
         _function("f", "BEGIN UPDATE t SET note = 'from the trigger' WHERE a = OLD.a; RETURN NEW; END"),
-        _trigger("x", "BEFORE UPDATE", "f", ), "UPDATE t SET n = 2 WHERE a = 1",
+        "CREATE TRIGGER x BEFORE UPDATE ON t FOR EACH ROW WHEN (pg_trigger_depth() = 0) EXECUTE FUNCTION f()",
+        "UPDATE t SET n = 2 WHERE a = 1",
     ],
     "a later row changes": [
         _function("f", "BEGIN IF OLD.a = 1 THEN UPDATE t SET note = 'changed' WHERE a = 2; END IF; RETURN NEW; END"),
@@ -65,8 +66,19 @@ SCRIPTS = {
         _trigger("y", "BEFORE DELETE", "g"), "DELETE FROM t WHERE a > 2", "SELECT * FROM t ORDER BY a",
     ],
     "a deleted row cannot be deleted again": [
-        _function("g", "BEGIN DELETE FROM t WHERE a = OLD.a; RETURN OLD; END"), _trigger("y", "BEFORE DELETE", "g"),
+        _function("g", "BEGIN DELETE FROM t WHERE a = OLD.a; RETURN OLD; END"),
+        "CREATE TRIGGER y BEFORE DELETE ON t FOR EACH ROW WHEN (pg_trigger_depth() = 0) EXECUTE FUNCTION g()",
         "DELETE FROM t WHERE a = 2", "SELECT * FROM t ORDER BY a",
+    ],
+    "records as rows": [
+        "CREATE TABLE u (LIKE t)",
+        _function("f", "BEGIN IF NEW.* IS DISTINCT FROM OLD.* THEN INSERT INTO u VALUES (NEW.*); RAISE NOTICE '% %',"
+                  " row_to_json(NEW), to_jsonb(OLD); END IF; INSERT INTO u SELECT OLD.*; RETURN NEW; END"),
+        _trigger("x", "BEFORE UPDATE", "f"), "UPDATE t SET n = 7 WHERE a = 1", "UPDATE t SET n = n WHERE a = 2", "SELECT * FROM u",
+    ],
+    "a recursion without an end": [
+        _function("f", "BEGIN UPDATE t SET n = 1 WHERE a = OLD.a; RETURN NEW; END"), _trigger("x", "BEFORE UPDATE", "f"),
+        "DO $$BEGIN UPDATE t SET n = 2 WHERE a = 1; EXCEPTION WHEN OTHERS THEN RAISE NOTICE '% %', SQLSTATE, SQLERRM; END$$",
     ],
     "depth": [
         "CREATE TABLE u (a int)",
