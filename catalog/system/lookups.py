@@ -38,10 +38,10 @@ from catalog.system.relations import (
     SETTINGS,
     TABLE_COUNTS,
     TABLESPACE_SIZES,
+    TRIGGER_TEXTS,
     TYPE_INPUT,
     TYPE_NAMES,
     UPDATABLE,
-    TRIGGER_TEXTS,
     VIEW_TEXTS,
 )
 from catalog.types.user import FIRST_ADDED_OID

@@ -19,6 +19,7 @@ from itertools import chain
 
 from catalog.catalog import Catalog
 from catalog.errors import SqlError
+from catalog.routines import LANGUAGE
 from catalog.schema import Table, VirtualTable
 from catalog.types.base import FormatSettings
 from catalog.types.oids import RECORD
@@ -618,6 +619,10 @@ class QueryCompiler:
         if len(entry.functions) != 1 or not isinstance(entry.functions[0], tree.FuncExpr):
             raise NotOnRowPath("several functions in FROM")
         call = entry.functions[0]
+        if call.function.language == LANGUAGE:
+            types = [column.type for column in entry.columns[: entry.column_counts[0]]]
+            self._write_rows_of(entry, names, self.expressions.routine_rows(call, types), single=False)
+            return
         record = len(call.function.output_types) > 1
         one_row = record and not (call.function.strict and call.arguments)  # for any arguments
         if not call.function.returns_set and not one_row:
@@ -631,8 +636,12 @@ class QueryCompiler:
             columns = [column.type for column in entry.columns[: entry.column_counts[0]]]
             defined = as_defined(call.arguments[0], columns, self.expressions.levels)
             source = f"{self.code.constant(defined, 'defined')}({source})"
-        wanted = names[:-1] if entry.ordinality else names
         single = entry.column_counts[0] == 1 and call.type.oid != RECORD
+        self._write_rows_of(entry, names, source, single)
+
+    def _write_rows_of(self, entry: tree.RangeFunction, names: list[str], source: str, single: bool) -> None:
+        """The loop over the rows of a function: tuples, or values of its one column."""
+        wanted = names[:-1] if entry.ordinality else names
         target = f"{wanted[0]}" if single else f"({', '.join(wanted)},)"
         if entry.ordinality:
             self.code.indent(f"for {names[-1]}, {target} in enumerate({source}, 1):")

@@ -59,6 +59,9 @@ class Firing(Protocol):
     def fires(self, trigger: Trigger) -> bool:
         """Whether the trigger is enabled under session_replication_role."""
 
+    def postpone(self, call: PendingCall) -> None:
+        """Lets a deferred trigger wait for the end of the statement, outside of a transaction block."""
+
 
 Holds = Callable[[ExecContext, Row | None, Row | None], bool]
 
@@ -293,6 +296,8 @@ def _fire(transaction: Transaction, context: ExecContext, call: PendingCall) -> 
     deferral = transaction.deferral() if call.trigger.deferrable else None
     if deferral is not None and deferral.defers_trigger(call.trigger):
         deferral.triggers.append(call)
+    elif deferral is None and call.trigger.initially_deferred:
+        cast(Firing, context.call.session).postpone(call)
     else:
         call.run(context)
 

@@ -16,7 +16,8 @@ if TYPE_CHECKING:
     from catalog.catalog import Catalog
     from catalog.schema import Table, Trigger, VirtualTable
     from catalog.types.base import TypeRef
-    from engine.execute.triggers import TriggerCall
+    from engine.execute.context import RoutineCall
+    from engine.execute.triggers import PendingCall, TriggerCall
     from engine.node.node import Node
     from engine.node.plan_cache import PlanKey
     from engine.session.advisory import AdvisoryLocks
@@ -100,9 +101,15 @@ class FunctionServices:
         """The type that a text names, by the rules of regtype's input. Raises 42704, 42601."""
         return type_from_text(text, self._session.environment)
 
-    def call_routine(self, oid: int, result: TypeRef, arguments: Sequence[object]) -> object:
-        """The value of a call of a function in PL/pgSQL."""
-        return self._session.routines.call(oid, result, arguments)
+    def call_routine(self, call: RoutineCall, arguments: Sequence[object]) -> object:
+        """The value of a call of a user's function."""
+        return self._session.routines.call(call, arguments)
+
+    def routine_rows(
+        self, call: RoutineCall, arguments: Sequence[object], columns: Sequence[TypeRef]
+    ) -> Sequence[tuple[object, ...]]:
+        """The rows of a call in FROM, with columns of these types."""
+        return self._session.routines.rows(call, arguments, columns)
 
     def fire_trigger(
         self, call: TriggerCall, old: Sequence[object] | None, new: Sequence[object] | None, transitions: object = None
@@ -113,6 +120,10 @@ class FunctionServices:
     def fires(self, trigger: Trigger) -> bool:
         """Whether the trigger is enabled under session_replication_role."""
         return self._session.routines.triggers.fires(trigger)
+
+    def postpone(self, call: PendingCall) -> None:
+        """Lets a deferred trigger wait for the end of the statement."""
+        self._session.routines.triggers.postpone(call)
 
     @property
     def trigger_depth(self) -> int:

@@ -10,13 +10,16 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Generic, NamedTuple, Protocol, TypeVar
 
 if TYPE_CHECKING:
+    from contextlib import AbstractContextManager
+
     from catalog.catalog import Catalog
     from catalog.errors import SqlError
     from catalog.memory import Account
     from catalog.schema import Role, Trigger, VirtualTable
     from catalog.types.base import TypeRef
     from engine.columnar.interface import VirtualContent
-    from engine.execute.triggers import TriggerCall
+    from engine.execute.context import RoutineCall
+    from engine.execute.triggers import PendingCall, TriggerCall
     from engine.node.node import Node
     from engine.node.plan_cache import PlanKey
     from engine.session.settings import Settings
@@ -137,9 +140,18 @@ class Triggers(Protocol):
     ) -> Sequence[object] | None:
         """The row that a trigger's function returns; None for NULL."""
 
+    def postpone(self, call: PendingCall) -> None:
+        """Lets a deferred trigger wait for the end of the statement."""
+
+    def ends_statement(self) -> AbstractContextManager[None]:
+        """Around a statement: afterwards no call is pending."""
+
+    def run_pending(self) -> None:
+        """Runs the pending calls."""
+
 
 class Routines(Protocol):
-    """Functions in PL/pgSQL within other statements: engine/statements/plpgsql/within.py."""
+    """Functions of users within other statements: engine/statements/plpgsql/within.py."""
 
     @property
     def triggers(self) -> Triggers: ...
@@ -153,8 +165,13 @@ class Routines(Protocol):
     def patient(self, transaction: Transaction) -> Transaction:
         """The transaction as it waits at once in such a function."""
 
-    def call(self, oid: int, result: TypeRef, arguments: Sequence[object]) -> object:
+    def call(self, call: RoutineCall, arguments: Sequence[object]) -> object:
         """The value of a call, in internal form. Raises 0A000 where the statement cannot wait."""
+
+    def rows(
+        self, call: RoutineCall, arguments: Sequence[object], columns: Sequence[TypeRef]
+    ) -> Sequence[tuple[object, ...]]:
+        """The rows of a call, with columns of these types. Raises 0A000, and 42804 if it gives others."""
 
 
 class SessionParts(NamedTuple, Generic[S]):

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from catalog.errors import SqlError
 from catalog.types import lookup, oids
-from engine.execute.context import Field
+from engine.execute.context import Field, RoutineCall
 from engine.execute.expressions import compile_value
 from engine.session.portal import Portal
 from engine.sql import ast, privileges, tree
@@ -58,8 +58,12 @@ async def run_call(session: Session, node: ast.CallStmt, portal: Portal, sink: S
         rows: list[bytes] = []
     elif routine.language == "plpgsql":
         with session.identity.acting_as(runner(routine, session.catalog, caller)):
-            values_ = await plpgsql.call(session, routine, found.call.type, values)
-        rows = _encoded(session, values_, found.fields, formats)
+            columns = None
+            if found.call.type.oid == oids.RECORD and not routine.outputs and found.rows:
+                columns = [item.type for item in found.fields or ()]
+            call = RoutineCall(routine.oid, tuple(argument_types(found.call)), found.call.type)
+            result = await plpgsql.call(session, routine, call, values, columns)
+        rows = _encoded(session, result, found.fields, formats)
     else:
         body = body_of(routine, session.environment, function, argument_types(found.call), found.call.type)
         with session.identity.acting_as(runner(routine, session.catalog, caller)):

@@ -142,6 +142,8 @@ async def _copy_from(session: Session, statement: ast.CopyStmt, options: CopyOpt
     else:
         count = await load.run(await sink.copy_in(len(columns), options.is_binary))
     await _fire(session, statement_triggers.has_after, statement_triggers.after)
+    if table.oid in session.catalog.triggering:
+        await suspend.run(session.routines.triggers.run_pending)
     if transaction.serial is not None:
         transaction.serial.wrote_since(mark, serializable_statements.storage_ids_of(session.catalog, table.oid))
     return count

@@ -58,6 +58,12 @@ class TriggerPath:
 
     async def begin(self, session: Session, portal: Portal, held: Mapping[Hashable, int]) -> None:
         """Runs the whole statement."""
+        triggers = session.routines.triggers
+        with triggers.ends_statement():
+            await self._begin(session, portal, held)
+            await suspend.run(triggers.run_pending)
+
+    async def _begin(self, session: Session, portal: Portal, held: Mapping[Hashable, int]) -> None:
         transaction = session.transaction
         assert transaction is not None
         transaction.begin_statement()

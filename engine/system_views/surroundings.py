@@ -38,8 +38,8 @@ from engine.sql.analyze import Environment, analyze_expression, inner_environmen
 from engine.sql.analyze.literals import read_literal
 from engine.sql.analyze.references import Reference, references
 from engine.sql.analyze.routines import body_of
-from engine.sql.analyze.trigger_conditions import analyse_condition, entries_of
 from engine.sql.analyze.targets import column_name
+from engine.sql.analyze.trigger_conditions import analyse_condition, entries_of
 from engine.sql.analyze.updatable import updatable_events
 from engine.sql.analyze.views import stored_query
 from engine.sql.deparse import deparse_expression, deparse_query

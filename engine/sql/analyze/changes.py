@@ -117,7 +117,9 @@ def insert(state: State, node: ast.InsertStmt) -> tree.Insert:
     source_columns: tuple[int, ...] = ()
     if query is None:
         rows = (tuple(_default(rules, column) for column in table.columns),)
-    elif query.values and not (query.order_by or query.limit or query.offset or query.with_clause or query.locking):
+    elif query.values and not (
+        query.order_by or query.limit or query.offset or query.with_clause or query.locking or _has_star(query)
+    ):
         rows, source, source_columns = _insert_values(state, node, table, rules, columns, query)
     else:
         source, source_columns = _insert_select(state, node, table, columns, query)
@@ -201,6 +203,11 @@ def _check_count(
         fail("42601", "INSERT has more expressions than target columns", locate(len(columns)))  # type: ignore[operator]
     if node.columns and given < len(columns):
         fail("42601", "INSERT has more target columns than expressions", node.columns[given])
+
+
+def _has_star(query: ast.SelectStmt) -> bool:
+    """Whether VALUES has a row that is expanded, as `new.*` in PL/pgSQL."""
+    return any(isinstance(cell, ast.ColumnRef) and cell.names[-1] == "*" for row in query.values for cell in row)
 
 
 def _insert_values(

@@ -28,7 +28,7 @@ from catalog.errors import SqlError, not_supported
 from catalog.functions.base import Function
 from catalog.functions.registry import functions_named
 from catalog.privileges import may
-from catalog.routines import LANGUAGE, shown_signature
+from catalog.routines import LANGUAGE
 from catalog.schema import Role, Routine
 from catalog.types import format_type, oids
 from catalog.types.base import TypeRef
@@ -355,7 +355,7 @@ class Expansion:
             return self._scalar(node, None)
         if isinstance(node, tree.FieldSelect) and is_routine(node.argument):
             call = cast(tree.FuncExpr, node.argument)
-            return node if call.function.returns_set else self._scalar(call, node.field)
+            return node if call.function.returns_set or self._is_kept(call) else self._scalar(call, node.field)
         if isinstance(node, tree.RangeFunction) and any(map(is_routine, node.functions)):
             return self._in_from(node)
         if isinstance(node, tree.Query):
@@ -365,23 +365,32 @@ class Expansion:
         return node
 
     def _is_kept(self, call: tree.FuncExpr) -> bool:
-        """Whether the call stays a call: of a function in PL/pgSQL that returns one value."""
+        """Whether the call stays a call: of a function in PL/pgSQL, or of one in SQL whose body is more than a query or
+        that calls itself."""
         routine = self._environment.catalog.get(call.function.oid)
         assert isinstance(routine, Routine)
-        if routine.language == "sql" or call.function.returns_set or call.type.oid == oids.RECORD:
+        if routine.language == "sql" and not self._is_more_than_a_query(routine, call):
             return False
         if self._role is not None:
             check_execute(routine, self._environment.catalog, self._role)
         return True
 
+    def _is_more_than_a_query(self, routine: Routine, call: tree.FuncExpr) -> bool:
+        if len(self._open) >= _DEEPEST or routine.oid in self._open or call.type.oid == oids.VOID:
+            return True
+        types = [item.type.oid for item in call.arguments]
+        query = body_of(routine, self._environment, call.function, types, call.type).query
+        if query is None or not routine.security_definer:
+            return query is None
+        inner = Expansion(self._environment, None, (*self._open, routine.oid))  # a call that is kept runs as its caller
+        return any(inner._is_kept(cast(tree.FuncExpr, item)) for item in walk(query) if is_routine(item))
+
     def _rows(self, node: object, depth: int) -> object:
         """Expands the remaining calls: records as values."""
         if isinstance(node, tree.FuncExpr) and is_routine(node):
-            if self._is_kept(node):
-                return node
             if node.function.returns_set:
                 not_supported(f"function {node.function.name}, which returns a set, here")
-            return self._scalar(node, 0 if node.type.oid == oids.RECORD else None)
+            return node if self._is_kept(node) else self._scalar(node, 0 if node.type.oid == oids.RECORD else None)
         return node
 
     # ---- in expressions ---------------------------------------------------------------------------------------------
@@ -390,10 +399,6 @@ class Expansion:
         """The body of a call, with its own calls expanded. Its parameters are not yet replaced."""
         routine = self._environment.catalog.get(call.function.oid)
         assert isinstance(routine, Routine)
-        if routine.language != "sql":
-            not_supported(f"{shown_signature(routine)}, which is in PL/pgSQL, within another statement")
-        if len(self._open) >= _DEEPEST or routine.oid in self._open:
-            not_supported(f"function {shown_signature(routine)}, which calls itself")
         catalog, role = self._environment.catalog, self._role
         caller = role
         if role is not None:
@@ -402,8 +407,7 @@ class Expansion:
         types = [item.type.oid for item in call.arguments]
         body = body_of(routine, self._environment, call.function, types, call.type)
         query = body.query
-        if query is None or call.type.oid == oids.VOID:
-            not_supported(f"{shown_signature(routine)}, whose body is more than a query, within another statement")
+        assert query is not None  # otherwise it is kept
         if role is not None:
             privileges.check(catalog, role, query)
         if role is not None and caller is not None and self._environment.today is not None:
@@ -444,6 +448,8 @@ class Expansion:
     # ---- in FROM ----------------------------------------------------------------------------------------------------
 
     def _in_from(self, node: tree.RangeFunction) -> tree.RangeEntry:
+        if all(isinstance(call, tree.FuncExpr) and is_routine(call) and self._is_kept(call) for call in node.functions):
+            return node
         if len(node.functions) != 1 or node.ordinality:
             not_supported("ROWS FROM and WITH ORDINALITY over functions in SQL")
         call = node.functions[0]
@@ -501,6 +507,8 @@ class Expansion:
         if len(calls) != 1 or sets or not plain or query.set_operation is not None:
             not_supported(f"function {call.function.name}, which returns a set, in this target list")
         anonymous = call.type.oid == oids.RECORD and not call.function.output_types
+        if self._is_kept(call):
+            return self._kept_in_targets(query, call)
         rows = self._rows_of(call, None if anonymous else [call.type] * max(len(call.function.output_types), 1))
         columns = tuple(tree.RangeColumn(target.name, target.expression.type) for target in rows.output)
         relation = len(query.range_table)
@@ -524,6 +532,46 @@ class Expansion:
             order_by=tuple(replace(item, expression=value(item.expression)) for item in query.order_by),
             has_set_functions=False,
         )
+
+    def _kept_in_targets(self, query: tree.Query, call: tree.FuncExpr) -> tree.Query:
+        """SELECT f(x) FROM t, if the set of f stays a call: SELECT f.f FROM t, LATERAL f(x)."""
+        columns = columns_of_call(call)
+        if not columns:
+            not_supported(f"function {call.function.name}, which returns a set of records, in a target list")
+        relation = len(query.range_table)
+        lateral = any(map(_has_variable, call.arguments))
+        entry = tree.RangeFunction((call,), call.function.name, columns, (len(columns),), lateral=lateral)
+        values = [tree.Var(relation, n, column.type, 0, column.name) for n, column in enumerate(columns, 1)]
+        whole: tree.Expr = values[0]
+        if call.type.oid == oids.RECORD or _is_row(call.type):
+            whole = tree.RowExpr(tuple(values), tuple(column.name for column in columns), call.type)
+
+        def value(expression: tree.Expr) -> tree.Expr:
+            if _set_call(expression) is None:
+                return expression
+            return values[expression.field - 1] if isinstance(expression, tree.FieldSelect) else whole
+
+        return replace(
+            query,
+            targets=tuple(replace(target, expression=value(target.expression)) for target in query.targets),
+            range_table=(*query.range_table, entry),
+            from_items=(*query.from_items, tree.FromRef(relation)),
+            order_by=tuple(replace(item, expression=value(item.expression)) for item in query.order_by),
+            has_set_functions=False,
+        )
+
+
+def columns_of_call(call: tree.FuncExpr) -> tuple[tree.RangeColumn, ...]:
+    """The columns of the rows of a call; none for records without declared columns."""
+    function = call.function
+    if function.output_types:
+        types = [item.type.oid for item in call.arguments]
+        found = output_columns(function, call.type, types) or []
+        return tuple(tree.RangeColumn(name, type_) for name, type_ in zip(function.output_names, found, strict=True))
+    entry = entry_of(call.type.oid)
+    if entry is not None and isinstance(entry.sql_type, CompositeType):
+        return tuple(tree.RangeColumn(name, type_) for name, type_ in entry.sql_type.fields)
+    return () if call.type.oid == oids.RECORD else (tree.RangeColumn(function.name, call.type),)
 
 
 def _set_call(expression: tree.Expr) -> tree.FuncExpr | None:

@@ -67,7 +67,8 @@ class Triggers(ChangeStreams):
             at = self._curr
             event = self.expect_one_of(*_EVENTS)
             if event in events:
-                self.fail(at)
+                near = self.sql[at.start : at.end]
+                self.complain(f'duplicate trigger events specified at or near "{near}"', at.start)
             events.append(event)
             if event == "update" and self.accept("of"):
                 columns = self.names()

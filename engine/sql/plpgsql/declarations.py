@@ -1,10 +1,11 @@
-"""Blocks' declarations in a body of PL/pgSQL: variables, aliases, cursors, and their types (PostgreSQL manual, 43.3)."""
+"""Declarations in a body of PL/pgSQL: variables, aliases, cursors, and their types (PostgreSQL manual, 43.3)."""
 
 from __future__ import annotations
 
 from dataclasses import replace
 from typing import Protocol
 
+from catalog.errors import SqlError
 from catalog.types import oids
 from catalog.types.base import TypeRef
 from engine.sql import ast
@@ -164,7 +165,11 @@ class Declarations(Reader):
         found = scope.find(names)
         if found is not None and found[1] == len(names):
             return found[0].shape or found[0].type
-        return self._types.of_column(names)
+        try:
+            return self._types.of_column(names)
+        except SqlError:
+            context = f'invalid type name "{".".join(names)}%TYPE"'
+            raise SqlError("42601", 'syntax error at or near "%"', position=self.token.start, context=context) from None
 
     # ---- cursors ----------------------------------------------------------------------------------------------------
 

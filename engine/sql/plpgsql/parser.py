@@ -202,7 +202,6 @@ class Parser(SqlStatements):
         self.expect("when")
         found: list[str] = []
         while True:
-            token = self.token
             if self.accept("sqlstate"):
                 found.append(self._sqlstate())
             else:
@@ -212,7 +211,7 @@ class Parser(SqlStatements):
                 elif name in conditions():
                     found.extend(conditions()[name])
                 else:
-                    self.complain(f'unrecognized exception condition "{name}"', token.start, "42704")
+                    raise SqlError("42704", f'unrecognized exception condition "{name}"')
             if not self.accept("or"):
                 break
         self.expect("then")
@@ -469,7 +468,7 @@ class Parser(SqlStatements):
             self._no_parameter("function with OUT parameters")
         else:
             if at == len(self.body):
-                self.complain("unexpected end of function definition", at)
+                self.fail("unexpected end of function definition")
             value = self.expression(scope, ";")
             self.expect(";")
             return Return(value, line=line)
@@ -510,7 +509,7 @@ class Parser(SqlStatements):
     # ---- errors and messages ----------------------------------------------------------------------------------------
 
     def _raise(self, scope: Scope) -> PlStatement:
-        line, start = self.line, self.token.start
+        line = self.line
         self.expect("raise")
         if self.accept(";"):
             return Raise("exception", "", None, (), (), line=line)
@@ -527,16 +526,15 @@ class Parser(SqlStatements):
             if self.accept("sqlstate"):
                 condition = self._sqlstate()
             else:
-                at = self.token.start
                 condition = self._any_name()
                 if condition not in conditions():
-                    self.complain(f'unrecognized exception condition "{condition}"', at, "42704")
+                    raise SqlError("42704", f'unrecognized exception condition "{condition}"')
         options = self._raise_options(scope) if self.accept("using") else ()
         self.expect(";")
         places = 0 if message is None else message.replace("%%", "").count("%")
         if len(values) != places:
             few = "few" if len(values) < places else "many"
-            self.complain(f"too {few} parameters specified for RAISE", start)
+            raise SqlError("42601", f"too {few} parameters specified for RAISE")
         return Raise(level, condition, message, tuple(values), options, line=line)
 
     def _raise_options(self, scope: Scope) -> tuple[tuple[str, Fragment], ...]:

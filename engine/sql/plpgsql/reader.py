@@ -157,7 +157,7 @@ class Reader:
                 open_.append(_OPENING[word])
             elif word in _CLOSING:
                 if not open_ or open_.pop() != word:
-                    self.complain("mismatched parentheses", token.start)
+                    self.fail("mismatched parentheses")
             elif word == ";":
                 self._unfinished(ends, open_, what)
             stop = token.end
@@ -170,7 +170,7 @@ class Reader:
         if isinstance(self.token, ErrorToken):
             raise self.token.error
         if open_:
-            self.complain("mismatched parentheses", self.token.start)
+            self.fail("mismatched parentheses")
         missing = ends[0].upper() if ends[0].isalpha() else ends[0]
         self.complain(f'missing "{missing}" at end of {what}', self.token.start)
 
@@ -185,7 +185,7 @@ class Reader:
         tree = self._at(start - len(_SELECT), text, lambda: parse_select(_SELECT + text))
         if tree.into is not None:
             self.fail()
-        return Fragment(text, start, _with_arguments(tree), scope)
+        return Fragment(text, start, _with_arguments(tree), scope, before=len(_SELECT))
 
     def statement_between(self, start: int, stop: int, scope: Scope, blanked: tuple[int, int] = (0, 0)) -> Fragment:
         """The SQL statement in a part of the body; `blanked` is taken for blanks."""

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from catalog.schema import Routine
 from catalog.types import format_type, lookup, oids
 from catalog.types.base import TypeRef
 from catalog.types.composite import CompositeType
+from engine.sql.analyze.common_types import resolve_polymorphic
 from engine.sql.plpgsql.declarations import Declared
 from engine.sql.plpgsql.parser import Argument, Signature
 from engine.sql.plpgsql.tree import Shape
@@ -19,15 +22,23 @@ _SPECIAL: tuple[tuple[str, Declared], ...] = (
 """The variables of a trigger function behind NEW and OLD."""
 
 
-def signature_of(routine: Routine, result: TypeRef | None = None) -> Signature:
-    """The signature. `result`: of a call with actual types."""
+def signature_of(routine: Routine, result: TypeRef | None = None, types: Sequence[int] = ()) -> Signature:
+    """The signature. `result`, `types`: the result's type and the arguments' in a call; a polymorphic type becomes the
+    one that it stands for there."""
     returned = routine.result if result is None else result
     if returned.oid == oids.TRIGGER:
         return trigger_signature(routine)
     anonymous = returned.oid == oids.RECORD
+    declared = [item.type.oid for item in routine.inputs]
+
+    def actual(type_: TypeRef) -> TypeRef:
+        if not types or type_.oid not in oids.POLYMORPHIC:
+            return type_
+        return TypeRef(resolve_polymorphic(types, declared, type_.oid, False))
+
     return Signature(
         routine.name,
-        tuple(Argument(item.name, item.type, item.mode) for item in routine.arguments),
+        tuple(Argument(item.name, actual(item.type), item.mode) for item in routine.arguments),
         None if anonymous else returned,
         routine.returns_set,
         routine.kind == "p",

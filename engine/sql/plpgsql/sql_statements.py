@@ -88,7 +88,8 @@ class SqlStatements(Declarations):
             self.fail()
         steps = self._steps(start, stop, named)
         self.advance()
-        value = self.expression(scope, ";")
+        value = self.expression_between(self.token.start, self.token.start, scope) if self.word == ";" else None
+        value = value or self.expression(scope, ";")
         value = replace(value, kind="PL/pgSQL assignment", target=self.body[start : value.offset])
         self.expect(";")
         return Assign(Target(variable, steps), value, line=line)
@@ -118,10 +119,10 @@ class SqlStatements(Declarations):
         while self.word != ";" or depth:
             word = self.word
             if self.token.key == "":
-                self.complain("unexpected end of function definition", self.token.start)
+                self.fail("unexpected end of function definition")
             if word == "into" and before not in ("insert", "merge") and first != "import":
                 if into:
-                    self.complain("INTO specified more than once", self.token.start)
+                    self.fail("INTO specified more than once")
                 low = self.advance().start
                 strict = self.accept("strict")
                 into = self.targets(scope)

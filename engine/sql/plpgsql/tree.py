@@ -20,7 +20,7 @@ class Fragment:
     """An SQL expression or statement in a body. `text`: an expression as it is written, without SELECT; a statement
     with blanks in place of its INTO clause. `offset`: of the text in the body, in characters. `tree`: an expression is
     the SELECT that computes it. `kind`, `target`: what it is called in the context of errors, and what is before the
-    text of an assignment's value."""
+    text there. `before`: the characters before the text in what the tree was read from."""
 
     text: str
     offset: int
@@ -28,11 +28,12 @@ class Fragment:
     scope: Scope
     kind: str = "SQL expression"
     target: str = ""
+    before: int = 0
 
     @property
-    def context(self) -> str:
-        """The line of CONTEXT for an error of its analysis, and for one in a query that it runs."""
-        return f'{self.kind} "{self.target}{self.text}"'
+    def query(self) -> str:
+        """The text as errors show it."""
+        return self.target + self.text
 
 
 Shape = tuple[tuple[str, TypeRef], ...]

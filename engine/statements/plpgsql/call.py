@@ -18,36 +18,60 @@ from engine.statements.plpgsql.programs import compile_body, program_of
 from engine.statements.plpgsql.records import Row
 
 if TYPE_CHECKING:
+    from engine.execute.context import RoutineCall
     from engine.session.session import Session
 
 Rows = list[tuple[object, ...]]
 
 
-async def call(session: Session, routine: Routine, result: TypeRef, arguments: Sequence[object]) -> Rows:
-    """The rows of a call: one for a function that returns no set."""
-    program, known = program_of(session, routine, result)
-    return await _run(session, program, known, signatures.shown(routine), arguments, routine.returns_set)
+async def call(
+    session: Session,
+    routine: Routine,
+    call: RoutineCall,
+    arguments: Sequence[object],
+    columns: Sequence[TypeRef] | None,
+) -> Rows:
+    """The rows of a call that is a statement. `columns`: those of a column definition list."""
+    program, known = program_of(session, routine, call)
+    if session.transaction is None:
+        session.begin_implicit()
+    is_atomic = session.in_block
+    return await suspend.run(
+        lambda: rows_of_program(session, program, known, routine, arguments, columns, is_atomic=is_atomic)
+    )
 
 
 async def run_do(session: Session, body: str) -> None:
     """DO."""
     signature = Signature("inline_code_block", (), TypeRef(oids.VOID))
     program, known = compile_body(session, body, signature)
-    await _run(session, program, known, "inline_code_block", (), False)
-
-
-async def _run(
-    session: Session, program: Program, known: Known, shown: str, arguments: Sequence[object], returns_set: bool
-) -> Rows:
     if session.transaction is None:
         session.begin_implicit()
-    frame = Frame(session, program, known, shown, session.in_block)
-    value = await suspend.run(lambda: _enter(session, program, frame, shown, arguments))
-    if returns_set:
+    frame = Frame(session, program, known, signature.name, session.in_block)
+    await suspend.run(lambda: _enter(session, program, frame, signature.name, ()))
+
+
+def rows_of_program(
+    session: Session,
+    program: Program,
+    known: Known,
+    routine: Routine,
+    arguments: Sequence[object],
+    columns: Sequence[TypeRef] | None = None,
+    *,
+    is_atomic: bool = True,
+) -> Rows:
+    """The rows of a call: one for a function that returns no set."""
+    shown = signatures.shown(routine)
+    frame = Frame(session, program, known, shown, is_atomic, columns)
+    value = _enter(session, program, frame, shown, arguments)
+    if routine.returns_set:
         return frame.results
     if isinstance(value, Row):
-        return [tuple(frame.values_of(value.values, value.fields, program.columns))]
-    return [value if isinstance(value, tuple) and len(program.columns) > 1 else (value,)]
+        return [tuple(frame.values_of(value.values, value.fields, frame.columns))]
+    if len(frame.columns) > 1:
+        return [value if isinstance(value, tuple) else (None,) * len(frame.columns)]
+    return [(value,)]
 
 
 def run_program(

@@ -107,7 +107,7 @@ class Program:
 
 @dataclass(slots=True)
 class _Construct:
-    """A loop, or a block with a label, that Python's `break` leaves. `jumps`: whether an inner one leaves through it."""
+    """A loop, or a block with a label, that `break` leaves. `jumps`: whether an inner one leaves through it."""
 
     number: int
     label: str
@@ -403,10 +403,10 @@ class BodyCompiler:
 
     def _loop(self, statement: pl.Loop) -> None:
         condition = "True" if statement.condition is None else self._condition(statement.condition)
-        with self._construct(statement.label, is_loop=True) as construct:
-            with self._code.block(f"while {condition}:"):
-                self._tick()
-                self._statements(statement.statements)
+        loop = self._construct(statement.label, is_loop=True)
+        with loop as construct, self._code.block(f"while {condition}:"):
+            self._tick()
+            self._statements(statement.statements)
         self._pass_on(construct)
 
     def _for_integer(self, statement: pl.ForInteger) -> None:

@@ -1,7 +1,6 @@
 """A function in PL/pgSQL while it runs: what its Python source calls (compile.py).
 
-SQL runs in the session's transaction, each statement with a snapshot of its own. A statement of the row path runs at
-once; where it has to wait, and for every other statement, the function's greenlet is left (suspend.py).
+Its statements run as nested.py says.
 """
 
 from __future__ import annotations
@@ -18,23 +17,28 @@ from catalog.types import element_of, format_type, lookup, oids
 from catalog.types.base import Array, TypeRef
 from catalog.types.composite import CompositeType
 from engine.execute.code import NotOnRowPath
-from engine.execute.context import Field, RowPathFull
+from engine.execute.context import Field
 from engine.execute.expressions import compile_expression, compile_value
-from engine.session.portal import Portal
-from engine.session.prepared import Prepared, StalePlan
+from engine.session.prepared import Prepared
 from engine.sql import ast, tree
 from engine.sql.analyze import Shared
 from engine.sql.analyze.state import State
 from engine.sql.parser import parse
 from engine.sql.plpgsql.tree import Fragment, Shape
 from engine.statements import planning
-from engine.statements import run as run_portal
-from engine.statements.collect import Collector, decode_row
 from engine.statements.plpgsql import frame_cursors, raising
-from engine.statements.plpgsql.fragments import Text, analyse_text, failing_part, record_named, records_in, shape_of_record
+from engine.statements.plpgsql.fragments import (
+    Text,
+    analyse_text,
+    failing_part,
+    record_named,
+    records_in,
+    shape_of_record,
+)
 from engine.statements.plpgsql.names import Use, unassigned_error
+from engine.statements.plpgsql.nested import NestedStatements, Rows
+from engine.statements.plpgsql.raising import context_of, sql_context, text_context
 from engine.statements.plpgsql.records import Cast, Row, assigned, cast_of, record_text, shape_of
-from engine.statements.plpgsql.raising import context_of
 from engine.statements.plpgsql.suspend import wait
 from engine.statements.rows_plan import RowsPlan
 from engine.txn.interface import LockWait
@@ -52,7 +56,6 @@ LOOK_SECONDS = 0.001
 MOST_TICKS = 10_000
 
 Locals = Mapping[str, Any]
-Rows = Sequence[tuple[object, ...]]
 
 
 @dataclass(slots=True)
@@ -100,15 +103,24 @@ class Point:
 class Frame:
     """One call of a function. `results`: the rows of RETURN NEXT and RETURN QUERY."""
 
-    def __init__(self, session: Session, program: Program, known: Known, signature: str, is_atomic: bool) -> None:
+    def __init__(
+        self,
+        session: Session,
+        program: Program,
+        known: Known,
+        signature: str,
+        is_atomic: bool,
+        columns: Sequence[TypeRef] | None = None,
+    ) -> None:
         self.session = session
         self.program = program
+        self.columns = program.columns if columns is None else columns
         self.results: list[tuple[object, ...]] = []
         self.checks_asserts = session.settings.find("plpgsql.check_asserts") != "off"
         self._known = known
         self._signature = signature
         self._is_atomic = is_atomic  # COMMIT and ROLLBACK are not allowed
-        self._count = 0  # rows of the last statement
+        self._nested = NestedStatements(session)
         self._points = 0
         self._looked = self._yielded = perf_counter()
         self._ticks = TICKS
@@ -132,7 +144,7 @@ class Frame:
         key = (number, tuple(shapes.values()), wanted)
         found = self._known.evaluations.get(key)
         if found is None or (found.prepared is not None and found.prepared.catalog is not self.session.catalog):
-            with context_of(fragment.context):
+            with sql_context(fragment):
                 found = self._known.evaluations[key] = self._evaluation(fragment, shapes, wanted)
         parameters = [_value(use, values) for use in found.uses]
         if found.compute is not None:
@@ -142,10 +154,10 @@ class Frame:
                 except LockWait as lock:
                     wait(self.session.wait_for(lock))
         assert found.prepared is not None
-        with context_of(fragment.context):
-            fields, rows = self._rows(found.prepared, parameters)
+        with sql_context(fragment):
+            fields, rows = self._nested.rows(found.prepared, parameters)
         if len(rows) > 1:
-            with context_of(f"query: {fragment.target}{fragment.text}"):
+            with context_of(f"query: {fragment.query}"):
                 raise SqlError("21000", "query returned more than one row")
         value = rows[0][0] if rows else None
         if wanted is not None and value is not None:
@@ -160,7 +172,7 @@ class Frame:
         if len(query.output) != 1 and fragment.target:
             raise SqlError("42601", f"assignment source returned {len(query.output)} columns")
         if len(query.output) != 1:
-            with context_of(f"query: {fragment.text}"):
+            with context_of(f"query: {fragment.query}"):
                 raise SqlError("42601", f"query returned {len(query.output)} columns")
         plain = text.plain(environment)
         if plain is not None:
@@ -183,7 +195,7 @@ class Frame:
             if value is None and variable.shape is None:
                 raise unassigned_error(variable.name)
             return value  # type: ignore[no-any-return]
-        with context_of(fragment.context):
+        with sql_context(fragment):
             text = analyse_text(fragment, self.session.environment, _shapes(fragment, values), self.program.conflict)
         plain = text.plain(self.session.environment)
         parameters = [_value(use, values) for use in text.uses]
@@ -226,70 +238,39 @@ class Frame:
         prepared, uses = known
         return prepared, [_value(use, values) for use in uses]
 
-    def _rows(self, prepared: Prepared, parameters: Sequence[object]) -> tuple[Sequence[Field], Rows]:
-        """Runs a statement: its columns and rows."""
-        session = self.session
-        while True:
-            plan = prepared.plan
-            if not isinstance(plan, RowsPlan) or not plan.at_once or plan.row is None:
-                break
-            try:
-                rows, self._count, _ = session.rows.run(prepared, plan.row.rows, parameters)  # type: ignore[arg-type]
-                return prepared.fields or (), rows  # type: ignore[return-value]
-            except LockWait as lock:
-                wait(session.wait_for(lock))
-            except StalePlan:
-                prepared = wait(run_portal.current(session, prepared))
-            except RowPathFull:
-                break
-        return self._run_apart(prepared, parameters)
-
-    def _run_apart(self, prepared: Prepared, parameters: Sequence[object]) -> tuple[Sequence[Field], Rows]:
-        """Runs a statement that may have to wait."""
-        fields = prepared.fields or ()
-        collector = Collector(self.session.memory)
-        portal = Portal(prepared, parameters, (1,) * len(fields))
-        wait(run_portal.run(self.session, portal, 0, collector))
-        self._count = portal.count
-        decoders = [lookup(item.type.oid).binary_decoder() for item in fields]
-        rows = [decode_row(message, decoders) for message in collector.split()]
-        if prepared.fields is not None and prepared.command == "SELECT":
-            self._count = len(rows)
-        return fields, rows
-
     def rows(self, number: int, values: Locals) -> tuple[Sequence[Field], Rows]:
         """The columns and rows of a query."""
-        with context_of(self.program.texts[number].context):
-            return self._rows(*self._statement(number, values))
+        with sql_context(self.program.texts[number]):
+            return self._nested.rows(*self._statement(number, values))
 
     def perform(self, number: int, values: Locals) -> bool:
         """PERFORM: whether there was a row."""
         self.rows(number, values)
-        return self._count > 0
+        return self._nested.count > 0
 
     def run(self, number: int, values: Locals, found: bool) -> bool:
         """A statement without INTO: the new value of FOUND."""
-        context = self.program.texts[number].context
-        with context_of(context):
+        fragment = self.program.texts[number]
+        with sql_context(fragment):
             prepared, parameters = self._statement(number, values)
         if prepared.fields is not None and prepared.command == "SELECT":
             hint = "If you want to discard the results of a SELECT, use PERFORM instead."
             raise SqlError("42601", "query has no destination for result data", hint=hint)
         if prepared.fields is not None:
             raise SqlError("42601", "query has no destination for result data")
-        with context_of(context):
-            self._rows(prepared, parameters)
-        return self._count > 0 if isinstance(prepared.plan, RowsPlan) else found
+        with sql_context(fragment):
+            self._nested.rows(prepared, parameters)
+        return self._nested.count > 0 if isinstance(prepared.plan, RowsPlan) else found
 
     def one_row(self, number: int, values: Locals, strict: bool) -> tuple[Sequence[Field], tuple[object, ...] | None]:
         """The row for INTO. Raises P0002 and P0003 where STRICT wants exactly one."""
-        context = self.program.texts[number].context
-        with context_of(context):
+        fragment = self.program.texts[number]
+        with sql_context(fragment):
             prepared, parameters = self._statement(number, values)
         if prepared.fields is None:
             raise SqlError("42601", "INTO used with a command that cannot return data")
-        with context_of(context):
-            fields, rows = self._rows(prepared, parameters)
+        with sql_context(fragment):
+            fields, rows = self._nested.rows(prepared, parameters)
         return fields, self._only(rows, strict or prepared.plan.writes, strict)
 
     @staticmethod
@@ -312,15 +293,15 @@ class Frame:
         fields: Sequence[Field] | None = None
         rows: Rows = ()
         types = [type_.oid for _, type_ in using]
-        with context_of(f'SQL statement "{text}"'):
+        with text_context("SQL statement", text):
             statements = parse(text, self.session.key.conforming)
         for statement in statements:
             if isinstance(statement.tree, ast.TransactionStmt):
                 raise SqlError("0A000", "EXECUTE of transaction commands is not implemented")
-            with context_of(f'SQL statement "{text}"'):
+            with text_context("SQL statement", text):
                 prepared = planning.prepare(self.session, statement, types)
                 prepared.tally = self.session.node.statements.nested
-                _, rows = self._rows(prepared, [value for value, _ in using])
+                _, rows = self._nested.rows(prepared, [value for value, _ in using])
             fields = prepared.fields
         return fields, rows
 
@@ -435,7 +416,7 @@ class Frame:
 
     def open_cursor(self, name: str | None, number: int, values: Locals, scroll: bool | None) -> str:
         """OPEN with a query: the cursor's name."""
-        with context_of(self.program.texts[number].context):
+        with sql_context(self.program.texts[number]):
             prepared, parameters = self._statement(number, values)
             return frame_cursors.open_portal(self.session, name, prepared, parameters, scroll)
 
@@ -455,7 +436,7 @@ class Frame:
         """FETCH and MOVE: the columns, and the row; None without one."""
         cursor = frame_cursors.portal_of(self.session, name, variable)
         fields, rows = frame_cursors.fetch(cursor, direction, count, move)
-        self._count = len(rows)
+        self._nested.count = len(rows)
         return fields, rows[-1] if rows else None
 
     def cursor_rows(self, name: str) -> tuple[Sequence[Field], Rows]:
@@ -470,7 +451,7 @@ class Frame:
 
     def add_rows(self, fields: Sequence[Field], rows: Rows) -> bool:
         """RETURN QUERY: whether there was a row."""
-        columns = self.program.columns
+        columns = self.columns
         if len(fields) != len(columns):
             few = "too few" if len(fields) < len(columns) else "too many"
             detail = (
@@ -482,12 +463,12 @@ class Frame:
             self.results.extend(rows)
         else:
             self.results.extend(tuple(self.values_of(row, fields, columns)) for row in rows)
-        self._count = len(rows)
+        self._nested.count = len(rows)
         return bool(rows)
 
     def add_row(self, row: Row | None) -> None:
         """RETURN NEXT of a row."""
-        columns = self.program.columns
+        columns = self.columns
         if row is None:
             self.results.append((None,) * len(columns))
             return
@@ -548,7 +529,7 @@ class Frame:
     def current(self, item: str) -> tuple[object, TypeRef]:
         """An item of GET CURRENT DIAGNOSTICS."""
         if item == "row_count":
-            return self._count, TypeRef(oids.INT8)
+            return self._nested.count, TypeRef(oids.INT8)
         return "", TypeRef(oids.TEXT)
 
     def stacked(self, error: SqlError | None, item: str) -> tuple[object, TypeRef]:

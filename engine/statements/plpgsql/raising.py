@@ -5,11 +5,12 @@ from __future__ import annotations
 import re
 from bisect import bisect_right
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from types import TracebackType
 
 from catalog.errors import SqlError
 from engine.sql.plpgsql.conditions import OTHERS, conditions
+from engine.sql.plpgsql.tree import Fragment
 from engine.statements.plpgsql.compile import Program
 
 SEVERITIES = {
@@ -113,6 +114,27 @@ def context_of(line: str) -> Iterator[None]:
     except SqlError as error:
         error.context = line if error.context is None else f"{error.context}\n{line}"
         raise
+
+
+@contextmanager
+def text_context(kind: str, text: str, shift: int = 0) -> Iterator[None]:
+    """For errors of SQL that a body runs: one with a position shows the text, others get a line of context
+    (_SPI_error_callback). `shift`: of positions."""
+    try:
+        yield
+    except SqlError as error:
+        if error.position is not None and error.internal_query is None:
+            error.internal_query = text
+            error.position = max(error.position + shift, 1)
+        else:
+            line = f'{kind} "{text}"'
+            error.context = line if error.context is None else f"{error.context}\n{line}"
+        raise
+
+
+def sql_context(fragment: Fragment) -> AbstractContextManager[None]:
+    """For errors of a text of the body."""
+    return text_context(fragment.kind, fragment.query, len(fragment.target) - fragment.before)
 
 
 def context_line(signature: str, line: int, kind: str) -> str:

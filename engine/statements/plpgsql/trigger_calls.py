@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from catalog.errors import SqlError, not_supported
@@ -10,8 +11,8 @@ from catalog.functions import registry
 from catalog.schema import Routine, Trigger
 from catalog.types import format_type
 from catalog.types.base import Array
+from engine.execute.triggers import PendingCall, TriggerCall
 from engine.execute.triggers import Row as Values
-from engine.execute.triggers import TriggerCall
 from engine.sql import privileges
 from engine.sql.analyze.routines import runner
 from engine.sql.plpgsql import signatures
@@ -34,6 +35,25 @@ class TriggerCalls:
     def __init__(self, session: Session) -> None:
         self._session = session
         self.depth = 0
+        self._pending: list[PendingCall] = []
+
+    def postpone(self, call: PendingCall) -> None:
+        """Lets a deferred trigger wait for the end of the statement, which is that of its transaction."""
+        self._pending.append(call)
+
+    @contextmanager
+    def ends_statement(self) -> Iterator[None]:
+        """Around a statement of a client: afterwards no call is pending, whatever has happened."""
+        try:
+            yield
+        finally:
+            if not self.depth:
+                self._pending.clear()
+
+    def run_pending(self) -> None:
+        """Runs the pending calls, in a greenlet, unless this statement is within another one."""
+        while self._pending and not self.depth:
+            self._pending.pop(0).run(self._session.context())
 
     def fires(self, trigger: Trigger) -> bool:
         """Whether the trigger is enabled under session_replication_role."""
@@ -98,18 +118,18 @@ def _fitted(found: object, shape: Shape) -> Values:
     if found.shape is shape:
         return found.values
     message = "returned row structure does not match the structure of the triggering table"
-    if len(found.shape) != len(shape):
-        detail = (
-            f"Number of returned columns ({len(found.shape)}) does not match expected column count ({len(shape)})."
-        )
-        raise SqlError("42804", message, detail=detail)
-    for number, ((_, given), (_, wanted)) in enumerate(zip(found.shape, shape, strict=True), 1):
+    for number, ((_, given), (_, wanted)) in enumerate(zip(found.shape, shape, strict=False), 1):
         if given.oid != wanted.oid:
             detail = (
                 f"Returned type {format_type(given.oid, given.typmod)} does not match expected type "
                 f"{format_type(wanted.oid, wanted.typmod)} in column {number}."
             )
             raise SqlError("42804", message, detail=detail)
+    if len(found.shape) != len(shape):
+        detail = (
+            f"Number of returned columns ({len(found.shape)}) does not match expected column count ({len(shape)})."
+        )
+        raise SqlError("42804", message, detail=detail)
     return found.values
 
 

@@ -1,27 +1,33 @@
-"""Calls of functions in PL/pgSQL within other statements (engine/statements/routine_path.py runs these)."""
+"""Calls of functions within other statements (engine/statements/routine_path.py runs these): of functions in PL/pgSQL, and
+of those in SQL whose bodies are more than a query."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from functools import partial
 from time import perf_counter
 from typing import TYPE_CHECKING, TypeVar, cast
 
 from catalog.errors import SqlError, not_supported
 from catalog.schema import Routine
+from catalog.types import oids
 from catalog.types.base import TypeRef
 from engine.execute.triggers import PendingCall
 from engine.sql import privileges
 from engine.sql.analyze.routines import check_execute, runner
 from engine.statements.patient_transaction import patient
 from engine.statements.plpgsql import suspend
-from engine.statements.plpgsql.call import run_program
+from engine.statements.plpgsql.call import rows_of_program, run_program
 from engine.statements.plpgsql.frame import SLICE_SECONDS
-from engine.statements.plpgsql.programs import program_of
+from engine.statements.plpgsql.nested import NestedStatements
+from engine.statements.plpgsql.programs import program_of, sql_body_of
+from engine.statements.plpgsql.raising import context_of
 from engine.statements.plpgsql.trigger_calls import TriggerCalls
 
 if TYPE_CHECKING:
+    from engine.execute.context import RoutineCall
     from engine.session.session import Session
     from engine.txn.transaction import Transaction
 
@@ -29,6 +35,8 @@ T = TypeVar("T")
 
 DEEPEST = 200
 """Calls within calls."""
+
+Rows = Sequence[tuple[object, ...]]
 
 
 class CallsWithin:
@@ -57,12 +65,37 @@ class CallsWithin:
         """See `Routines`."""
         return patient(self._session, transaction)
 
-    def call(self, oid: int, result: TypeRef, arguments: Sequence[object]) -> object:
+    def call(self, call: RoutineCall, arguments: Sequence[object]) -> object:
+        """The value of a call."""
+        with self._begin(call) as routine:
+            if routine.language == "sql":
+                rows = self._run_sql(routine, call, arguments)
+                if not rows or call.result.oid == oids.VOID:
+                    return None
+                return rows[0] if len(routine.outputs) > 1 else rows[0][0]
+            program, known = program_of(self._session, routine, call)
+            return run_program(self._session, program, known, routine, arguments, is_atomic=True)
+
+    def rows(self, call: RoutineCall, arguments: Sequence[object], columns: Sequence[TypeRef]) -> Rows:
+        """The rows of a call in FROM."""
+        with self._begin(call) as routine:
+            if routine.language == "sql":
+                rows = self._run_sql(routine, call, arguments)
+                if len(columns) > 1 and rows and len(rows[0]) == 1:  # a row as one value
+                    rows = [row[0] if row[0] is not None else (None,) * len(columns) for row in rows]  # type: ignore[misc]
+                return rows if routine.returns_set else list(rows[:1]) or [(None,) * len(columns)]
+            program, known = program_of(self._session, routine, call)
+            wanted = columns if call.result.oid == oids.RECORD and not routine.outputs else None
+            return rows_of_program(self._session, program, known, routine, arguments, wanted)
+
+    @contextmanager
+    def _begin(self, call: RoutineCall) -> Iterator[Routine]:
+        """A call as its user, within the limits."""
         session = self._session
-        routine = session.catalog.get(oid)
+        routine = session.catalog.get(call.oid)
         assert isinstance(routine, Routine)
         if not suspend.is_running():
-            not_supported(f"function {routine.name}, which is in PL/pgSQL, here")
+            not_supported(f"function {routine.name}, which runs statements, here")
         if self._depth >= DEEPEST:
             hint = (
                 'Increase the configuration parameter "max_stack_depth" (currently 2048kB), after ensuring the'
@@ -74,10 +107,20 @@ class CallsWithin:
             self._yielded = perf_counter()
         caller = privileges.role_of(session.catalog, session.user_name)
         check_execute(routine, session.catalog, caller)
-        program, known = program_of(session, routine, result)
         self._depth += 1
         try:
             with session.identity.acting_as(runner(routine, session.catalog, caller)):
-                return run_program(session, program, known, routine, arguments, is_atomic=True)
+                yield routine
         finally:
             self._depth -= 1
+
+    def _run_sql(self, routine: Routine, call: RoutineCall, arguments: Sequence[object]) -> Rows:
+        """The rows of the last statement of a function in SQL."""
+        with context_of(f'SQL function "{routine.name}" during startup'):
+            body = sql_body_of(self._session, routine, call)
+        nested = NestedStatements(self._session)
+        rows: Rows = ()
+        for number, prepared in enumerate(body.statements, 1):
+            with context_of(f'SQL function "{routine.name}" statement {number}'):
+                _, rows = nested.rows(prepared, arguments)
+        return rows

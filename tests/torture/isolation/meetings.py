@@ -29,6 +29,10 @@ A scenario ends, and what follows is not compared, where
     several share a row            and who waits for all of them and one of them wait for each other: PostgreSQL waits
                                    for one after the other, and finds the deadlock when the others have ended
     a sequence's lock              stays in PostgreSQL when the savepoint before it is rolled back
+    a name is not there            any more, and another table of the statement is locked: Shoal says so before it
+                                   waits (docs/sql.md)
+    PostgreSQL finds no end        of a wait for a safe snapshot although nobody is in its way, which happens when two
+                                   sessions wait for one
     40001 is given earlier         to who waits for a row that has changed: PostgreSQL lets him wait until nobody else
                                    holds it
     0A000                          tells what Shoal does not do
@@ -66,6 +70,8 @@ NO_WAIT = "a wait at NOWAIT"
 TWICE = "a key twice"
 EARLIER = "40001 earlier"
 SEQUENCE = "a sequence's lock"
+NAMES = "a name before a lock"
+STUCK = "PostgreSQL finds no end"
 VERSIONS = "versions of other rows"
 KINDS = {
     b"read/write dependencies": DEPENDENCIES,
@@ -114,6 +120,10 @@ def make(seed: int, themes: Sequence[Theme] = tuple(THEMES.values())) -> Scenari
     return Scenario(theme, tuple(scripts), tuple(order))
 
 
+class StuckError(AssertionError):
+    """A statement neither ends nor waits for anybody."""
+
+
 class Session:
     """A connection that shows whether its statement has ended."""
 
@@ -147,6 +157,9 @@ class Session:
             assert time.monotonic() < until, f"no end of {sql}"
             time.sleep(0.0003)
         return found
+
+    def cancel(self) -> None:
+        self._connection.get_cancel().cancel()
 
     def close(self) -> None:
         self._connection.finish()
@@ -237,7 +250,8 @@ class Place:
             edges = self._edges()
             if left <= edges.keys() and not _cyclic(edges):
                 return ended
-            assert time.monotonic() < until, f"neither an end nor a wait: {left}, {edges}, {self._look}"
+            if time.monotonic() > until:
+                raise StuckError(f"neither an end nor a wait: {left}, {edges}, {self._look}")
             time.sleep(0.0005)
 
     def _edges(self) -> dict[int, set[int]]:
@@ -257,6 +271,13 @@ class Place:
                     left.remove(session)
             assert time.monotonic() < until, "a session waits for nobody"
             time.sleep(0.0005)
+
+    def cancel(self) -> None:
+        """Ends what is running."""
+        for session in self.sessions:
+            if session.running:
+                session.cancel()
+        self._end()
 
     def close(self) -> None:
         for session in (*self.sessions, self._watcher):
@@ -287,7 +308,14 @@ class Tally:
 
 def compare(scenario: Scenario, theirs: Place, ours: Place, tally: Tally | None = None) -> str:
     """The first difference, "" if there is none."""
-    wanted, got = theirs.play(scenario), ours.play(scenario)
+    try:
+        wanted = theirs.play(scenario)
+    except StuckError:
+        theirs.cancel()
+        if tally is not None:
+            tally.cut[STUCK] += 1
+        return ""
+    got = ours.play(scenario)
     if tally is not None:
         tally.scenarios += 1
         tally.steps += len(scenario.order)
@@ -440,6 +468,8 @@ def _ends(one: str, other: str) -> str:
         return DEPENDENCIES
     if RACE in other:
         return RACE
+    if one.endswith(WAITS) and other[0] == one[0] and other.endswith(("42P01", "42703")):
+        return NAMES
     return next((why for why in (DEPENDENCIES, MOVED, OUTSIDE, CATALOG, RACE, "XX000") if why in one), "")
 
 
