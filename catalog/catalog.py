@@ -204,6 +204,9 @@ class Catalog:
         if not self.with_triggers:
             return frozenset()
         found = {oid for oid in self.with_triggers if isinstance(self.objects.get(oid), Table)}
+        for oid in tuple(found):  # whose transition tables may get their rows
+            if any(item.old_table or item.new_table for item in self.table(oid).triggers):
+                found.update(item.oid for item in self.descendants(oid))
         pending = list(found)
         while pending:
             table = self.table(pending.pop())

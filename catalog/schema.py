@@ -249,10 +249,10 @@ class Source:
 class Trigger:
     """A trigger of a table or view (pg_trigger).
 
-    `timing`: b before, a after, i instead of. `events`: of i insert, u update, d delete, t truncate. `columns`: those of
-    UPDATE OF. `condition`: the text of WHEN over the relations old and new. `constraint`: the OID of the constraint of a
-    constraint trigger. `enabled`: as in tgenabled. `parent`: the trigger of the partitioned table that this one is a
-    copy of. `old_table`, `new_table`: the names of transition tables.
+    `timing`: b before, a after, i instead of. `events`: of i insert, u update, d delete, t truncate. `columns`: those
+    of UPDATE OF. `condition`: the text of WHEN over the relations old and new. `constraint`: the OID of the constraint
+    of a constraint trigger. `enabled`: as in tgenabled. `parent`: the trigger of the partitioned table that this one is
+    a copy of. `old_table`, `new_table`: the names of transition tables.
     """
 
     oid: int

@@ -272,8 +272,8 @@ class Alteration:
             )
         kept_triggers = tuple(item for item in self.table.triggers if item not in users)
         self.builder.table = replace(self.table, triggers=kept_triggers)
-        for item in users:
-            message = f"drop cascades to trigger {item.name} on table {self.table.name}"
+        for trigger in users:
+            message = f"drop cascades to trigger {trigger.name} on table {self.table.name}"
             self.context.notice(SqlError("00000", message, severity="NOTICE"))
         removal = Removal(self.context, cascade)
         removal.take(views, self.table)

@@ -234,7 +234,9 @@ def _result(
     if result.oid == oids.TRIGGER and _is_plpgsql(statement):
         if statement.parameters:
             hint = "The arguments of the trigger can be accessed through TG_NARGS and TG_ARGV instead."
-            raise _wrong("trigger functions cannot have declared arguments", hint=hint)
+            error = _wrong("trigger functions cannot have declared arguments", hint=hint)
+            error.context = f'compilation of PL/pgSQL function "{statement.name[-1]}" near line 1'
+            raise error
         return result, given.returns_set, 0
     if result.oid in _NO_ARGUMENTS and result.oid not in (oids.VOID, oids.RECORD):
         raise _wrong(f"SQL functions cannot return type {types.format_type(result.oid)}")

@@ -68,8 +68,6 @@ def create(context: DdlContext, statement: ast.CreateTriggerStmt) -> str:
         if not may(context.catalog, item, ownership.user_role(context), "t"):
             raise SqlError("42501", f"permission denied for {names.WORDS[type(item)]} {item.name}")
     old_table, new_table = _transitions(table, statement)
-    if statement.transitions:
-        not_supported("REFERENCING in CREATE TRIGGER")
     _check_form(statement)
     if statement.timing == "instead":
         not_supported("INSTEAD OF triggers")

@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Any, Protocol, cast
+from typing import TYPE_CHECKING, Protocol, cast
 
 from catalog.errors import SqlError, not_supported
 from catalog.schema import Table, Trigger, View
@@ -23,6 +23,7 @@ from engine.execute.compiled_value import Value
 from engine.execute.context import ExecContext
 from engine.execute.expressions import ExpressionCompiler
 from engine.execute.index_expressions import row_checks
+from engine.execute.transitions import Capture, captures
 from engine.sql import tree
 from engine.sql.analyze import inner_environment
 from engine.sql.analyze.rules import TableRules, runnable_rules
@@ -53,7 +54,7 @@ class TriggerCall:
 class Firing(Protocol):
     """The session, as it runs a trigger's function (engine/statements/plpgsql/trigger_calls.py)."""
 
-    def fire_trigger(self, call: TriggerCall, old: Row | None, new: Row | None, transitions: Any = None) -> Row | None:
+    def fire_trigger(self, call: TriggerCall, old: Row | None, new: Row | None) -> Row | None:
         """The row that the function returns, in the form of the relation; None for NULL."""
 
     def fires(self, trigger: Trigger) -> bool:
@@ -61,6 +62,9 @@ class Firing(Protocol):
 
     def postpone(self, call: PendingCall) -> None:
         """Lets a deferred trigger wait for the end of the statement, outside of a transaction block."""
+
+    def capture(self, table: Table, event: str, old: Row | None, new: Row | None) -> None:
+        """Notes a changed row for transition tables."""
 
 
 Holds = Callable[[ExecContext, Row | None, Row | None], bool]
@@ -80,9 +84,9 @@ class FiredTrigger:
         session = cast(Firing, context.call.session)
         return session.fires(self.trigger) and (self._holds is None or self._holds(context, old, new))
 
-    def fire(self, context: ExecContext, old: Row | None, new: Row | None, transitions: Any = None) -> Row | None:
+    def fire(self, context: ExecContext, old: Row | None, new: Row | None) -> Row | None:
         """Calls the function."""
-        return cast(Firing, context.call.session).fire_trigger(self.call, old, new, transitions)
+        return cast(Firing, context.call.session).fire_trigger(self.call, old, new)
 
 
 def _condition(catalog: Catalog, relation: Table | View, text: str) -> Holds:
@@ -138,6 +142,7 @@ class RowTriggers:
         self._after = {event: found["a", event] for event in "iud"}
         with inner_environment(writer.catalog) as inside:
             rules = runnable_rules(writer.table, inside, defaults=False, asked=False)
+        self._captures = captures(writer.table, writer.catalog)
         self._generated_at = [writer.positions[item.column] for item in rules.generated]
         self._rules = rules
         self._complete: Callable[[ExecContext, Row], Row] | None = None
@@ -244,13 +249,16 @@ class RowTriggers:
         """The AFTER triggers for an event; `changed`: the columns that an UPDATE names."""
         columns = None if changed is None else frozenset(changed)
         found = [item for item in self._after[event] if columns is None or _concerns(item.trigger, columns)]
-        return AfterRow(found) if found else None
+        return AfterRow(self.table, event, found, self._captures) if found or self._captures else None
 
 
 class AfterRow:
-    """The AFTER triggers for one event of a table."""
+    """The AFTER triggers for one event of a table. `captures`: transition tables get the rows."""
 
-    def __init__(self, triggers: Sequence[FiredTrigger]) -> None:
+    def __init__(self, table: Table, event: str, triggers: Sequence[FiredTrigger], captures: bool) -> None:
+        self._table = table
+        self._event = event
+        self._captures = captures
         self._first = [item for item in triggers if item.name < _FOREIGN_KEYS]
         self._last = [item for item in triggers if item.name >= _FOREIGN_KEYS]
 
@@ -259,6 +267,8 @@ class AfterRow:
         checks: Sequence[Callable[[], None]],
     ) -> list[Callable[[], None]]:  # fmt: skip
         """The checks of foreign keys for a row, with the calls of the triggers that are due."""
+        if self._captures:
+            cast(Firing, context.call.session).capture(self._table, self._event, old, new)
         return [*self._due(self._first, transaction, context, old, new), *checks,
                 *self._due(self._last, transaction, context, old, new)]  # fmt: skip
 
@@ -346,6 +356,16 @@ class StatementTriggers:
                 item.fire(context, None, None)
 
 
+def capture_of(catalog: Catalog, changes: Sequence[Change]) -> Capture | None:
+    """The capture of the rows of a statement; None if no trigger reads transition tables."""
+    tables = {
+        change.table.oid: "u" if isinstance(change, tree.Update) else ""
+        for change in changes
+        if any(item.old_table or item.new_table for item in change.table.triggers)
+    }
+    return Capture(catalog, tables) if tables else None
+
+
 def _events_of(change: Change) -> list[tuple[str, frozenset[int] | None]]:
     """The events of a change, with the columns that an update names."""
     if isinstance(change, tree.Delete):
@@ -422,6 +442,7 @@ def _completion(
 
 def triggers_of(writer: TableWriter) -> RowTriggers | None:
     """The row triggers of the writer's table; None without any."""
-    if not any(item.for_row and item.enabled != "D" for item in writer.table.triggers):
+    if writer.table.oid not in writer.catalog.triggering:
         return None
-    return RowTriggers(writer)
+    own = any(item.for_row and item.enabled != "D" for item in writer.table.triggers)
+    return RowTriggers(writer) if own or captures(writer.table, writer.catalog) else None

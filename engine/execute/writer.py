@@ -404,7 +404,8 @@ class TableWriter:
             context.written.updated[oid] += 1
             for index in self.indexes if new_key != key else indexes:
                 self._change_entry(transaction, index, old, new, key, new_key)
-            todo: list[Callable[[], None]] = [partial(foreign.on_changed, transaction, old, new) for foreign in outgoing]
+            todo: list[Callable[[], None]] = []
+            todo += [partial(foreign.on_changed, transaction, old, new) for foreign in outgoing]
             if checks is not None and checks.late:
                 todo = list(self._later(transaction, new_key, new, todo))
             todo += [partial(foreign.on_updated, transaction, context, old, new, checks) for foreign in incoming]

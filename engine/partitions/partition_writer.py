@@ -124,7 +124,11 @@ class PartitionedWriter(TableWriter):
     def triggers(self) -> PartitionedTriggers | None:  # type: ignore[override]  # a statement uses new and changed rows
         """The row triggers of the partitions; None if there are none."""
         below = self.catalog.descendants(self.table.oid) if self.catalog.with_triggers else ()
-        found = any(item.for_row and item.enabled != "D" for table in below for item in table.triggers)
+        found = any(
+            item.enabled != "D" and (item.for_row or item.old_table or item.new_table)
+            for table in (self.table, *below)
+            for item in table.triggers
+        )
         return PartitionedTriggers(self) if found else None
 
     def write_new(
@@ -266,7 +270,7 @@ class Moving:
         return write  # type: ignore[return-value]  # without triggers there is always a key
 
     def _stays(self, moved: Row, fires: bool) -> bool:
-        """Whether a row stays in its partition. Raises 23514 for one without a partition; where triggers fire, only when
+        """Whether a row stays in its partition. Raises 23514 for one without a partition, unless triggers fire before
         it is inserted there."""
         try:
             return self._target.leaf_of(moved).table.oid == self._writer.table.oid

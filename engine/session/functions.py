@@ -112,10 +112,16 @@ class FunctionServices:
         return self._session.routines.rows(call, arguments, columns)
 
     def fire_trigger(
-        self, call: TriggerCall, old: Sequence[object] | None, new: Sequence[object] | None, transitions: object = None
+        self, call: TriggerCall, old: Sequence[object] | None, new: Sequence[object] | None
     ) -> Sequence[object] | None:
         """See Firing (engine/execute/triggers.py)."""
-        return self._session.routines.triggers.fire(call, old, new, transitions)
+        return self._session.routines.triggers.fire(call, old, new)
+
+    def capture(
+        self, table: Table, event: str, old: Sequence[object] | None, new: Sequence[object] | None
+    ) -> None:
+        """Notes a changed row for transition tables."""
+        self._session.routines.triggers.capture(table, event, old, new)
 
     def fires(self, trigger: Trigger) -> bool:
         """Whether the trigger is enabled under session_replication_role."""

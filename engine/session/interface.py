@@ -15,10 +15,11 @@ if TYPE_CHECKING:
     from catalog.catalog import Catalog
     from catalog.errors import SqlError
     from catalog.memory import Account
-    from catalog.schema import Role, Trigger, VirtualTable
+    from catalog.schema import Role, Table, Trigger, VirtualTable
     from catalog.types.base import TypeRef
     from engine.columnar.interface import VirtualContent
     from engine.execute.context import RoutineCall
+    from engine.execute.transitions import Capture
     from engine.execute.triggers import PendingCall, TriggerCall
     from engine.node.node import Node
     from engine.node.plan_cache import PlanKey
@@ -136,9 +137,17 @@ class Triggers(Protocol):
         """Whether the trigger is enabled under session_replication_role."""
 
     def fire(
-        self, call: TriggerCall, old: Sequence[object] | None, new: Sequence[object] | None, transitions: object
+        self, call: TriggerCall, old: Sequence[object] | None, new: Sequence[object] | None
     ) -> Sequence[object] | None:
         """The row that a trigger's function returns; None for NULL."""
+
+    def capture(
+        self, table: Table, event: str, old: Sequence[object] | None, new: Sequence[object] | None
+    ) -> None:
+        """Notes a changed row for transition tables."""
+
+    def capturing(self, capture: Capture | None) -> AbstractContextManager[None]:
+        """The statement within has this capture."""
 
     def postpone(self, call: PendingCall) -> None:
         """Lets a deferred trigger wait for the end of the statement."""

@@ -149,6 +149,8 @@ class Session:
         self.work: dict[str, Work] = {}  # waits of functions, by their names
         self.copying: CopyProgress | None = None  # while a COPY runs
         self.safety: Safety | None = None  # the process ids that delay its snapshot
+        self.local_relations: dict[str, VirtualTable] = {}  # transition tables of the trigger that runs, by name
+        self.local_rows: dict[int, Sequence[Sequence[object]]] = {}  # their rows, by OID
         self._environment: tuple[tuple[PlanKey, int | None], Environment] | None = None  # its last one
         self._begin_activity()
         self._make_parts()
@@ -402,7 +404,9 @@ class Session:
             own = self.temporary_schema_name
             if own not in path:  # the environment puts it where the path says "pg_temp"
                 path = (own, *path)
-        made = Environment(catalog, path, self.user_name, self.database_name, self.key.format, asks=True, today=today)
+        made = Environment(
+            catalog, path, self.user_name, self.database_name, self.key.format, True, self.local_relations, today
+        )
         self._environment = (of, made)
         return made
 

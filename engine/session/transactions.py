@@ -146,8 +146,8 @@ class TransactionControl:
         return lsn
 
     def _check_deferred(self, transaction: Transaction) -> None:
-        """Checks deferred constraints. LockWait leaves everything unchanged; 23503 has rolled back. Deferred triggers are
-        fired first: LockWait waits for them."""
+        """Checks deferred constraints. LockWait leaves everything unchanged; 23503 has rolled back. Deferred triggers
+        are fired first: LockWait waits for them."""
         session = self.session
         assert transaction.deferred is not None
         if transaction.deferred.triggers:

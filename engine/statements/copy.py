@@ -9,7 +9,7 @@ connection.
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from typing import TYPE_CHECKING
 
 from catalog.binary_texts import Turn
@@ -25,8 +25,8 @@ from engine.bulk.copy_output import data_rows_to_lines, header_line
 from engine.bulk.load import Load, LoadPlan
 from engine.bulk.progress import CopyProgress
 from engine.columnar.interface import ResultStream, RowEncoding
-from engine.execute.context import ExecContext, RowPathFull
-from engine.execute.triggers import StatementTriggers
+from engine.execute.context import RowPathFull
+from engine.execute.triggers import StatementTriggers, capture_of
 from engine.foreground import aside
 from engine.node.stages import FILE_PREFIX
 from engine.session import serializable_statements
@@ -132,26 +132,34 @@ async def _copy_from(session: Session, statement: ast.CopyStmt, options: CopyOpt
     if options.stage:
         data = await sink.copy_in(len(columns), options.is_binary)
         return await session.node.stages.put(session, table, columns, (options.stage, options.part), data)
-    statement_triggers = StatementTriggers(session.catalog, [tree.Insert(table, ())] if table.triggers else [])
-    await _fire(session, statement_triggers.has_before, statement_triggers.before)
     load = Load(session, LoadPlan(table, columns, options, where))
     mark = transaction.mark()
-    if statement.filename is not None:
-        with session.node.stages.source(session, statement.filename.removeprefix(FILE_PREFIX)) as source:
-            count = await load.run(source)
-    else:
-        count = await load.run(await sink.copy_in(len(columns), options.is_binary))
-    await _fire(session, statement_triggers.has_after, statement_triggers.after)
-    if table.oid in session.catalog.triggering:
-        await suspend.run(session.routines.triggers.run_pending)
+
+    async def run() -> int:
+        if statement.filename is not None:
+            with session.node.stages.source(session, statement.filename.removeprefix(FILE_PREFIX)) as source:
+                return await load.run(source)
+        return await load.run(await sink.copy_in(len(columns), options.is_binary))
+
+    count = await _between_triggers(session, table, run)
     if transaction.serial is not None:
         transaction.serial.wrote_since(mark, serializable_statements.storage_ids_of(session.catalog, table.oid))
     return count
 
 
-async def _fire(session: Session, are_there: bool, fire: Callable[[ExecContext], None]) -> None:
-    if are_there:
-        await suspend.run(lambda: fire(session.context()))
+async def _between_triggers(session: Session, table: Table, run: Callable[[], Awaitable[int]]) -> int:
+    """Runs a load, with the statement triggers of the table before and after it."""
+    if table.oid not in session.catalog.triggering:
+        return await run()
+    change = tree.Insert(table, ())
+    statement = StatementTriggers(session.catalog, [change])
+    triggers = session.routines.triggers
+    with triggers.ends_statement(), triggers.capturing(capture_of(session.catalog, [change])):
+        await suspend.run(lambda: statement.before(session.context()))
+        count = await run()
+        await suspend.run(lambda: statement.after(session.context()))
+        await suspend.run(triggers.run_pending)
+    return count
 
 
 def _target(session: Session, relation: ast.RangeVar) -> Table:

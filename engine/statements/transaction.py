@@ -53,10 +53,11 @@ async def run_transaction(session: Session, tree: ast.TransactionStmt, portal: P
 async def run_set_constraints(session: Session, tree: ast.SetConstraintsStmt, portal: Portal, sink: Sink) -> None:
     """SET CONSTRAINTS: constraints that become immediate are checked now. Raises 42704, 42809, 23503."""
     transaction = session.transaction
+    if transaction is None or transaction.deferral() is None:
+        session.warn("25P01", "SET CONSTRAINTS can only be used in transaction blocks")
     chosen = [oid for schema, name in tree.names for oid in _constraints(session, schema, name)]
     deferred = None if transaction is None else transaction.deferral()
     if transaction is None or deferred is None:
-        session.warn("25P01", "SET CONSTRAINTS can only be used in transaction blocks")
         sink.complete("SET CONSTRAINTS")
         return
     for oid in chosen or [0]:

@@ -1,8 +1,8 @@
 """The path of statements whose changes may fire triggers.
 
-The statement runs in a greenlet, as those that call functions in PL/pgSQL do (routine_path.py): a trigger's function may
-wait in the middle of it. So may the statement itself: where it meets a lock it waits at once, and goes on. It is not
-undone, because its triggers have fired for the rows before.
+The statement runs in a greenlet, as those that call functions in PL/pgSQL do (routine_path.py): a trigger's function
+may wait in the middle of it. So may the statement itself: where it meets a lock it waits at once, and goes on. It is
+not undone, because its triggers have fired for the rows before.
 
     BEFORE STATEMENT    then the rows, by the row path or the columnar path    then the statement's checks, which are
     foreign keys and AFTER ROW triggers in one queue                           then AFTER STATEMENT
@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 from catalog.patience import too_long
 from engine.execute.context import ExecContext, RowPathFull
-from engine.execute.triggers import Change, StatementTriggers
+from engine.execute.triggers import Change, StatementTriggers, capture_of
 from engine.execute.writer import Checks
 from engine.sql import tree
 from engine.statements import paths
@@ -48,6 +48,7 @@ class TriggerPath:
         self._row: RowPlan | None = plan.row
         self._runs: dict[tuple[int, ...], RunRow] = {}
         self._columnar: ColumnarPath | None = None
+        self._changes = changes
         self._statement = StatementTriggers(plan.catalog, changes)
 
     def with_constants(self, parameters: Sequence[object]) -> TriggerPath:
@@ -59,7 +60,7 @@ class TriggerPath:
     async def begin(self, session: Session, portal: Portal, held: Mapping[Hashable, int]) -> None:
         """Runs the whole statement."""
         triggers = session.routines.triggers
-        with triggers.ends_statement():
+        with triggers.ends_statement(), triggers.capturing(capture_of(self._plan.catalog, self._changes)):
             await self._begin(session, portal, held)
             await suspend.run(triggers.run_pending)
 

@@ -107,8 +107,7 @@ class RowChange(DataChange):
         else:
             returns = self.spool is not None or (self.part is not None and self.part.returned is not None)
             if returns or any(name.startswith(tree.VIEW_CHECK) for name, _ in self.dml.checks):
-                not_supported("UPDATE of a table with row triggers with RETURNING or through a view with a check option, "
-                              "on the columnar path")  # fmt: skip
+                not_supported("RETURNING or a view's check option, of an UPDATE with row triggers on the columnar path")
             update = writer.updater(self.changed)
             rows = zip(places, old.tuples(), self._new(batch, old).tuples(), strict=True)
             for place, (key, before, after) in enumerate(rows):

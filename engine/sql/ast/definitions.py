@@ -148,7 +148,8 @@ class AlterTableCmd(Node):
     drop_constraint validate_constraint alter_constraint add_identity set_identity drop_identity drop_expression
     set_statistics set_storage set_options reset_options owner tablespace enable_row_security disable_row_security
     cluster set_logged set_unlogged enable_trigger disable_trigger enable_rule disable_rule replica_identity inherit
-    no_inherit attach_partition detach_partition. Of *_trigger, `value` is always, replica, '', or every for ALL and USER."""
+    no_inherit attach_partition detach_partition. Of *_trigger, `value` is always, replica, '', or
+    every for ALL and USER."""
 
     action: str
     name: str | None = None  # column or constraint

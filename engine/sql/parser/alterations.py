@@ -111,8 +111,7 @@ class Alterations(Roles):
             what = self.expect_one_of("trigger", "rule")
             every = what == "trigger" and not how and self._curr.key in ("all", "user")
             name = self.advance().key if every else self.column_name()
-            value = "every" if every else how
-            return ast.AlterTableCmd(f"{key}_{what}", name, value=value, location=start)
+            return ast.AlterTableCmd(f"{key}_{what}", name, value="every" if every else how, location=start)
         if key == "cluster":
             self.expect("cluster", "on")
             return ast.AlterTableCmd("cluster", self.column_name(), location=start)

@@ -9,7 +9,6 @@ from catalog.catalog import Catalog
 from catalog.routines import function_in
 from catalog.schema import Routine, Table, View
 from catalog.types import oids
-from catalog.types.base import TypeRef
 from engine.execute.context import RoutineCall
 from engine.session.prepared import Prepared
 from engine.sql import ast
@@ -63,15 +62,16 @@ def program_of(session: Session, routine: Routine, call: RoutineCall) -> tuple[P
 
 
 def trigger_program_of(
-    session: Session, routine: Routine, relation: Table | View
+    session: Session, routine: Routine, relation: Table | View, local: tuple[str, ...]
 ) -> tuple[Program, Known, Shape]:
-    """The program of a trigger function for one relation, and the form of its rows."""
+    """The program of a trigger function for one relation, and the form of its rows. `local`: the names of transition
+    tables."""
     _kept.renew(session.catalog)
     shape = _kept.shapes.get(relation.oid)
     if shape is None:
         shape = tuple((column.name, column.type) for column in relation.columns)
         _kept.shapes[relation.oid] = shape
-    key = (routine.oid, relation.oid, session.environment.path, session.key)
+    key = (routine.oid, relation.oid, local, session.environment.path, session.key)
     found = _kept.programs.get(key)
     if found is None:
         found = compile_body(session, routine.body, trigger_signature(routine, shape))

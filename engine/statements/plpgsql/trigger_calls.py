@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from catalog.errors import SqlError, not_supported
 from catalog.functions import registry
-from catalog.schema import Routine, Trigger
+from catalog.schema import Routine, Table, Trigger, VirtualTable
 from catalog.types import format_type
 from catalog.types.base import Array
+from engine.execute.transitions import NEW_OID, OLD_OID, Capture, relations_of
 from engine.execute.triggers import PendingCall, TriggerCall
 from engine.execute.triggers import Row as Values
 from engine.sql import privileges
@@ -36,10 +37,50 @@ class TriggerCalls:
         self._session = session
         self.depth = 0
         self._pending: list[PendingCall] = []
+        self._captured: Capture | None = None  # of the statement that runs
 
     def postpone(self, call: PendingCall) -> None:
         """Lets a deferred trigger wait for the end of the statement, which is that of its transaction."""
         self._pending.append(call)
+
+    def capture(self, table: Table, event: str, old: Values | None, new: Values | None) -> None:
+        """Notes a changed row for transition tables."""
+        if self._captured is not None:
+            self._captured.add(table, event, old, new)
+
+    @contextmanager
+    def capturing(self, capture: Capture | None) -> Iterator[None]:
+        """The statement within has this capture."""
+        before, self._captured = self._captured, capture
+        try:
+            yield
+        finally:
+            self._captured = before
+
+    @contextmanager
+    def _with_transitions(self, call: TriggerCall, local: dict[str, VirtualTable]) -> Iterator[None]:
+        """The transition tables of a trigger are relations within, and no others are."""
+        session = self._session
+        before = dict(session.local_relations), dict(session.local_rows)
+        if not local and not before[0]:
+            yield
+            return
+        rows: dict[int, list[Values]] = {}
+        if self._captured is not None and isinstance(call.relation, Table):
+            old, new = self._captured.rows(call.relation, call.operation[0].lower())
+            rows = {OLD_OID: old, NEW_OID: new}
+        self._use_local(local, rows)
+        try:
+            yield
+        finally:
+            self._use_local(*before)
+
+    def _use_local(self, relations: dict[str, VirtualTable], rows: Mapping[int, Sequence[Values]]) -> None:
+        session = self._session
+        session.local_relations.clear()  # the environment has this dict
+        session.local_relations.update(relations)
+        session.local_rows.clear()
+        session.local_rows.update(rows)
 
     @contextmanager
     def ends_statement(self) -> Iterator[None]:
@@ -60,7 +101,7 @@ class TriggerCalls:
         is_replica = self._session.settings.get("session_replication_role") == "replica"
         return trigger.enabled == "A" or (trigger.enabled == "R") == is_replica
 
-    def fire(self, call: TriggerCall, old: Values | None, new: Values | None, transitions: Any) -> Values | None:
+    def fire(self, call: TriggerCall, old: Values | None, new: Values | None) -> Values | None:
         """See Firing (engine/execute/triggers.py). Raises what the function raises, 42804 for a row of another form."""
         if self.depth >= DEEPEST:
             hint = (
@@ -72,7 +113,7 @@ class TriggerCalls:
         self.depth += 1
         try:
             if isinstance(routine, Routine):
-                return self._run(routine, call, old, new, transitions)
+                return self._run(routine, call, old, new)
             source = registry.function(call.trigger.function).source
             if source not in BUILT_IN:
                 not_supported(f"trigger function {source}")
@@ -80,14 +121,13 @@ class TriggerCalls:
         finally:
             self.depth -= 1
 
-    def _run(
-        self, routine: Routine, call: TriggerCall, old: Values | None, new: Values | None, transitions: Any
-    ) -> Values | None:
+    def _run(self, routine: Routine, call: TriggerCall, old: Values | None, new: Values | None) -> Values | None:
         session = self._session
         if not suspend.is_running():
             not_supported(f'trigger "{call.trigger.name}" here')
         trigger, relation = call.trigger, call.relation
-        program, known, shape = trigger_program_of(session, routine, relation)
+        local = relations_of(trigger, relation) if isinstance(relation, Table) else {}
+        program, known, shape = trigger_program_of(session, routine, relation, tuple(local))
         schema = session.catalog.schema_name(relation.schema)
         level = "ROW" if trigger.for_row else "STATEMENT"
         arguments = Array.of(trigger.arguments) if trigger.arguments else Array.of(())
@@ -98,7 +138,8 @@ class TriggerCalls:
             call.operation, relation.oid, relation.name, relation.name, schema, len(trigger.arguments), arguments,
         )  # fmt: skip
         caller = privileges.role_of(session.catalog, session.user_name)
-        with session.identity.acting_as(runner(routine, session.catalog, caller)):
+        acting = session.identity.acting_as(runner(routine, session.catalog, caller))
+        with acting, self._with_transitions(call, local):
             found = run_trigger(session, program, known, routine, given)
         if found is None or call.timing == "AFTER" or not trigger.for_row:
             return None
