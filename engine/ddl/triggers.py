@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import TYPE_CHECKING, TypeGuard
 
-from catalog.errors import SqlError, not_supported
+from catalog.errors import SqlError
 from catalog.functions import registry
 from catalog.functions.base import Function
 from catalog.privileges import may
@@ -69,8 +69,6 @@ def create(context: DdlContext, statement: ast.CreateTriggerStmt) -> str:
             raise SqlError("42501", f"permission denied for {names.WORDS[type(item)]} {item.name}")
     old_table, new_table = _transitions(table, statement)
     _check_form(statement)
-    if statement.timing == "instead":
-        not_supported("INSTEAD OF triggers")
     condition = None if statement.condition is None else _condition(context, table, statement)
     function = _function(context, statement)
     columns = _columns(table, statement.columns)

@@ -69,6 +69,9 @@ from engine.txn.serializable import Safety
 from engine.txn.transaction import Transaction
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from catalog.schema import VirtualTable
     from engine.bulk.progress import CopyProgress
     from engine.storage.moments import Lsn
 

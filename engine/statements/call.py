@@ -63,7 +63,7 @@ async def run_call(session: Session, node: ast.CallStmt, portal: Portal, sink: S
                 columns = [item.type for item in found.fields or ()]
             call = RoutineCall(routine.oid, tuple(argument_types(found.call)), found.call.type)
             result = await plpgsql.call(session, routine, call, values, columns)
-        rows = _encoded(session, result, found.fields, formats)
+        rows = encoded_rows(session, result, found.fields, formats)
     else:
         body = body_of(routine, session.environment, function, argument_types(found.call), found.call.type)
         with session.identity.acting_as(runner(routine, session.catalog, caller)):
@@ -83,7 +83,7 @@ async def run_do(session: Session, node: ast.DoStmt, portal: Portal, sink: Sink)
     sink.complete("DO")
 
 
-def _encoded(
+def encoded_rows(
     session: Session, rows: Sequence[tuple[object, ...]], fields: Sequence[Field] | None, formats: tuple[int, ...]
 ) -> list[bytes]:
     """Rows as DataRow messages."""

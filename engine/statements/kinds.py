@@ -56,6 +56,7 @@ from engine.statements import (
     transaction,
     truncate,
     vacuum,
+    view_triggers,
 )
 from engine.statements.needs import Needs, of_query
 from engine.statements.registry import SchemaChange, StatementKind
@@ -267,4 +268,4 @@ SCHEMA_CHANGES = (
     _change(ast.AlterFunctionStmt, routines.alter),
 )
 
-registry.register((*QUERIES, *OF_SESSIONS, *OTHERS, *SCHEMA_CHANGES), planners=(as_of.plan,))
+registry.register((*QUERIES, *OF_SESSIONS, *OTHERS, *SCHEMA_CHANGES), planners=(as_of.plan, view_triggers.plan))

@@ -192,3 +192,60 @@ def test_copy(pair: Pair) -> None:
         connection.remove_notice_handler(handler)
         found.append((status, notices, connection.execute("SELECT * FROM t ORDER BY a").fetchall()))
     assert found[0] == found[1]
+
+
+TRANSITIONS = (
+    T, FILL, "CREATE TABLE log (who text, o text, n text)",
+    _function("f", "BEGIN INSERT INTO log SELECT TG_NAME, (SELECT string_agg(t::text, ' ' ORDER BY a) FROM o t),"
+              " (SELECT string_agg(t::text, ' ' ORDER BY a) FROM n t); RAISE NOTICE '%', (SELECT count(*) FROM n); RETURN NULL; END"),
+    _function("g", "BEGIN INSERT INTO log SELECT TG_NAME, 'none', string_agg(n.a::text || n.note, ' ' ORDER BY a) FROM n; RETURN NULL; END"),
+    _function("h", "BEGIN INSERT INTO log SELECT TG_NAME, string_agg(o.a::text, ' ' ORDER BY a), 'none' FROM o; RETURN NULL; END"),
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("level", ["ROW", "STATEMENT"])
+def test_transition_tables(pair: Pair, level: str) -> None:
+    compare(
+        pair,
+        [*TRANSITIONS,
+         f"CREATE TRIGGER u AFTER UPDATE ON t REFERENCING OLD TABLE AS o NEW TABLE AS n FOR EACH {level} EXECUTE FUNCTION f()",
+         f"CREATE TRIGGER i AFTER INSERT ON t REFERENCING NEW TABLE AS n FOR EACH {level} EXECUTE FUNCTION g()",
+         f"CREATE TRIGGER d AFTER DELETE ON t REFERENCING OLD TABLE AS o FOR EACH {level} EXECUTE FUNCTION h()",
+         "INSERT INTO t VALUES (10, 'x', 1), (11, 'y', 2)", "UPDATE t SET n = n + 1 WHERE a > 9", "UPDATE t SET n = 0 WHERE a = 77",
+         "INSERT INTO t VALUES (10, 'z', 1), (12, 'w', 2) ON CONFLICT (a) DO UPDATE SET note = excluded.note",
+         "DELETE FROM t WHERE a > 9", "SELECT * FROM log ORDER BY 1, 2, 3", "SELECT * FROM o",
+         "SELECT pg_get_triggerdef(oid), tgoldtable, tgnewtable FROM pg_trigger WHERE tgrelid = 't'::regclass ORDER BY 1"],
+    )  # fmt: skip
+
+
+def test_transition_tables_of_partitions(pair: Pair) -> None:
+    compare(
+        pair,
+        ["CREATE TABLE t (a int, note text, n int) PARTITION BY LIST (n)", "CREATE TABLE t1 PARTITION OF t FOR VALUES IN (1)",
+         "CREATE TABLE t2 (n int, note text, a int)", "ALTER TABLE t ATTACH PARTITION t2 FOR VALUES IN (2)", *TRANSITIONS[2:],
+         "CREATE TRIGGER u AFTER UPDATE ON t REFERENCING OLD TABLE AS o NEW TABLE AS n EXECUTE FUNCTION f()",
+         "CREATE TRIGGER i AFTER INSERT ON t REFERENCING NEW TABLE AS n EXECUTE FUNCTION g()",
+         "INSERT INTO t VALUES (1, 'x', 1), (2, 'y', 2)", "UPDATE t SET n = 2 WHERE a = 1", "UPDATE t SET note = 'q'",
+         "SELECT * FROM log ORDER BY 1, 2, 3"],
+    )  # fmt: skip
+
+
+def test_views(pair: Pair) -> None:
+    compare(
+        pair,
+        [T, FILL, "CREATE VIEW v AS SELECT a, note || '!' AS loud, n FROM t WHERE n < 100",
+         _function("f", "BEGIN RAISE NOTICE '% % % % -> %', TG_NAME, TG_WHEN, TG_OP, OLD, NEW;"
+                   " IF TG_OP = 'DELETE' THEN DELETE FROM t WHERE a = OLD.a; RETURN OLD; END IF;"
+                   " IF NEW.a = 13 THEN RETURN NULL; END IF; NEW.n := coalesce(NEW.n, 0) + 1;"
+                   " IF TG_OP = 'INSERT' THEN INSERT INTO t VALUES (NEW.a, NEW.loud, NEW.n);"
+                   " ELSE UPDATE t SET note = NEW.loud, n = NEW.n WHERE a = OLD.a; END IF; RETURN NEW; END"),
+         _function("s", "BEGIN RAISE NOTICE '% %', TG_NAME, TG_LEVEL; RETURN NULL; END"),
+         _trigger("x", "INSTEAD OF INSERT OR UPDATE OR DELETE", "f", "v"), _trigger("b", "BEFORE INSERT", "s", "v", "STATEMENT"),
+         _trigger("a", "AFTER UPDATE", "s", "v", "STATEMENT"),
+         "INSERT INTO v VALUES (20, 'twenty', 5), (13, 'none', 1), (21, DEFAULT, NULL)", "INSERT INTO v (n, a) VALUES ('7', 22) RETURNING *, a + n AS s",
+         "INSERT INTO v (a) SELECT a + 30 FROM t WHERE a < 3 RETURNING a", "UPDATE v SET loud = 'x', n = n * 2 WHERE a < 3 RETURNING *",
+         "UPDATE v w SET n = x.n FROM (VALUES (4, 44)) x (a, n) WHERE w.a = x.a", "DELETE FROM v WHERE a IN (1, 22) RETURNING loud",
+         "UPDATE v SET missing = 1", "SELECT * FROM t ORDER BY a",
+         "SELECT pg_get_triggerdef(oid), tgtype FROM pg_trigger WHERE tgrelid = 'v'::regclass ORDER BY 1",
+         "SELECT is_trigger_updatable, is_trigger_deletable, is_trigger_insertable_into FROM information_schema.views WHERE table_name = 'v'"],
+    )  # fmt: skip
