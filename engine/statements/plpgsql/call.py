@@ -97,5 +97,5 @@ def _enter(session: Session, program: Program, frame: Frame, shown: str, argumen
     try:
         return program.run(frame, session.context(), *arguments)
     except SqlError as error:
-        with raising.context_of(raising.context_line(shown, *raising.place_of(program, error.__traceback__))):
-            raise
+        raising.add_context(error, raising.context_line(shown, *raising.place_of(program, error.__traceback__)))
+        raise

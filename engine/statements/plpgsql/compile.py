@@ -34,13 +34,8 @@ from engine.sql.analyze.state import State
 from engine.sql.plpgsql import tree as pl
 from engine.sql.plpgsql.parser import Signature
 from engine.sql.tree_walk import is_volatile
-from engine.statements.plpgsql.fragments import (
-    failing_part,
-    local_expression,
-    no_column,
-    record_named,
-    records_in,
-)
+from engine.statements.plpgsql.fragments import failing_part, local_expression, no_column, record_named, records_in
+from engine.statements.plpgsql.raising import TextContext, context_of
 from engine.statements.plpgsql.records import assigned
 
 TICKS = 100
@@ -91,13 +86,17 @@ def kind_of(statement: pl.PlStatement) -> str:
 class Program:
     """A compiled body. `run(frame, context, arguments)` returns the result. `places`: for lines of its Python source,
     from which on they belong to a line of the body and a kind of statement. `texts`: the SQL that it runs or evaluates
-    by its number."""
+    by its number. `contexts`: for their errors; `records`: which they may
+    use; `named`: the record that is the whole text."""
 
     run: Callable[..., object]
     conflict: str
     columns: Sequence[TypeRef]
     places: Sequence[tuple[int, int, str]]
-    texts: Sequence[pl.Fragment] = field(default_factory=tuple)
+    texts: Sequence[pl.Fragment]
+    contexts: Sequence[TextContext]
+    records: Sequence[Sequence[pl.Variable]]
+    named: Sequence[pl.Variable | None]
 
     @property
     def code(self) -> CodeType:
@@ -156,6 +155,9 @@ class BodyCompiler:
             self._columns(),
             self._places,
             self._texts,
+            list(map(context_of, self._texts)),
+            list(map(records_in, self._texts)),
+            list(map(record_named, self._texts)),
         )
 
     def _columns(self) -> list[TypeRef]:
@@ -269,14 +271,31 @@ class BodyCompiler:
             kind = code.constant(first.variable.shape or first.variable.type, "type")
             code.line(f"{local(first.variable)} = frame.record_of({row}, {fields}, {kind})")
             return
+        if any(target.steps for target in into):
+            self._take_parts(into, row, fields)
+            return
         types = code.constant(tuple(_type_of(target) for target in into), "types")
         values = code.temporary("row")
         code.line(f"{values} = frame.values_of({row}, {fields}, {types})")
         for number, target in enumerate(into):
-            if target.steps:
-                not_supported("INTO a part of a variable")
             code.line(f"{local(target.variable)} = {values}[{number}]")
             self._check_not_null(target.variable)
+
+    def _take_parts(self, into: Sequence[pl.Target], row: str, fields: str) -> None:
+        """Assigns a row of a query to variables and fields of records."""
+        code = self._code
+        for number, target in enumerate(into):
+            name = local(target.variable)
+            given = f"frame.column_of({row}, {fields}, {number})"
+            if not target.steps:
+                code.line(f"{name} = frame.diagnostic({given} or (None, {code.constant(_type_of(target), 'type')}), "
+                          f"{code.constant(_type_of(target), 'type')})")
+                self._check_not_null(target.variable)
+            elif target.variable.type is None:
+                steps, shape = code.constant(target.steps, "steps"), code.constant(target.variable.shape, "shape")
+                code.line(f"{name} = frame.store_into({name}, {target.variable.name!r}, {steps}, {given}, {shape})")
+            else:
+                not_supported("INTO a part of a variable that is no record")
 
     # ---- blocks -----------------------------------------------------------------------------------------------------
 

@@ -9,6 +9,7 @@ import asyncio
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
+from math import prod
 from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
@@ -37,7 +38,7 @@ from engine.statements.plpgsql.fragments import (
 )
 from engine.statements.plpgsql.names import Use, unassigned_error
 from engine.statements.plpgsql.nested import NestedStatements, Rows
-from engine.statements.plpgsql.raising import context_of, sql_context, text_context
+from engine.statements.plpgsql.raising import LineContext, TextContext, context_of
 from engine.statements.plpgsql.records import Cast, Row, assigned, cast_of, record_text, shape_of
 from engine.statements.plpgsql.suspend import wait
 from engine.statements.rows_plan import RowsPlan
@@ -136,15 +137,16 @@ class Frame:
         return self._evaluate(number, values, None)
 
     def _evaluate(self, number: int, values: Locals, wanted: TypeRef | None) -> tuple[object, TypeRef]:
-        fragment = self.program.texts[number]
-        record = record_named(fragment)
+        program = self.program
+        fragment = program.texts[number]
+        record = program.named[number]
         if record is not None and wanted is None:
             return values[f"p{record.number + 1}"], TypeRef(oids.RECORD)
-        shapes = _shapes(fragment, values)
+        shapes = self._shapes(number, values)
         key = (number, tuple(shapes.values()), wanted)
         found = self._known.evaluations.get(key)
         if found is None or (found.prepared is not None and found.prepared.catalog is not self.session.catalog):
-            with sql_context(fragment):
+            with self.program.contexts[number]:
                 found = self._known.evaluations[key] = self._evaluation(fragment, shapes, wanted)
         parameters = [_value(use, values) for use in found.uses]
         if found.compute is not None:
@@ -154,10 +156,10 @@ class Frame:
                 except LockWait as lock:
                     wait(self.session.wait_for(lock))
         assert found.prepared is not None
-        with sql_context(fragment):
+        with self.program.contexts[number]:
             fields, rows = self._nested.rows(found.prepared, parameters)
         if len(rows) > 1:
-            with context_of(f"query: {fragment.query}"):
+            with LineContext(f"query: {fragment.query}"):
                 raise SqlError("21000", "query returned more than one row")
         value = rows[0][0] if rows else None
         if wanted is not None and value is not None:
@@ -172,7 +174,7 @@ class Frame:
         if len(query.output) != 1 and fragment.target:
             raise SqlError("42601", f"assignment source returned {len(query.output)} columns")
         if len(query.output) != 1:
-            with context_of(f"query: {fragment.query}"):
+            with LineContext(f"query: {fragment.query}"):
                 raise SqlError("42601", f"query returned {len(query.output)} columns")
         plain = text.plain(environment)
         if plain is not None:
@@ -189,14 +191,14 @@ class Frame:
     def evaluate_row(self, number: int, values: Locals) -> Row | None:
         """The value of a text that is a row: a record, a value of a composite type, ROW(...). Raises 42804."""
         fragment = self.program.texts[number]
-        variable = record_named(fragment)
+        variable = self.program.named[number]
         if variable is not None:
             value = values[f"p{variable.number + 1}"]
             if value is None and variable.shape is None:
                 raise unassigned_error(variable.name)
             return value  # type: ignore[no-any-return]
-        with sql_context(fragment):
-            text = analyse_text(fragment, self.session.environment, _shapes(fragment, values), self.program.conflict)
+        with self.program.contexts[number]:
+            text = analyse_text(fragment, self.session.environment, self._shapes(number, values), self.program.conflict)
         plain = text.plain(self.session.environment)
         parameters = [_value(use, values) for use in text.uses]
         if isinstance(plain, tree.RowExpr):
@@ -213,6 +215,11 @@ class Frame:
             raise SqlError("42804", "cannot return non-composite value from function returning composite type")
         return None if value is None else Row(known.fields, tuple(value))  # type: ignore[arg-type]
 
+    def _shapes(self, number: int, values: Locals) -> dict[int, Shape | None]:
+        """The shapes of the records that a text may use."""
+        records = self.program.records[number]
+        return {item.number: shape_of_record(values[f"p{item.number + 1}"]) for item in records}
+
     # ---- statements -------------------------------------------------------------------------------------------------
 
     def _plan(self, fragment: Fragment, text: Text) -> Prepared:
@@ -224,7 +231,7 @@ class Frame:
     def _statement(self, number: int, values: Locals) -> tuple[Prepared, list[object]]:
         """A text as a planned statement, with the values of its parameters."""
         fragment = self.program.texts[number]
-        shapes = _shapes(fragment, values)
+        shapes = self._shapes(number, values)
         key = (number, tuple(shapes.values()))
         known = self._known.statements.get(key)
         if known is None or known[0].catalog is not self.session.catalog:
@@ -240,7 +247,7 @@ class Frame:
 
     def rows(self, number: int, values: Locals) -> tuple[Sequence[Field], Rows]:
         """The columns and rows of a query."""
-        with sql_context(self.program.texts[number]):
+        with self.program.contexts[number]:
             return self._nested.rows(*self._statement(number, values))
 
     def perform(self, number: int, values: Locals) -> bool:
@@ -250,26 +257,26 @@ class Frame:
 
     def run(self, number: int, values: Locals, found: bool) -> bool:
         """A statement without INTO: the new value of FOUND."""
-        fragment = self.program.texts[number]
-        with sql_context(fragment):
+        context = self.program.contexts[number]
+        with context:
             prepared, parameters = self._statement(number, values)
         if prepared.fields is not None and prepared.command == "SELECT":
             hint = "If you want to discard the results of a SELECT, use PERFORM instead."
             raise SqlError("42601", "query has no destination for result data", hint=hint)
         if prepared.fields is not None:
             raise SqlError("42601", "query has no destination for result data")
-        with sql_context(fragment):
+        with context:
             self._nested.rows(prepared, parameters)
         return self._nested.count > 0 if isinstance(prepared.plan, RowsPlan) else found
 
     def one_row(self, number: int, values: Locals, strict: bool) -> tuple[Sequence[Field], tuple[object, ...] | None]:
         """The row for INTO. Raises P0002 and P0003 where STRICT wants exactly one."""
-        fragment = self.program.texts[number]
-        with sql_context(fragment):
+        context = self.program.contexts[number]
+        with context:
             prepared, parameters = self._statement(number, values)
         if prepared.fields is None:
             raise SqlError("42601", "INTO used with a command that cannot return data")
-        with sql_context(fragment):
+        with context:
             fields, rows = self._nested.rows(prepared, parameters)
         return fields, self._only(rows, strict or prepared.plan.writes, strict)
 
@@ -293,12 +300,12 @@ class Frame:
         fields: Sequence[Field] | None = None
         rows: Rows = ()
         types = [type_.oid for _, type_ in using]
-        with text_context("SQL statement", text):
+        with TextContext(text):
             statements = parse(text, self.session.key.conforming)
         for statement in statements:
             if isinstance(statement.tree, ast.TransactionStmt):
                 raise SqlError("0A000", "EXECUTE of transaction commands is not implemented")
-            with text_context("SQL statement", text):
+            with TextContext(text):
                 prepared = planning.prepare(self.session, statement, types)
                 prepared.tally = self.session.node.statements.nested
                 _, rows = self._nested.rows(prepared, [value for value, _ in using])
@@ -336,6 +343,13 @@ class Frame:
         found = [self._cast(value, item.type, type_) for value, item, type_ in zip(row, fields, types, strict=False)]
         return found + [None] * (len(types) - len(found))
 
+    @staticmethod
+    def column_of(
+        row: tuple[object, ...] | None, fields: Sequence[Field], number: int
+    ) -> tuple[object, TypeRef] | None:
+        """A column of a row, with its type; None where there is none."""
+        return None if row is None or number >= len(fields) else (row[number], fields[number].type)
+
     def record_of(
         self, row: tuple[object, ...] | None, fields: Sequence[Field], declared: TypeRef | Shape | None
     ) -> object:
@@ -358,7 +372,27 @@ class Frame:
     def store_field(
         self, row: Row | None, name: str, steps: Sequence[object], number: int, values: Locals, shape: Shape | None
     ) -> Row:
-        """A record with another value in a field. Raises 55000 without a value, 42703 for a field that it lacks."""
+        """A record with the value of a text in a field. Raises 55000 without a value, 42703 for a field that it lacks."""
+        row, position = self._place_in(row, name, steps, shape)
+        value = self.evaluate(number, values, row.shape[position][1])
+        return Row(row.shape, (*row.values[:position], value, *row.values[position + 1 :]))
+
+    def store_into(
+        self,
+        row: Row | None,
+        name: str,
+        steps: Sequence[object],
+        given: tuple[object, TypeRef] | None,
+        shape: Shape | None,
+    ) -> Row:
+        """A record with a column of a query's row in a field (`given` None: there is no such column)."""
+        row, position = self._place_in(row, name, steps, shape)
+        value = None if given is None else self._cast(*given, row.shape[position][1])
+        return Row(row.shape, (*row.values[:position], value, *row.values[position + 1 :]))
+
+    @staticmethod
+    def _place_in(row: Row | None, name: str, steps: Sequence[object], shape: Shape | None) -> tuple[Row, int]:
+        """A record, and the position of a field in it."""
         if row is None:
             if shape is None:
                 raise unassigned_error(name)
@@ -368,8 +402,7 @@ class Frame:
         position = next((place for place, (known, _) in enumerate(row.shape) if known == steps[0]), -1)
         if position < 0:
             raise SqlError("42703", f'record "{name}" has no field "{steps[0]}"')
-        value = self.evaluate(number, values, row.shape[position][1])
-        return Row(row.shape, (*row.values[:position], value, *row.values[position + 1 :]))
+        return row, position
 
     def refuse_null(self, name: str) -> None:
         """22004 for a variable that is declared NOT NULL."""
@@ -399,7 +432,7 @@ class Frame:
         return range(low, high - 1, -step) if reverse else range(low, high + 1, step)
 
     def elements(self, number: int, values: Locals, slice_: int) -> tuple[Sequence[Field], Rows]:
-        """The elements of FOREACH, as rows of one column. Raises 22004, 42804, 0A000 for slices."""
+        """The elements or slices of FOREACH, as rows of one column. Raises 22004, 42804, 2202E."""
         value, type_ = self._evaluate(number, values, None)
         if value is None:
             raise SqlError("22004", "FOREACH expression must not be null")
@@ -407,16 +440,22 @@ class Frame:
         if not element:
             shown = format_type(type_.oid)
             raise SqlError("42804", f"FOREACH expression must yield an array, not type {shown}")
-        if slice_:
-            not_supported("FOREACH ... SLICE")
         assert isinstance(value, Array)
-        return (Field("element", TypeRef(element)),), [(item,) for item in value.elements]
+        if not slice_:
+            return (Field("element", TypeRef(element)),), [(item,) for item in value.elements]
+        dimensions = len(value.dimensions)
+        if slice_ > dimensions:
+            raise SqlError("2202E", f"slice dimension ({slice_}) is out of the valid range 0..{dimensions}")
+        kept = value.dimensions[-slice_:]
+        size, bounds = prod(kept), value.lower_bounds[-slice_:]
+        parts = [value.elements[start : start + size] for start in range(0, len(value.elements), size)]
+        return (Field("slice", type_),), [(Array(part, kept, bounds),) for part in parts]
 
     # ---- cursors ----------------------------------------------------------------------------------------------------
 
     def open_cursor(self, name: str | None, number: int, values: Locals, scroll: bool | None) -> str:
         """OPEN with a query: the cursor's name."""
-        with sql_context(self.program.texts[number]):
+        with self.program.contexts[number]:
             prepared, parameters = self._statement(number, values)
             return frame_cursors.open_portal(self.session, name, prepared, parameters, scroll)
 
@@ -562,8 +601,6 @@ class Frame:
         if transaction is not None and transaction.savepoints:
             word = "roll back" if undo else "commit"
             raise SqlError("2D000", f"cannot {word} while a subtransaction is active")
-        if chain:
-            not_supported("COMMIT AND CHAIN in PL/pgSQL")
         if undo:
             session.transactions.abort()
         else:
@@ -575,17 +612,14 @@ class Frame:
                     wait(session.wait_for(lock))
             if lsn:
                 wait(session.durable(lsn))
-        session.begin_implicit()
+        made = session.begin_implicit()
+        if chain and transaction is not None:
+            session.variables.continue_modes(transaction, made)
 
     def refuse_again(self) -> None:
         """0Z002: RAISE without anything, outside of a handler."""
         message = "RAISE without parameters cannot be used outside an exception handler"
         raise SqlError("0Z002", message)
-
-
-def _shapes(fragment: Fragment, values: Locals) -> dict[int, Shape | None]:
-    """The shapes of the records that a text may use."""
-    return {item.number: shape_of_record(values[f"p{item.number + 1}"]) for item in records_in(fragment)}
 
 
 def _value(use: Use, values: Locals) -> object:

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_right
-from collections.abc import Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from collections.abc import Sequence
 from types import TracebackType
+from typing import TYPE_CHECKING
 
 from catalog.errors import SqlError
 from engine.sql.plpgsql.conditions import OTHERS, conditions
 from engine.sql.plpgsql.tree import Fragment
-from engine.statements.plpgsql.compile import Program
+
+if TYPE_CHECKING:
+    from engine.statements.plpgsql.compile import Program
 
 SEVERITIES = {
     "exception": "ERROR", "warning": "WARNING", "notice": "NOTICE", "info": "INFO", "log": "LOG", "debug": "DEBUG",
@@ -106,35 +108,52 @@ def place_of(program: Program, trace: TracebackType | None) -> tuple[int, str]:
     return program.places[position][1:] if position >= 0 else (0, "")
 
 
-@contextmanager
-def context_of(line: str) -> Iterator[None]:
-    """Adds a line to the context of errors that come out of the block."""
-    try:
-        yield
-    except SqlError as error:
-        error.context = line if error.context is None else f"{error.context}\n{line}"
-        raise
+def add_context(error: SqlError, line: str) -> None:
+    """Adds a line to the context of an error on its way out."""
+    error.context = line if error.context is None else f"{error.context}\n{line}"
 
 
-@contextmanager
-def text_context(kind: str, text: str, shift: int = 0) -> Iterator[None]:
-    """For errors of SQL that a body runs: one with a position shows the text, others get a line of context
-    (_SPI_error_callback). `shift`: of positions."""
-    try:
-        yield
-    except SqlError as error:
+class LineContext:
+    """A block whose errors get a line of context."""
+
+    __slots__ = ("_line",)
+
+    def __init__(self, line: str) -> None:
+        self._line = line
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
+        if isinstance(error, SqlError):
+            add_context(error, self._line)
+
+
+class TextContext:
+    """A block that runs SQL of a body: an error with a position shows the text, others get a line of context
+    (_SPI_error_callback). `shift`: of positions. It has no state, and may be entered within itself."""
+
+    __slots__ = ("_kind", "_shift", "_text")
+
+    def __init__(self, text: str, kind: str = "SQL statement", shift: int = 0) -> None:
+        self._text, self._kind, self._shift = text, kind, shift
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
+        if not isinstance(error, SqlError):
+            return
         if error.position is not None and error.internal_query is None:
-            error.internal_query = text
-            error.position = max(error.position + shift, 1)
+            error.internal_query = self._text
+            error.position = max(error.position + self._shift, 1)
         else:
-            line = f'{kind} "{text}"'
-            error.context = line if error.context is None else f"{error.context}\n{line}"
-        raise
+            add_context(error, f'{self._kind} "{self._text}"')
 
 
-def sql_context(fragment: Fragment) -> AbstractContextManager[None]:
+def context_of(fragment: Fragment) -> TextContext:
     """For errors of a text of the body."""
-    return text_context(fragment.kind, fragment.query, len(fragment.target) - fragment.before)
+    return TextContext(fragment.query, fragment.kind, len(fragment.target) - fragment.before)
 
 
 def context_line(signature: str, line: int, kind: str) -> str:

@@ -143,7 +143,7 @@ class TriggerCalls:
             found = run_trigger(session, program, known, routine, given)
         if found is None or call.timing == "AFTER" or not trigger.for_row:
             return None
-        with raising.context_of(raising.context_line(signatures.shown(routine), 0, "during function exit")):
+        with raising.LineContext(raising.context_line(signatures.shown(routine), 0, "during function exit")):
             return _fitted(found, shape)
 
 

@@ -23,7 +23,7 @@ from engine.statements.plpgsql.call import rows_of_program, run_program
 from engine.statements.plpgsql.frame import SLICE_SECONDS
 from engine.statements.plpgsql.nested import NestedStatements
 from engine.statements.plpgsql.programs import program_of, sql_body_of
-from engine.statements.plpgsql.raising import context_of
+from engine.statements.plpgsql.raising import LineContext
 from engine.statements.plpgsql.trigger_calls import TriggerCalls
 
 if TYPE_CHECKING:
@@ -116,11 +116,11 @@ class CallsWithin:
 
     def _run_sql(self, routine: Routine, call: RoutineCall, arguments: Sequence[object]) -> Rows:
         """The rows of the last statement of a function in SQL."""
-        with context_of(f'SQL function "{routine.name}" during startup'):
+        with LineContext(f'SQL function "{routine.name}" during startup'):
             body = sql_body_of(self._session, routine, call)
         nested = NestedStatements(self._session)
         rows: Rows = ()
         for number, prepared in enumerate(body.statements, 1):
-            with context_of(f'SQL function "{routine.name}" statement {number}'):
+            with LineContext(f'SQL function "{routine.name}" statement {number}'):
                 _, rows = nested.rows(prepared, arguments)
         return rows

@@ -71,19 +71,19 @@ def expressions(pair: Pair) -> list[str]:
     found = pair.postgres.execute(OPERATORS, (known, known)).fetchall()
     made: list[str] = []
     for name, left, right in found:
-        lefts = SAMPLES[str(left)] if left else ("",)
-        made += [f"({one} OPERATOR(pg_catalog.{name}) {other})" for one, other in product(lefts, SAMPLES[str(right)])]
+        lefts = [f"({one})" for one in SAMPLES[str(left)]] if left else [""]  # in parentheses it is no constant
+        made += [f"({one} OPERATOR(pg_catalog.{name}) ({other}))" for one, other in product(lefts, SAMPLES[str(right)])]
     return made
 
 
 def missing(connection: psycopg.Connection[tuple[object, ...]], expression: str) -> object:
     """Whether the result is NULL, or its error."""
     try:
-        row = connection.execute(f"SELECT length({expression}::text) IS NULL".encode()).fetchone()
+        row = connection.execute(f"SELECT length({expression}::text)".encode()).fetchone()
     except psycopg.Error as error:
         return error.sqlstate
     assert row is not None
-    return row[0]
+    return row[0] is None
 
 
 def test_operators_without_a_result(pair: Pair) -> None:
