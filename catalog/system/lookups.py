@@ -250,8 +250,7 @@ _by_key("pg_get_functiondef", FUNCTION_NAMES, "definition")
 _by_key("pg_function_is_visible", FUNCTION_NAMES, "visible")
 _by_key("pg_get_function_sqlbody", FUNCTION_NAMES, "body")
 register(
-    "pg_get_ruledef pg_get_ruledef_ext "
-    "pg_get_statisticsobjdef pg_get_statisticsobjdef_columns",
+    "pg_get_ruledef pg_get_ruledef_ext pg_get_statisticsobjdef pg_get_statisticsobjdef_columns",
     lambda a: "NULL::VARCHAR",
 )
 register(

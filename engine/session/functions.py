@@ -117,9 +117,7 @@ class FunctionServices:
         """See Firing (engine/execute/triggers.py)."""
         return self._session.routines.triggers.fire(call, old, new)
 
-    def capture(
-        self, table: Table, event: str, old: Sequence[object] | None, new: Sequence[object] | None
-    ) -> None:
+    def capture(self, table: Table, event: str, old: Sequence[object] | None, new: Sequence[object] | None) -> None:
         """Notes a changed row for transition tables."""
         self._session.routines.triggers.capture(table, event, old, new)
 

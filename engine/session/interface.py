@@ -141,9 +141,7 @@ class Triggers(Protocol):
     ) -> Sequence[object] | None:
         """The row that a trigger's function returns; None for NULL."""
 
-    def capture(
-        self, table: Table, event: str, old: Sequence[object] | None, new: Sequence[object] | None
-    ) -> None:
+    def capture(self, table: Table, event: str, old: Sequence[object] | None, new: Sequence[object] | None) -> None:
         """Notes a changed row for transition tables."""
 
     def capturing(self, capture: Capture | None) -> AbstractContextManager[None]:

@@ -259,9 +259,7 @@ class Merging(DataChange):
             else:
                 new = list(old)
                 self._put_values(action, row, new)
-                fired = triggers.changed_row(
-                    self.transaction, self.context, key, old, tuple(new), action.named
-                )
+                fired = triggers.changed_row(self.transaction, self.context, key, old, tuple(new), action.named)
                 if fired is None:
                     return None
                 return action.update(self.transaction, self.context, key, old, fired, checks)

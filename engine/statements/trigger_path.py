@@ -116,4 +116,3 @@ class TriggerPath:
         if self._row is not None:
             return self._row.explain()
         return [f"{command.title()} with triggers"]
-

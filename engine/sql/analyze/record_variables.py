@@ -17,9 +17,7 @@ def record_fields(
     if found is None:
         return None
     known, fields = found
-    values = [
-        (name, expression(state, ast.ParamRef(number, location=location), state.kind)) for name, number in fields
-    ]
+    values = [(name, expression(state, ast.ParamRef(number, location=location), state.kind)) for name, number in fields]
     return known, values
 
 

@@ -48,4 +48,3 @@ def runnable_condition(text: str, environment: Environment, table: Table) -> tre
         return collate_expression(found, environment.catalog, table)
     finally:
         environment.make_current()
-

@@ -84,11 +84,8 @@ def run_program(
     return value.values if isinstance(value, Row) else value
 
 
-def run_trigger(
-    session: Session, program: Program, known: Known, routine: Routine, arguments: Sequence[object]
-) -> object:
+def run_trigger(session: Session, program: Program, known: Known, shown: str, arguments: Sequence[object]) -> object:
     """The result of a trigger function: a `Row`, a value of a composite type, or None."""
-    shown = signatures.shown(routine)
     return _enter(session, program, Frame(session, program, known, shown, True), shown, arguments)
 
 

@@ -17,7 +17,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from types import CodeType
 
 from catalog.errors import SqlError, not_supported
@@ -26,6 +26,7 @@ from catalog.types import lookup, oids
 from catalog.types.base import TypeRef
 from catalog.types.composite import CompositeType
 from engine.execute.code import Code, NotOnRowPath
+from engine.execute.compiled_value import Value
 from engine.execute.expressions import ExpressionCompiler
 from engine.sql import ast, tree
 from engine.sql.analyze import Environment, Shared
@@ -33,10 +34,18 @@ from engine.sql.analyze.assignments import TO_VARIABLE, store_part
 from engine.sql.analyze.state import State
 from engine.sql.plpgsql import tree as pl
 from engine.sql.plpgsql.parser import Signature
-from engine.sql.tree_walk import is_volatile
-from engine.statements.plpgsql.fragments import failing_part, local_expression, no_column, record_named, records_in
+from engine.sql.tree_walk import is_volatile, walk
+from engine.statements.plpgsql.fragments import (
+    failing_part,
+    has_fields_alone,
+    local_expression,
+    no_column,
+    record_named,
+    records_in,
+)
+from engine.statements.plpgsql.names import Use
 from engine.statements.plpgsql.raising import TextContext, context_of
-from engine.statements.plpgsql.records import assigned
+from engine.statements.plpgsql.records import Row, assigned
 
 TICKS = 100
 """Turns of a loop before the first look at the clock."""
@@ -125,6 +134,7 @@ class BodyCompiler:
         self._code = Code()
         self._expressions = ExpressionCompiler(self._code, environment.format, no_column)
         self._texts: list[pl.Fragment] = []
+        self._fields: dict[Use, int] = {}  # the parameters that stand for fields of records
         self._places: list[tuple[int, int, str]] = []
         self._constructs: list[_Construct] = []
         self._count = 0
@@ -186,8 +196,8 @@ class BodyCompiler:
 
     def _expression(self, fragment: pl.Fragment, target: TypeRef | None = None) -> str:
         """Source of an expression's value, of the type `target` if that is given."""
-        if not records_in(fragment):
-            found = local_expression(fragment, self._environment, self._conflict)
+        if has_fields_alone(fragment):
+            found = self._local(fragment)
             if found is not None and not is_volatile(found) and failing_part(found, self._environment) is None:
                 if target is not None:
                     found = assigned(self._state(), found, target)
@@ -199,10 +209,30 @@ class BodyCompiler:
         wanted = "None" if target is None else self._code.constant(target, "type")
         return f"frame.evaluate({number}, {values}, {wanted})"
 
+    def _local(self, fragment: pl.Fragment) -> tree.Expr | None:
+        """A text as an expression over the function's locals; None where it is more than an expression, or an error in
+        a field of a record, which is raised when it is computed."""
+        first = len(self._body.variables) + 2
+        try:
+            found = local_expression(fragment, self._environment, self._conflict, self._fields, first)
+        except SqlError:
+            if records_in(fragment):
+                return None
+            raise
+        if found is not None and self._fields:
+            uses = {number: use for use, number in self._fields.items()}
+            for node in walk(found):
+                if isinstance(node, tree.Param) and node.number in uses:
+                    use = uses[node.number]
+                    name = local(use.variable)
+                    source = f"(None if {name} is None else {name}.values[{use.field}])"
+                    self._expressions.overrides[node] = Value(source, nullable=True)
+        return found
+
     def _condition(self, fragment: pl.Fragment) -> str:
         """Source that is truthy exactly if a condition is true."""
-        if not records_in(fragment):
-            found = local_expression(fragment, self._environment, self._conflict)
+        if has_fields_alone(fragment):
+            found = self._local(fragment)
             if found is not None and not is_volatile(found) and failing_part(found, self._environment) is None:
                 try:
                     return self._expressions.true(assigned(self._state(), found, TypeRef(oids.BOOL)))
@@ -232,6 +262,13 @@ class BodyCompiler:
         """record.field := value, array[i] := value, ..."""
         variable = target.variable
         name, code = local(variable), self._code
+        place = _field_place(target)
+        if place >= 0 and variable.shape is not None:
+            value = code.temporary("v")
+            code.line(f"{value} = {self._expression(fragment, variable.shape[place][1])}")
+            empty = code.constant(Row(variable.shape, (None,) * len(variable.shape)), "empty")
+            code.line(f"{name} = ({name} or {empty}).with_field({place}, {value})")
+            return
         if variable.type is None:
             number, values = self._text(fragment)
             steps = code.constant(target.steps, "steps")
@@ -249,7 +286,7 @@ class BodyCompiler:
     ) -> str:
         assert variable.type is not None
         column = Column(1, variable.name, variable.type)
-        found = local_expression(fragment, self._environment, self._conflict)
+        found = self._local(fragment)
         if found is None:
             not_supported("a query as the value of a part of a variable")
         given = tree.Param(len(self._body.variables) + 1, found.type)
@@ -288,8 +325,10 @@ class BodyCompiler:
             name = local(target.variable)
             given = f"frame.column_of({row}, {fields}, {number})"
             if not target.steps:
-                code.line(f"{name} = frame.diagnostic({given} or (None, {code.constant(_type_of(target), 'type')}), "
-                          f"{code.constant(_type_of(target), 'type')})")
+                code.line(
+                    f"{name} = frame.diagnostic({given} or (None, {code.constant(_type_of(target), 'type')}), "
+                    f"{code.constant(_type_of(target), 'type')})"
+                )
                 self._check_not_null(target.variable)
             elif target.variable.type is None:
                 steps, shape = code.constant(target.steps, "steps"), code.constant(target.variable.shape, "shape")
@@ -670,6 +709,14 @@ class BodyCompiler:
 
     def _end_transaction(self, statement: pl.EndTransaction) -> None:
         self._code.line(f"frame.end_transaction({statement.undo}, {statement.chain})")
+
+
+def _field_place(target: pl.Target) -> int:
+    """The position of the field of a record of a table's row that an assignment names; -1 for any other target."""
+    shape, steps = target.variable.shape, target.steps
+    if shape is None or target.variable.type is not None or len(steps) != 1:
+        return -1
+    return next((place for place, (name, _) in enumerate(shape) if name == steps[0]), -1)
 
 
 def local(variable: pl.Variable) -> str:

@@ -55,9 +55,25 @@ def analyse_text(
     return Text(analyze(fragment.tree, environment, names=names), tuple(names.uses))
 
 
-def local_expression(fragment: Fragment, environment: Environment, conflict: str) -> tree.Expr | None:
-    """A text as an expression over the function's locals; None where it is more than an expression."""
-    names = LocalNames(fragment.scope, {}, conflict)
+def has_fields_alone(fragment: Fragment) -> bool:
+    """Whether all that a text may use of records are fields of those of tables' rows."""
+    for node in walk(fragment.tree):
+        if isinstance(node, ast.ColumnRef):
+            names = node.names[:-1] if node.names[-1] == "*" else node.names
+            known = fragment.scope.find(names) if names else None
+            if known is not None and known[0].type is None:
+                whole = known[1] == len(node.names) or node.names[-1] == "*"
+                if whole or known[0].shape is None:
+                    return False
+    return True
+
+
+def local_expression(
+    fragment: Fragment, environment: Environment, conflict: str, fields: dict[Use, int], first: int
+) -> tree.Expr | None:
+    """A text as an expression over the function's locals; None where it is more than an expression. `fields`, `first`:
+    see LocalNames."""
+    names = LocalNames(fragment.scope, conflict, fields, first)
     return _plain(analyze(fragment.tree, environment, names=names), environment)
 
 

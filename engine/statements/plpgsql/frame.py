@@ -32,13 +32,11 @@ from engine.statements.plpgsql.fragments import (
     Text,
     analyse_text,
     failing_part,
-    record_named,
-    records_in,
     shape_of_record,
 )
 from engine.statements.plpgsql.names import Use, unassigned_error
 from engine.statements.plpgsql.nested import NestedStatements, Rows
-from engine.statements.plpgsql.raising import LineContext, TextContext, context_of
+from engine.statements.plpgsql.raising import LineContext, TextContext
 from engine.statements.plpgsql.records import Cast, Row, assigned, cast_of, record_text, shape_of
 from engine.statements.plpgsql.suspend import wait
 from engine.statements.rows_plan import RowsPlan

@@ -83,10 +83,18 @@ class Names:
 
 
 class LocalNames(Names):
-    """The same, with each variable's own number."""
+    """The same, with each variable's own number. `fields`: the numbers of fields of records, from `first` on, which this
+    adds to."""
+
+    def __init__(self, scope: Scope, conflict: str, fields: dict[Use, int], first: int) -> None:
+        super().__init__(scope, {}, conflict)
+        self._fields = fields
+        self._first = first
 
     def _number(self, use: Use) -> int:
-        return use.variable.number + 1
+        if use.field < 0:
+            return use.variable.number + 1
+        return self._fields.setdefault(use, self._first + len(self._fields))
 
 
 def unassigned_error(name: str) -> SqlError:

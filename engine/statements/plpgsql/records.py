@@ -27,6 +27,10 @@ class Row:
     shape: Shape
     values: tuple[object, ...]
 
+    def with_field(self, place: int, value: object) -> Row:
+        """The row with another value in a field."""
+        return Row(self.shape, (*self.values[:place], value, *self.values[place + 1 :]))
+
     @property
     def fields(self) -> list[Field]:
         """The fields as columns of a query."""

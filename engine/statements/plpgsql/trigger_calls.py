@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from catalog.errors import SqlError, not_supported
@@ -24,10 +25,33 @@ from engine.statements.plpgsql.programs import trigger_program_of
 from engine.statements.plpgsql.records import Row
 
 if TYPE_CHECKING:
+    from catalog.catalog import Catalog
+    from engine.node.plan_cache import PlanKey
     from engine.session.session import Session
+    from engine.statements.plpgsql.compile import Program
+    from engine.statements.plpgsql.frame import Known
 
 DEEPEST = 200
 """Triggers within triggers."""
+
+
+READY_KEPT = 256
+
+
+@dataclass(frozen=True, slots=True)
+class _Ready:
+    """A trigger's function, compiled for its relation. `arguments`: those behind NEW and OLD. `is_plain`: it runs as the
+    present user, without transition tables."""
+
+    catalog: Catalog
+    key: PlanKey
+    program: Program
+    known: Known
+    shape: Shape
+    shown: str
+    local: dict[str, VirtualTable]
+    is_plain: bool
+    arguments: tuple[object, ...]
 
 
 class TriggerCalls:
@@ -38,6 +62,7 @@ class TriggerCalls:
         self.depth = 0
         self._pending: list[PendingCall] = []
         self._captured: Capture | None = None  # of the statement that runs
+        self._ready: dict[TriggerCall, _Ready] = {}
 
     def postpone(self, call: PendingCall) -> None:
         """Lets a deferred trigger wait for the end of the statement, which is that of its transaction."""
@@ -125,26 +150,44 @@ class TriggerCalls:
         session = self._session
         if not suspend.is_running():
             not_supported(f'trigger "{call.trigger.name}" here')
+        ready = self._ready_call(routine, call)
+        given = (_record(ready.shape, new), _record(ready.shape, old), *ready.arguments)
+        if ready.is_plain and not session.local_relations:
+            found = run_trigger(session, ready.program, ready.known, ready.shown, given)
+        else:
+            caller = privileges.role_of(session.catalog, session.user_name)
+            acting = session.identity.acting_as(runner(routine, session.catalog, caller))
+            with acting, self._with_transitions(call, ready.local):
+                found = run_trigger(session, ready.program, ready.known, ready.shown, given)
+        if found is None or call.timing == "AFTER" or not call.trigger.for_row:
+            return None
+        if found.__class__ is Row and found.shape is ready.shape:  # type: ignore[attr-defined]
+            return found.values  # type: ignore[attr-defined, no-any-return]
+        with raising.LineContext(raising.context_line(ready.shown, 0, "during function exit")):
+            return _fitted(found, ready.shape)
+
+    def _ready_call(self, routine: Routine, call: TriggerCall) -> _Ready:
+        """What does not differ from call to call."""
+        session = self._session
+        known = self._ready.get(call)
+        if known is not None and known.catalog is session.catalog and known.key is session.key:
+            return known
+        if len(self._ready) >= READY_KEPT:
+            self._ready.clear()
         trigger, relation = call.trigger, call.relation
         local = relations_of(trigger, relation) if isinstance(relation, Table) else {}
-        program, known, shape = trigger_program_of(session, routine, relation, tuple(local))
-        schema = session.catalog.schema_name(relation.schema)
-        level = "ROW" if trigger.for_row else "STATEMENT"
-        arguments = Array.of(trigger.arguments) if trigger.arguments else Array.of(())
+        program, texts, shape = trigger_program_of(session, routine, relation, tuple(local))
+        arguments = Array.of(trigger.arguments)
         if trigger.arguments:
             arguments = Array(arguments.elements, arguments.dimensions, (0,))
-        given = (
-            _record(shape, new), _record(shape, old), trigger.name, call.timing, level,
-            call.operation, relation.oid, relation.name, relation.name, schema, len(trigger.arguments), arguments,
+        made = self._ready[call] = _Ready(
+            session.catalog, session.key, program, texts, shape, signatures.shown(routine), local,
+            not local and not routine.security_definer,
+            (trigger.name, call.timing, "ROW" if trigger.for_row else "STATEMENT", call.operation, relation.oid,
+             relation.name, relation.name, session.catalog.schema_name(relation.schema), len(trigger.arguments),
+             arguments),
         )  # fmt: skip
-        caller = privileges.role_of(session.catalog, session.user_name)
-        acting = session.identity.acting_as(runner(routine, session.catalog, caller))
-        with acting, self._with_transitions(call, local):
-            found = run_trigger(session, program, known, routine, given)
-        if found is None or call.timing == "AFTER" or not trigger.for_row:
-            return None
-        with raising.LineContext(raising.context_line(signatures.shown(routine), 0, "during function exit")):
-            return _fitted(found, shape)
+        return made
 
 
 def _record(shape: Shape, values: Values | None) -> Row | None:
@@ -167,9 +210,7 @@ def _fitted(found: object, shape: Shape) -> Values:
             )
             raise SqlError("42804", message, detail=detail)
     if len(found.shape) != len(shape):
-        detail = (
-            f"Number of returned columns ({len(found.shape)}) does not match expected column count ({len(shape)})."
-        )
+        detail = f"Number of returned columns ({len(found.shape)}) does not match expected column count ({len(shape)})."
         raise SqlError("42804", message, detail=detail)
     return found.values
 

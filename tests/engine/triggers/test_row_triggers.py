@@ -81,7 +81,14 @@ def test_conditions_and_columns(pair: Pair, condition: str, event: str) -> None:
     changes = [STATEMENTS[name] for name in ("insert", "update", "update of note", "do update", "merge", "delete")]
     compare(
         pair,
-        [TABLES["plain"], FILL, TRACE, *_triggers(event, CONDITIONS[condition]), *changes, "SELECT * FROM t ORDER BY a"],
+        [
+            TABLES["plain"],
+            FILL,
+            TRACE,
+            *_triggers(event, CONDITIONS[condition]),
+            *changes,
+            "SELECT * FROM t ORDER BY a",
+        ],
     )
 
 
