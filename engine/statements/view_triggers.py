@@ -193,7 +193,8 @@ class InsteadPlan(Plan):
         nested = NestedStatements(session)
         _fire_all(session, self._before)
         fields, found = nested.rows(query, parameters)
-        count, returned = 0, []
+        count = 0
+        returned: list[Row] = []
         for row in found:
             old, new = self._rows_of(session, fields, row)
             result = self._fire(session, old, new)

@@ -117,11 +117,11 @@ class Alterations(Roles):
             return ast.AlterTableCmd("cluster", self.column_name(), location=start)
         if key == "replica":
             self.expect("replica", "identity")
-            value = self.expect_one_of("nothing", "full", "default", "using")
-            if value == "using":
+            identity = self.expect_one_of("nothing", "full", "default", "using")
+            if identity == "using":
                 self.expect("index")
                 return ast.AlterTableCmd("replica_identity", self.column_name(), value="index", location=start)
-            return ast.AlterTableCmd("replica_identity", value=value, location=start)
+            return ast.AlterTableCmd("replica_identity", value=identity, location=start)
         if key in ("inherit", "no"):
             negated = self.accept("no")
             self.expect("inherit")

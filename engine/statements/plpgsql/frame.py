@@ -115,7 +115,6 @@ class Frame:
         self.program = program
         self.columns = program.columns if columns is None else columns
         self.results: list[tuple[object, ...]] = []
-        self.checks_asserts = session.settings.find("plpgsql.check_asserts") != "off"
         self._known = known
         self._signature = signature
         self._is_atomic = is_atomic  # COMMIT and ROLLBACK are not allowed
@@ -123,6 +122,10 @@ class Frame:
         self._points = 0
         self._looked = self._yielded = perf_counter()
         self._ticks = TICKS
+
+    @property
+    def checks_asserts(self) -> bool:
+        return self.session.settings.find("plpgsql.check_asserts") != "off"
 
     # ---- expressions ------------------------------------------------------------------------------------------------
 

@@ -123,8 +123,7 @@ class TriggerCalls:
 
     def fires(self, trigger: Trigger) -> bool:
         """Whether the trigger is enabled under session_replication_role."""
-        is_replica = self._session.settings.get("session_replication_role") == "replica"
-        return trigger.enabled == "A" or (trigger.enabled == "R") == is_replica
+        return trigger.enabled == "A" or (trigger.enabled == "R") == self._session.is_replica
 
     def fire(self, call: TriggerCall, old: Values | None, new: Values | None) -> Values | None:
         """See Firing (engine/execute/triggers.py). Raises what the function raises, 42804 for a row of another form."""
@@ -161,8 +160,8 @@ class TriggerCalls:
                 found = run_trigger(session, ready.program, ready.known, ready.shown, given)
         if found is None or call.timing == "AFTER" or not call.trigger.for_row:
             return None
-        if found.__class__ is Row and found.shape is ready.shape:  # type: ignore[attr-defined]
-            return found.values  # type: ignore[attr-defined, no-any-return]
+        if isinstance(found, Row) and found.shape is ready.shape:
+            return found.values
         with raising.LineContext(raising.context_line(ready.shown, 0, "during function exit")):
             return _fitted(found, ready.shape)
 

@@ -95,7 +95,7 @@ def test_changes(pair: Pair) -> None:
          "ALTER TABLE t ENABLE TRIGGER ALL", "COMMENT ON TRIGGER a2 ON t IS 'words'",
          "SELECT obj_description(oid, 'pg_trigger') FROM pg_trigger WHERE tgname = 'a2'",
          "DROP TRIGGER e2 ON p1", "ALTER TABLE p DETACH PARTITION p3", SHOWN[0], "DROP TRIGGER e2 ON p", SHOWN[0],
-         "DROP TRIGGER e2 ON p", "DROP TRIGGER IF EXISTS e2 ON p", "ALTER TABLE t DROP COLUMN n",
+         "DROP TRIGGER e2 ON p", "DROP TRIGGER IF EXISTS e2 ON p", "DROP MATERIALIZED VIEW m", "ALTER TABLE t DROP COLUMN n",
          "DROP FUNCTION trace()", "ALTER TABLE t RENAME COLUMN note TO remark", SHOWN[0],
          "ALTER TABLE t DROP COLUMN n CASCADE", SHOWN[0], "DROP FUNCTION trace() CASCADE", SHOWN[0]],
     )  # fmt: skip
