@@ -272,11 +272,10 @@ class Alteration:
             )
         kept_triggers = tuple(item for item in self.table.triggers if item not in users)
         self.builder.table = replace(self.table, triggers=kept_triggers)
-        for trigger in users:
-            message = f"drop cascades to trigger {trigger.name} on table {self.table.name}"
-            self.context.notice(SqlError("00000", message, severity="NOTICE"))
         removal = Removal(self.context, cascade)
         removal.take(views, self.table)
+        on = f"column {column.name} of table {self.table.name}"
+        removal.take_triggers([f"trigger {item.name} on table {self.table.name}" for item in users], on)
         removal.carry_out([self.table])
         for other, constraint in dependents:
             kept = tuple(item for item in other.constraints if item.oid != constraint.oid)

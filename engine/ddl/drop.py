@@ -116,6 +116,10 @@ class Removal:
         if isinstance(item, Table | View | Sequence):
             self._take_views(item)
 
+    def take_triggers(self, triggers: Iterable[str], column: str) -> None:
+        """Adds triggers, which the caller removes, that use a column."""
+        self._extra += [(trigger, column, 0) for trigger in triggers]
+
     def take(self, views: Iterable[View | Table], table: Table) -> None:
         """Adds the views that use a column of a table."""
         for view in views:

@@ -315,7 +315,7 @@ def copies(context: DdlContext, table: Owner, trigger: Trigger) -> Iterator[tupl
                 yield child, item
 
 
-def _replaced(table: Owner, trigger: Trigger, new: Trigger | None) -> Owner:
+def _with_trigger(table: Owner, trigger: Trigger, new: Trigger | None) -> Owner:
     kept = [item for item in table.triggers if item.oid != trigger.oid]
     kept += [] if new is None else [new]
     return replace(table, triggers=tuple(sorted(kept, key=lambda item: item.name)))
@@ -326,7 +326,7 @@ def _remove(context: DdlContext, table: Owner, trigger: Trigger) -> None:
         _remove(context, child, copied)
     current = context.catalog.get(table.oid)
     assert isinstance(current, Table | View)
-    context.change({table.oid: _replaced(current, trigger, None)})
+    context.change({table.oid: _with_trigger(current, trigger, None)})
 
 
 def remove(context: DdlContext, oid: int, trigger: int) -> None:
@@ -386,7 +386,7 @@ def rename(context: DdlContext, statement: ast.RenameStmt) -> str:
 def _rename(context: DdlContext, table: Owner, trigger: Trigger, name: str) -> None:
     if name != trigger.name and find(table, name) is not None:
         raise SqlError("42710", f'trigger "{name}" for relation "{table.name}" already exists')
-    context.change({table.oid: _replaced(table, trigger, replace(trigger, name=name))})
+    context.change({table.oid: _with_trigger(table, trigger, replace(trigger, name=name))})
     for child, copied in list(copies(context, table, trigger)):
         _rename(context, child, copied, name)
 
@@ -399,7 +399,7 @@ def comment(context: DdlContext, name: str, parts: tuple[str, ...], text: str | 
     trigger = find(table, name)
     if trigger is None:
         raise _missing(name, table)
-    context.change({table.oid: _replaced(table, trigger, replace(trigger, comment=text))})
+    context.change({table.oid: _with_trigger(table, trigger, replace(trigger, comment=text))})
     return "COMMENT"
 
 
@@ -418,7 +418,7 @@ def enable(context: DdlContext, table: Table, command: ast.AlterTableCmd) -> Tab
     chosen = [item for item in table.triggers if every or item.name == command.name]
     for trigger in chosen:
         _enable_copies(context, table, trigger, enabled)
-        changed = _replaced(table, trigger, replace(trigger, enabled=enabled))
+        changed = _with_trigger(table, trigger, replace(trigger, enabled=enabled))
         assert isinstance(changed, Table)
         table = changed
     return table
@@ -427,7 +427,7 @@ def enable(context: DdlContext, table: Table, command: ast.AlterTableCmd) -> Tab
 def _enable_copies(context: DdlContext, table: Table, trigger: Trigger, enabled: str) -> None:
     for child, copied in list(copies(context, table, trigger)):
         context.lock_relation(child.oid, "share row exclusive")
-        context.change({child.oid: _replaced(child, copied, replace(copied, enabled=enabled))})
+        context.change({child.oid: _with_trigger(child, copied, replace(copied, enabled=enabled))})
         _enable_copies(context, context.catalog.table(child.oid), copied, enabled)
 
 
@@ -439,12 +439,12 @@ def with_columns(context: DdlContext, old: Table, new: Table) -> tuple[Trigger, 
     return tuple(
         item
         if item.condition is None
-        else replace(item, condition=condition_text(context, _analysed(context, old, item.condition), new))
+        else replace(item, condition=condition_text(context, _condition_tree(context, old, item.condition), new))
         for item in new.triggers
     )
 
 
-def _analysed(context: DdlContext, table: Table, text: str) -> tree.Expr:
+def _condition_tree(context: DdlContext, table: Table, text: str) -> tree.Expr:
     return analyse_condition(parse_expression(text), context.environment, table)
 
 
@@ -458,7 +458,7 @@ def using_column(context: DdlContext, table: Table, number: int) -> list[Trigger
             item.condition is not None
             and any(
                 isinstance(part, tree.Var) and part.column == number
-                for part in walk(_analysed(context, table, item.condition))
+                for part in walk(_condition_tree(context, table, item.condition))
             )
         )
     ]

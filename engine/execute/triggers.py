@@ -159,7 +159,7 @@ class RowTriggers:
     def new_row(self, context: ExecContext, row: Row) -> Row | None:
         """A new row after the BEFORE INSERT triggers, complete and checked; None if it is not inserted."""
         fired = self._before(self._before_insert, context, None, row, self._refuse_moved)
-        return None if fired is None else self.completed(context, fired)
+        return None if fired is None else self.complete_row(context, fired)
 
     def changed_row(
         self, transaction: Transaction, context: ExecContext, key: bytes, old: Row, new: Row, changed: frozenset[int]
@@ -167,14 +167,14 @@ class RowTriggers:
         """The same for a changed row. Raises 27000 if a trigger has changed the row that is about to be changed."""
         found = [item for item in self._before_update if _concerns(item.trigger, changed)]
         if not found:
-            return self.completed(context, new)
+            return self.complete_row(context, new)
         stored = transaction.newest(key)
         fired = self._before(found, context, old, new)
         if fired is None:
             return None
         if transaction.newest(key) != stored:
             raise modified_error("updated")
-        return self.completed(context, fired)
+        return self.complete_row(context, fired)
 
     def may_delete(self, transaction: Transaction, context: ExecContext, key: bytes, old: Row) -> bool:
         """Fires the BEFORE DELETE triggers. False: the row stays."""
@@ -229,7 +229,7 @@ class RowTriggers:
                 f'"{schema}.{self.table.name}".',
             )
 
-    def completed(self, context: ExecContext, row: Row) -> Row:
+    def complete_row(self, context: ExecContext, row: Row) -> Row:
         """A row with its generated columns. Raises 23502, 23514."""
         if self._complete is None:
             self._complete, self._first_false = _completion(self._writer, self._rules)
@@ -371,25 +371,25 @@ def _events_of(change: Change) -> list[tuple[str, frozenset[int] | None]]:
     if isinstance(change, tree.Delete):
         return [("d", None)]
     if isinstance(change, tree.Update):
-        return [("u", _named(change.assignments, change.generated))]
+        return [("u", _columns_of(change.assignments, change.generated))]
     if isinstance(change, tree.Insert):
         conflict = change.on_conflict
         if conflict is None or conflict.action != "update":
             return [("i", None)]
-        return [("i", None), ("u", _named(conflict.assignments, change.generated))]
+        return [("i", None), ("u", _columns_of(conflict.assignments, change.generated))]
     found: list[tuple[str, frozenset[int] | None]] = []
     kinds = {action.action for action in change.actions}
     if "insert" in kinds:
         found.append(("i", None))
     if "update" in kinds:
         updates = [item for action in change.actions if action.action == "update" for item in action.assignments]
-        found.append(("u", _named(updates, change.generated)))
+        found.append(("u", _columns_of(updates, change.generated)))
     if "delete" in kinds:
         found.append(("d", None))
     return found
 
 
-def _named(assignments: Sequence[tree.Assignment], generated: Sequence[tree.Assignment]) -> frozenset[int]:
+def _columns_of(assignments: Sequence[tree.Assignment], generated: Sequence[tree.Assignment]) -> frozenset[int]:
     return frozenset(item.column for item in (*assignments, *generated))
 
 

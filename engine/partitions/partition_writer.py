@@ -55,11 +55,11 @@ class Leaf:
     def root_row(self, values: Row) -> Row:
         return values if self.to_root is None else self.to_root(values)
 
-    def completed(self, context: ExecContext, row: Row) -> Row:
+    def complete_row(self, context: ExecContext, row: Row) -> Row:
         """A row with its generated columns, checked."""
         if self._completed is None:
             self._completed = RowTriggers(self.writer)
-        return self._completed.completed(context, row)
+        return self._completed.complete_row(context, row)
 
     def check(self, row: Row) -> None:
         """NOT NULL and CHECK constraints. Raises 23502, 23514."""
@@ -177,7 +177,7 @@ class PartitionedTriggers:
         leaf = self._writer.leaf_of(row)
         triggers = leaf.writer.triggers
         if triggers is None:
-            return leaf.root_row(leaf.completed(context, leaf.row(row)))
+            return leaf.root_row(leaf.complete_row(context, leaf.row(row)))
         made = triggers.new_row(context, leaf.row(row))
         return None if made is None else leaf.root_row(made)
 
@@ -188,7 +188,7 @@ class PartitionedTriggers:
         leaf = self._writer.leaf_at(key)
         triggers = leaf.writer.triggers
         if triggers is None:
-            return leaf.root_row(leaf.completed(context, leaf.row(new)))
+            return leaf.root_row(leaf.complete_row(context, leaf.row(new)))
         numbers = frozenset(leaf.numbers[number] for number in changed)
         made = triggers.changed_row(transaction, context, key, leaf.row(old), leaf.row(new), numbers)
         return None if made is None else leaf.root_row(made)

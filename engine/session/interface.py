@@ -128,7 +128,7 @@ class TemporaryTables(Protocol):
         """Drops the session's temporary schema with its contents, in a transaction of its own."""
 
 
-class Triggers(Protocol):
+class TriggerServices(Protocol):
     """Calls of trigger functions: engine/statements/plpgsql/trigger_calls.py."""
 
     depth: int
@@ -161,7 +161,7 @@ class Routines(Protocol):
     """Functions of users within other statements: engine/statements/plpgsql/within.py."""
 
     @property
-    def triggers(self) -> Triggers: ...
+    def triggers(self) -> TriggerServices: ...
 
     async def run_patiently(self, function: Callable[[], T]) -> T:
         """Runs a function, in which triggers may fire and wait."""

@@ -51,7 +51,7 @@ def plan(session: Session, statement: ast.Statement, types: Sequence[int], liter
     event = _EVENTS[type(node)]
     if not isinstance(view, View) or not any(item.timing == "i" and event in item.events for item in view.triggers):
         return None
-    return _Planner(session, statement, node, view, types).prepared()
+    return _Planner(session, statement, node, view, types).prepare()
 
 
 @dataclass(slots=True)
@@ -75,7 +75,7 @@ class _Planner:
         self._types = types
         self._event = _EVENTS[type(node)]
 
-    def prepared(self) -> Prepared:
+    def prepare(self) -> Prepared:
         """The statement, planned. Raises errors of its parts."""
         session, node, view = self._session, self._node, self._view
         if isinstance(node, ast.InsertStmt) and node.on_conflict is not None:
@@ -216,7 +216,7 @@ class InsteadPlan(Plan):
         new: list[object] = list(old) if old is not None else [None] * len(self._view.columns)
         given = zip(self._parts.assigned, row[width:], fields[width:], strict=False)
         for place, value, item in given:
-            new[place] = _converted(session, value, item.type, self._view.columns[place].type)
+            new[place] = _convert(session, value, item.type, self._view.columns[place].type)
         return old, tuple(new)
 
     def _fire(self, session: Session, old: Row | None, new: Row | None) -> Row | None:
@@ -234,7 +234,7 @@ class InsteadPlan(Plan):
         return new if new is not None else old
 
 
-def _converted(session: Session, value: object, source: TypeRef, target: TypeRef) -> object:
+def _convert(session: Session, value: object, source: TypeRef, target: TypeRef) -> object:
     if value is None:
         return None
     cast = cast_of(session.environment, source, target)

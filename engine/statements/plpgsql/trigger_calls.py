@@ -163,7 +163,7 @@ class TriggerCalls:
         if isinstance(found, Row) and found.shape is ready.shape:
             return found.values
         with raising.LineContext(raising.context_line(ready.shown, 0, "during function exit")):
-            return _fitted(found, ready.shape)
+            return _fit_row(found, ready.shape)
 
     def _ready_call(self, routine: Routine, call: TriggerCall) -> _Ready:
         """What does not differ from call to call."""
@@ -194,7 +194,7 @@ def _record(shape: Shape, values: Values | None) -> Row | None:
     return None if values is None else Row(shape, tuple(values))
 
 
-def _fitted(found: object, shape: Shape) -> Values:
+def _fit_row(found: object, shape: Shape) -> Values:
     """The returned row as one of the relation. Raises 42804."""
     if not isinstance(found, Row):
         return found  # type: ignore[return-value]
