@@ -69,33 +69,79 @@ BAD = (
 
 
 def test_definitions_and_their_catalogs(pair: Pair) -> None:
-    compare(pair, [*TABLES, TRACE, *(f"CREATE TRIGGER {text}" for text in GOOD),
-                   *(f"CREATE CONSTRAINT TRIGGER {text}" for text in CONSTRAINTS), *SHOWN])  # fmt: skip
+    compare(
+        pair,
+        [
+            *TABLES,
+            TRACE,
+            *(f"CREATE TRIGGER {text}" for text in GOOD),
+            *(f"CREATE CONSTRAINT TRIGGER {text}" for text in CONSTRAINTS),
+            *SHOWN,
+        ],
+    )
 
 
 def test_errors(pair: Pair) -> None:
-    compare(pair, [*TABLES, TRACE, f"CREATE TRIGGER {GOOD[0]}", f"CREATE TRIGGER {GOOD[4]}",
-                   *(f"CREATE TRIGGER {text}" for text in BAD),
-                   "CREATE OR REPLACE CONSTRAINT TRIGGER x AFTER INSERT ON t FOR EACH ROW EXECUTE FUNCTION trace()",
-                   "CREATE FUNCTION f(int) RETURNS trigger LANGUAGE plpgsql AS 'BEGIN RETURN NEW; END'",
-                   "SELECT trace()", *SHOWN])  # fmt: skip
+    compare(
+        pair,
+        [
+            *TABLES,
+            TRACE,
+            f"CREATE TRIGGER {GOOD[0]}",
+            f"CREATE TRIGGER {GOOD[4]}",
+            *(f"CREATE TRIGGER {text}" for text in BAD),
+            "CREATE OR REPLACE CONSTRAINT TRIGGER x AFTER INSERT ON t FOR EACH ROW EXECUTE FUNCTION trace()",
+            "CREATE FUNCTION f(int) RETURNS trigger LANGUAGE plpgsql AS 'BEGIN RETURN NEW; END'",
+            "SELECT trace()",
+            *SHOWN,
+        ],
+    )
 
 
 def test_changes(pair: Pair) -> None:
     made = [f"CREATE TRIGGER {text}" for text in GOOD]
     compare(
         pair,
-        [*TABLES, TRACE, *made, "CREATE TABLE p2 PARTITION OF p FOR VALUES FROM (10) TO (20)",
-         "CREATE TABLE p3 (note text, a int NOT NULL)", "ALTER TABLE p ATTACH PARTITION p3 FOR VALUES FROM (20) TO (30)",
-         *SHOWN, "ALTER TRIGGER e ON p RENAME TO e2", "ALTER TRIGGER e2 ON p1 RENAME TO e3", "ALTER TRIGGER a ON t RENAME TO b",
-         "ALTER TRIGGER z ON t RENAME TO y", "ALTER TRIGGER a ON t RENAME TO a2",
-         "CREATE OR REPLACE TRIGGER a2 BEFORE UPDATE ON t FOR EACH ROW EXECUTE FUNCTION trace('new')", *SHOWN,
-         "ALTER TABLE t DISABLE TRIGGER a2", "ALTER TABLE t ENABLE REPLICA TRIGGER b", "ALTER TABLE p ENABLE ALWAYS TRIGGER e2",
-         "ALTER TABLE t ENABLE TRIGGER missing", *SHOWN, "ALTER TABLE t DISABLE TRIGGER USER", *SHOWN,
-         "ALTER TABLE t ENABLE TRIGGER ALL", "COMMENT ON TRIGGER a2 ON t IS 'words'",
-         "SELECT obj_description(oid, 'pg_trigger') FROM pg_trigger WHERE tgname = 'a2'",
-         "DROP TRIGGER e2 ON p1", "ALTER TABLE p DETACH PARTITION p3", SHOWN[0], "DROP TRIGGER e2 ON p", SHOWN[0],
-         "DROP TRIGGER e2 ON p", "DROP TRIGGER IF EXISTS e2 ON p", "DROP MATERIALIZED VIEW m", "ALTER TABLE t DROP COLUMN n",
-         "DROP FUNCTION trace()", "ALTER TABLE t RENAME COLUMN note TO remark", SHOWN[0],
-         "ALTER TABLE t DROP COLUMN n CASCADE", SHOWN[0], "DROP FUNCTION trace() CASCADE", SHOWN[0]],
-    )  # fmt: skip
+        [
+            *TABLES,
+            TRACE,
+            *made,
+            "CREATE TABLE p2 PARTITION OF p FOR VALUES FROM (10) TO (20)",
+            "CREATE TABLE p3 (note text, a int NOT NULL)",
+            "ALTER TABLE p ATTACH PARTITION p3 FOR VALUES FROM (20) TO (30)",
+            *SHOWN,
+            "ALTER TRIGGER e ON p RENAME TO e2",
+            "ALTER TRIGGER e2 ON p1 RENAME TO e3",
+            "ALTER TRIGGER a ON t RENAME TO b",
+            "ALTER TRIGGER z ON t RENAME TO y",
+            "ALTER TRIGGER a ON t RENAME TO a2",
+            "CREATE OR REPLACE TRIGGER a2 BEFORE UPDATE ON t FOR EACH ROW EXECUTE FUNCTION trace('new')",
+            *SHOWN,
+            "ALTER TABLE t DISABLE TRIGGER a2",
+            "ALTER TABLE t ENABLE REPLICA TRIGGER b",
+            "ALTER TABLE p ENABLE ALWAYS TRIGGER e2",
+            "ALTER TABLE t ENABLE TRIGGER missing",
+            *SHOWN,
+            "ALTER TABLE t DISABLE TRIGGER USER",
+            *SHOWN,
+            "ALTER TABLE t ENABLE TRIGGER ALL",
+            "COMMENT ON TRIGGER a2 ON t IS 'words'",
+            "SELECT obj_description(oid, 'pg_trigger') FROM pg_trigger WHERE tgname = 'a2'",
+            "DROP TRIGGER e2 ON p1",
+            "ALTER TABLE p DETACH PARTITION p3",
+            SHOWN[0],
+            "DROP TRIGGER e2 ON p",
+            SHOWN[0],
+            "DROP TRIGGER e2 ON p",
+            "DROP TRIGGER IF EXISTS e2 ON p",
+            "DROP MATERIALIZED VIEW m",
+            "ALTER TABLE t DROP COLUMN n",
+            "DROP FUNCTION trace()",
+            "ALTER TABLE t RENAME COLUMN note TO remark",
+            SHOWN[0],
+            "ALTER TABLE t DROP COLUMN n CASCADE",
+            SHOWN[0],
+            "DROP FUNCTION trace() CASCADE",
+            SHOWN[0],
+        ],
+    )

@@ -38,7 +38,8 @@ STATEMENTS = {
     "merge": "MERGE INTO t USING (VALUES (1, 5), (2, 0), (50, 1), (51, 2)) v (a, n) ON t.a = v.a"
     " WHEN MATCHED AND v.n = 0 THEN DELETE WHEN MATCHED THEN UPDATE SET n = v.n"
     " WHEN NOT MATCHED THEN INSERT (a, note, n) VALUES (v.a, 'm', v.n)",
-    "with": "WITH d AS (DELETE FROM t WHERE a = 1 RETURNING *) INSERT INTO t (a, note, n) SELECT a + 60, note, n FROM d",
+    "with": "WITH d AS (DELETE FROM t WHERE a = 1 RETURNING *) INSERT INTO t (a, note, n) SELECT a + 60, note, n FROM "
+    "d",
     "truncate": "TRUNCATE t",
 }
 CONDITIONS = {
@@ -70,9 +71,16 @@ def test_statements_fire_the_same_triggers(pair: Pair, table: str, statement: st
     triggers = [text for text in _triggers(whole, "") if statement != "truncate" or "ROW" not in text]
     compare(
         pair,
-        [*TABLES[table].split(";"), FILL, TRACE, *triggers, STATEMENTS[statement], "SELECT * FROM t ORDER BY a",
-         "SELECT pg_trigger_depth()"],
-    )  # fmt: skip
+        [
+            *TABLES[table].split(";"),
+            FILL,
+            TRACE,
+            *triggers,
+            STATEMENTS[statement],
+            "SELECT * FROM t ORDER BY a",
+            "SELECT pg_trigger_depth()",
+        ],
+    )
 
 
 @pytest.mark.parametrize("condition", CONDITIONS)
@@ -96,19 +104,24 @@ def test_conditions_over_rows(pair: Pair) -> None:
     compare(
         pair,
         [
-            TABLES["generated"], FILL, TRACE,
+            TABLES["generated"],
+            FILL,
+            TRACE,
             "CREATE TRIGGER one BEFORE UPDATE ON t FOR EACH ROW WHEN (OLD.n IS DISTINCT FROM NEW.n AND new.a > 2)"
             " EXECUTE FUNCTION trace()",
             "CREATE TRIGGER two AFTER UPDATE ON t FOR EACH ROW WHEN (OLD.* IS DISTINCT FROM NEW.*)"
             " EXECUTE FUNCTION trace()",
             "CREATE TRIGGER three AFTER INSERT ON t FOR EACH ROW WHEN (new.g > 20) EXECUTE FUNCTION trace()",
-            "UPDATE t SET n = n", "UPDATE t SET n = n + 1 WHERE a < 5", "INSERT INTO t VALUES (24, 'x', 1), (1000, 'y')",
+            "UPDATE t SET n = n",
+            "UPDATE t SET n = n + 1 WHERE a < 5",
+            "INSERT INTO t VALUES (24, 'x', 1), (1000, 'y')",
             "SELECT tgname, tgtype, tgattr, tgenabled, pg_get_triggerdef(oid), pg_get_triggerdef(oid, true) FROM"
             " pg_trigger WHERE tgrelid = 't'::regclass AND NOT tgisinternal ORDER BY 1",
             "SELECT trigger_name, event_manipulation, event_object_table, action_order, action_condition,"
             " action_statement, action_orientation, action_timing FROM information_schema.triggers"
             " WHERE event_object_table = 't' ORDER BY 1, 2",
-            "ALTER TABLE t RENAME n TO number", "UPDATE t SET number = 9 WHERE a = 4",
+            "ALTER TABLE t RENAME n TO number",
+            "UPDATE t SET number = 9 WHERE a = 4",
             "SELECT pg_get_triggerdef(oid) FROM pg_trigger WHERE tgname = 'one'",
         ],
-    )  # fmt: skip
+    )
