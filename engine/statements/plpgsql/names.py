@@ -83,8 +83,8 @@ class Names:
 
 
 class LocalNames(Names):
-    """The same, with each variable's own number. `fields`: the numbers of fields of records, from `first` on, which this
-    adds to."""
+    """The same, with each variable's own number. `fields`: the numbers of fields of records, from `first` on, to which
+    this adds."""
 
     def __init__(self, scope: Scope, conflict: str, fields: dict[Use, int], first: int) -> None:
         super().__init__(scope, {}, conflict)

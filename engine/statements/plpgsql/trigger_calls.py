@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -20,6 +20,7 @@ from engine.sql.analyze.routines import runner
 from engine.sql.plpgsql import signatures
 from engine.sql.plpgsql.tree import Shape
 from engine.statements.plpgsql import raising, suspend
+from engine.statements.plpgsql.built_in_triggers import BUILT_IN
 from engine.statements.plpgsql.call import run_trigger
 from engine.statements.plpgsql.programs import trigger_program_of
 from engine.statements.plpgsql.records import Row
@@ -40,8 +41,8 @@ READY_KEPT = 256
 
 @dataclass(frozen=True, slots=True)
 class _Ready:
-    """A trigger's function, compiled for its relation. `arguments`: those behind NEW and OLD. `is_plain`: it runs as the
-    present user, without transition tables."""
+    """A trigger's function, compiled for its relation. `arguments`: those behind NEW and OLD. `is_plain`: it runs as
+    the present user, without transition tables."""
 
     catalog: Catalog
     key: PlanKey
@@ -212,27 +213,3 @@ def _fit_row(found: object, shape: Shape) -> Values:
         detail = f"Number of returned columns ({len(found.shape)}) does not match expected column count ({len(shape)})."
         raise SqlError("42804", message, detail=detail)
     return found.values
-
-
-# ---- built-in -------------------------------------------------------------------------------------------------------
-
-
-def _suppress_redundant(call: TriggerCall, old: Values | None, new: Values | None) -> Values | None:
-    """suppress_redundant_updates_trigger(): no update that changes nothing."""
-    if call.timing != "BEFORE" or call.operation != "UPDATE" or not call.trigger.for_row:
-        when = (
-            "must be called before update" if call.timing != "BEFORE"
-            else "must be called on update" if call.operation != "UPDATE"
-            else "must be called for each row"
-        )  # fmt: skip
-        raise SqlError("39P01", f"suppress_redundant_updates_trigger: {when}")
-    same = all(
-        one is other or (type(one) is type(other) and one == other and repr(one) == repr(other))
-        for one, other in zip(old or (), new or (), strict=True)
-    )
-    return None if same else new
-
-
-BUILT_IN: dict[str, Callable[[TriggerCall, Values | None, Values | None], Values | None]] = {
-    "suppress_redundant_updates_trigger": _suppress_redundant
-}

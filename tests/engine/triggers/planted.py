@@ -1,4 +1,4 @@
-"""Servers with a fault in their triggers, which the tests must notice (`python -m tests.torture.planted triggers ...`)."""
+"""Servers with a fault in their triggers, which tests must notice (`python -m tests.torture.planted triggers ...`)."""
 
 from __future__ import annotations
 

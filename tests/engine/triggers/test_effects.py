@@ -207,6 +207,20 @@ SCRIPTS = {
         "CREATE TRIGGER y AFTER UPDATE ON t FOR EACH ROW EXECUTE FUNCTION suppress_redundant_updates_trigger()",
         "UPDATE t SET n = 7",
     ],
+    "text search": [
+        "CREATE TABLE doc (a int, title text, body varchar, v tsvector, c regconfig)",
+        "CREATE TRIGGER x BEFORE INSERT OR UPDATE ON doc FOR EACH ROW EXECUTE FUNCTION"
+        " tsvector_update_trigger(v, 'pg_catalog.english', title, body)",
+        "INSERT INTO doc (a, title, body) VALUES (1, 'Cats running', 'the dogs sleep'), (2, NULL, 'x y')",
+        "UPDATE doc SET body = 'changed words' WHERE a = 1 RETURNING *",
+        "CREATE TRIGGER y BEFORE UPDATE ON doc FOR EACH ROW EXECUTE FUNCTION"
+        " tsvector_update_trigger_column(v, c, title)",
+        "UPDATE doc SET c = 'simple'",
+        "SELECT * FROM doc ORDER BY a",
+        "CREATE TRIGGER z BEFORE UPDATE ON doc FOR EACH ROW EXECUTE FUNCTION"
+        " tsvector_update_trigger(title, 'pg_catalog.english', body)",
+        "UPDATE doc SET a = 3",
+    ],
     "a handler undoes": [
         "CREATE TABLE log (a int)",
         _function(

@@ -5,8 +5,9 @@ from __future__ import annotations
 import psycopg
 import pytest
 
+from tests.engine.session.conftest import Pair
 from tests.engine.triggers.planted import FAULTS
-from tests.engine.triggers.script import TRACE, outcomes
+from tests.engine.triggers.script import TRACE, compare, outcomes
 from tests.oracle import PostgresServer
 from tests.torture.planted import PlantedServer
 
@@ -27,6 +28,10 @@ SCRIPT = [
     "INSERT INTO t VALUES (20, 'new', 1), (23, 'skipped', 2)",
     "SELECT * FROM t ORDER BY a",
 ]
+
+
+def test_without_a_fault_there_is_nothing_to_notice(pair: Pair) -> None:
+    compare(pair, SCRIPT)
 
 
 @pytest.mark.parametrize("fault", FAULTS)
