@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 
-from catalog.errors import SqlError
+from catalog.errors import SqlError, not_supported
 from catalog.functions.text_search import to_vector
 from catalog.text_search.configurations import CONFIGURATIONS, configuration_of
 from catalog.types import oids
 from engine.execute.triggers import TriggerCall
 
 Values = Sequence[object]
-_CHARACTERS = (oids.TEXT, oids.VARCHAR, oids.BPCHAR)
 
 
 def _suppress_redundant(call: TriggerCall, old: Values | None, new: Values | None) -> Values | None:
@@ -34,15 +33,16 @@ def _suppress_redundant(call: TriggerCall, old: Values | None, new: Values | Non
 
 def _update_vector(call: TriggerCall, old: Values | None, new: Values | None) -> Values | None:
     """tsvector_update_trigger(vector, configuration, text, ...)"""
-    return _with_vector(call, new, by_column=False)
+    return _with_vector(call, old, new, by_column=False)
 
 
 def _update_vector_by_column(call: TriggerCall, old: Values | None, new: Values | None) -> Values | None:
     """tsvector_update_trigger_column(vector, column of the configuration, text, ...)"""
-    return _with_vector(call, new, by_column=True)
+    return _with_vector(call, old, new, by_column=True)
 
 
-def _with_vector(call: TriggerCall, new: Values | None, *, by_column: bool) -> Values | None:
+def _with_vector(call: TriggerCall, old: Values | None, new: Values | None, *, by_column: bool) -> Values | None:
+    """The row with a new vector; the row itself if an UPDATE leaves its texts."""
     problem = ""
     if not call.trigger.for_row:
         problem = "must be fired for row"
@@ -67,12 +67,14 @@ def _with_vector(call: TriggerCall, new: Values | None, *, by_column: bool) -> V
         name = configuration.rpartition(".")[2]
         if name not in CONFIGURATIONS.values():
             raise SqlError("42704", f'text search configuration "{configuration}" does not exist')
-    places = [_position(call, text, "column", _CHARACTERS, "a character type") for text in texts]
+    places = [_position(call, text, "column", oids.TEXTS, "a character type") for text in texts]
+    if old is not None and all(old[item] == new[item] for item in places):
+        return new
     whole = " ".join(str(new[item]) for item in places if new[item] is not None)
     return tuple(to_vector(name, whole) if item == place else value for item, value in enumerate(new))
 
 
-def _position(call: TriggerCall, name: str, what: str, types: Sequence[int], shown: str) -> int:
+def _position(call: TriggerCall, name: str, what: str, types: Collection[int], shown: str) -> int:
     """The position of a column. Raises 42703, 42804."""
     for place, column in enumerate(call.relation.columns):
         if column.name == name:
@@ -82,8 +84,15 @@ def _position(call: TriggerCall, name: str, what: str, types: Sequence[int], sho
     raise SqlError("42703", f'{what} "{name}" does not exist')
 
 
-BUILT_IN: dict[str, Callable[[TriggerCall, Values | None, Values | None], Values | None]] = {
-    "suppress_redundant_updates_trigger": _suppress_redundant,
-    "tsvector_update_trigger_byid": _update_vector,
-    "tsvector_update_trigger_bycolumn": _update_vector_by_column,
-}
+BuiltIn = Callable[[TriggerCall, Values | None, Values | None], Values | None]
+
+
+def built_in_trigger(source: str) -> BuiltIn:
+    """The function with this source. Raises 0A000 for others."""
+    if source == "suppress_redundant_updates_trigger":
+        return _suppress_redundant
+    if source == "tsvector_update_trigger_byid":
+        return _update_vector
+    if source == "tsvector_update_trigger_bycolumn":
+        return _update_vector_by_column
+    not_supported(f"trigger function {source}")

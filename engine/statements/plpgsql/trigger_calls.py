@@ -20,7 +20,7 @@ from engine.sql.analyze.routines import runner
 from engine.sql.plpgsql import signatures
 from engine.sql.plpgsql.tree import Shape
 from engine.statements.plpgsql import raising, suspend
-from engine.statements.plpgsql.built_in_triggers import BUILT_IN
+from engine.statements.plpgsql.built_in_triggers import built_in_trigger
 from engine.statements.plpgsql.call import run_trigger
 from engine.statements.plpgsql.programs import trigger_program_of
 from engine.statements.plpgsql.records import Row
@@ -140,9 +140,7 @@ class TriggerCalls:
             if isinstance(routine, Routine):
                 return self._run(routine, call, old, new)
             source = registry.function(call.trigger.function).source
-            if source not in BUILT_IN:
-                not_supported(f"trigger function {source}")
-            return BUILT_IN[source](call, old, new)
+            return built_in_trigger(source)(call, old, new)
         finally:
             self.depth -= 1
 
