@@ -275,6 +275,27 @@ class Trigger:
     comment: str | None = None
 
 
+EVERYBODY = 0
+"""The OID in `Policy.roles` that stands for PUBLIC."""
+
+
+@dataclass(frozen=True, slots=True)
+class Policy:
+    """CREATE POLICY. `command`: * all, r SELECT, a INSERT, w UPDATE, d DELETE. `roles`: OIDs, (EVERYBODY,) for PUBLIC.
+    `using` and `check` are SQL texts of conditions over the table's columns, with all names qualified; `depends_on`:
+    the relations that they read, without the table itself."""
+
+    oid: int
+    name: str
+    command: str = "*"
+    permissive: bool = True
+    roles: tuple[int, ...] = (EVERYBODY,)
+    using: str | None = None
+    check: str | None = None
+    depends_on: tuple[int, ...] = ()
+    comment: str | None = None
+
+
 COLUMNAR = "columnar"
 COLUMNAR_SETTINGS = ("on", "off", "auto")
 """Values of the storage parameter `columnar`: whether a table's columns are built before a query needs them, and are
@@ -315,6 +336,9 @@ class Table:
     partitioning: Partitioning | None = None
     bound: PartitionBound | None = None  # of a partition
     triggers: tuple[Trigger, ...] = ()
+    policies: tuple[Policy, ...] = ()
+    row_security: bool = False  # ENABLE ROW LEVEL SECURITY: the policies apply
+    force_row_security: bool = False  # FORCE ROW LEVEL SECURITY: they apply to the owner too
 
     def column(self, name: str) -> Column | None:
         for column in self.columns:

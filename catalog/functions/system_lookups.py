@@ -94,7 +94,6 @@ _always(
     "has_foreign_data_wrapper_privilege_name",
     True,
 )
-_always("row_security_active", False)
 _always("pg_tablespace_location", "")
 
 
@@ -135,8 +134,7 @@ def _trigger_definition(call: CallContext, oid: int, pretty: bool) -> str | None
 
 
 _always(
-    "pg_get_ruledef pg_get_ruledef_ext "
-    "pg_get_statisticsobjdef pg_get_statisticsobjdef_columns",
+    "pg_get_ruledef pg_get_ruledef_ext pg_get_statisticsobjdef pg_get_statisticsobjdef_columns",
     None,
 )
 

@@ -17,6 +17,7 @@
    like.py       CREATE TABLE (LIKE ...);  key_dependents.py  views that need a primary key
    expressions.py    expressions that are stored as text;  rewrite_text.py  these texts after a rename
    partitions.py, partition_members.py    partitioned tables and their partitions;  inheritance.py
+   policies.py   CREATE / ALTER / DROP POLICY, and policies as dependents
    exclusion.py  EXCLUDE;  foreign_keys.py;  branches.py  branches;  change_streams.py  change streams
 
 Everything here is synchronous and works on catalog objects only. A change of rows is a Job (context.py), which the

@@ -30,7 +30,7 @@ from engine.sql.analyze import resolve_type
 from engine.sql.analyze.routines import Body, analyse_body, parsed_body
 from engine.sql.deparse import deparse_expression, deparse_query
 from engine.sql.plpgsql.parser import parse_body
-from engine.sql.plpgsql.signatures import signature_of
+from engine.sql.plpgsql.signatures import signature_of, stand_ins
 from engine.sql.plpgsql.types import CatalogTypes
 from engine.sql.tree_walk import walk
 
@@ -64,14 +64,12 @@ def create(context: DdlContext, statement: ast.CreateFunctionStmt) -> str:
     )  # fmt: skip
     fresh = _with_options(fresh, options)
     _check_leakproof(context, fresh)
-    present = _same(context, fresh)
-    if present is not None:  # locked before its name, as by a transaction that changes its rights and then replaces it
-        _check_replaced(context, present, fresh, statement)
-        context.lock_object(present.oid)
-    context.lock_name(schema.oid, f"{fresh.name}()")
     existing = _same(context, fresh)
-    if existing is not None:
+    if existing is not None:  # locked before its name, as by a transaction that changes its rights and then replaces it
         _check_replaced(context, existing, fresh, statement)
+        context.lock_object(existing.oid)
+    context.lock_name(schema.oid, f"{fresh.name}()")
+    if existing is not None:
         fresh = replace(fresh, oid=existing.oid, owner=existing.owner, acl=existing.acl, comment=existing.comment)
     else:
         fresh = replace(fresh, oid=context.new_oid())
@@ -318,7 +316,7 @@ def _check_string(context: DdlContext, item: Routine) -> None:
 
 def _check_plpgsql(context: DdlContext, item: Routine) -> None:
     try:
-        parse_body(item.body, signature_of(item), CatalogTypes(context.environment))
+        parse_body(item.body, signature_of(item, None, stand_ins(item)), CatalogTypes(context.environment))
     except SqlError as error:
         error.position = None
         raise

@@ -46,10 +46,11 @@ from engine.execute.array_expressions import (
 )
 from engine.execute.code import Code, Guard, NotOnRowPath, slot_uses
 from engine.execute.compiled_value import NULL, Value
-from engine.execute.context import ExecContext, RoutineCall, begin_meter
+from engine.execute.context import ExecContext, begin_meter
 from engine.execute.measured import is_slow, may_last, measured_call, measured_cast
 from engine.execute.python_sides import named_codec, python_side
 from engine.execute.records import Levels, known_type, row_text_encoder
+from engine.execute.routine_source import routine_source
 from engine.execute.values import sql_value_function
 from engine.sql import tree
 from engine.sql.folding import Folding, is_total
@@ -198,7 +199,7 @@ class ExpressionCompiler:
     ) -> str:
         arguments = [value.source for value in values]
         if function.language == LANGUAGE:
-            return self._routine_source("call_routine", function, arguments, types, result)
+            return routine_source(self.code, "call_routine", function, arguments, types, result)
         found = implementation(function.source)
         if found is not None and found.python_source is not None and self._can_inline(found, arguments):
             self.code.names.update(found.python_names)
@@ -340,31 +341,6 @@ class ExpressionCompiler:
             expression.type,
         )
         return f"(() if {nulls} else {call})"
-
-    def routine_rows(self, call: tree.FuncExpr, columns: Sequence[TypeRef]) -> str:
-        """Source of the rows of a user-defined function in FROM: tuples with columns of these types."""
-        values = [self.value(argument) for argument in call.arguments]
-        bound = [self.bind(value) for value in values]
-        arguments = [atom.source for _, atom in bound]
-        types = [argument.type for argument in call.arguments]
-        wanted = f", {self.code.constant(tuple(columns), 'columns')}"
-        source = self._routine_source("routine_rows", call.function, arguments, types, call.type, wanted)
-        nulls = " or ".join(f"{source_} is None" for source_, _ in bound)
-        nothing = "()" if call.function.returns_set else f"(({'None, ' * len(columns)}),)"
-        return f"({nothing} if {nulls} else {source})" if call.function.strict and nulls else source
-
-    def _routine_source(
-        self,
-        method: str,
-        function: Function,
-        arguments: Sequence[str],
-        types: Sequence[TypeRef],
-        result: TypeRef,
-        more: str = "",
-    ) -> str:
-        call = self.code.constant(RoutineCall(function.oid, tuple(item.oid for item in types), result), "call")
-        given = "".join(f"{argument}, " for argument in arguments)
-        return f"{self.code.context_call}.session.{method}({call}, ({given}){more})"
 
     # ---- constants --------------------------------------------------------------------------------------------------
 

@@ -181,8 +181,13 @@ class _Shell:
         values: Sequence[Value],
         checks: Sequence[tuple[str, tree.Expr]],
     ) -> None:
-        """NOT NULL, then CHECK constraints by name, over the new row."""
+        """Row security policies, NOT NULL, then CHECK constraints by name, over the new row."""
         code, writer, table = self.code, self.writer, self.writer.table
+        policies = policy_checks(checks)
+        if policies:
+            domains = [item for item in checks if not item[0]]
+            self.write_checks(expressions, row, [*domains, *policies])
+            checks = [item for item in checks if item[0] and not item[0].startswith(tree.POLICY_CHECK)]
         # The new partition of a moved row checks its own NOT NULL columns.
         required = set() if writer.moving is not None else {position for position, _ in writer.required}
         if any(value.nullable for position, value in enumerate(values) if position in required):
@@ -193,7 +198,7 @@ class _Shell:
             ]
             check = code.constant(writer.check_not_null, "check_not_null")
             code.line(f"if {' or '.join(tests)}: {check}({row})")
-        self._write_checks(expressions, row, [item for item in checks if not item[0].startswith(tree.VIEW_CHECK)])
+        self.write_checks(expressions, row, [item for item in checks if not item[0].startswith(tree.VIEW_CHECK)])
         assert len(values) == len(table.columns)
 
     def write_view_checks(
@@ -201,9 +206,9 @@ class _Shell:
     ) -> None:
         """The checks of views after a row was written: unique keys come first, and rows that ON CONFLICT discards are
         not checked (ExecInsert)."""
-        self._write_checks(expressions, row, [item for item in checks if item[0].startswith(tree.VIEW_CHECK)])
+        self.write_checks(expressions, row, [item for item in checks if item[0].startswith(tree.VIEW_CHECK)])
 
-    def _write_checks(self, expressions: ExpressionCompiler, row: str, checks: Sequence[tuple[str, tree.Expr]]) -> None:
+    def write_checks(self, expressions: ExpressionCompiler, row: str, checks: Sequence[tuple[str, tree.Expr]]) -> None:
         violation = self.code.constant(self.writer.check_violation, "check_violation") if checks else ""
         for name, condition in sorted(checks, key=lambda item: item[0]):
             self.code.line(f"if {expressions.false(condition)}: raise {violation}({name!r}, {row})")
@@ -220,9 +225,23 @@ class _Shell:
             position = self.writer.positions[assignment.column]
             values[position] = self.local(expressions.value(assignment.expression))
 
-    def write_fired(self, call: str) -> list[Value]:
-        """The code that fires BEFORE triggers for `row`, by a call that gives the row or None; what follows is for a
-        row alone. Gives the row's values."""
+    def write_new_row(self, checks: Sequence[tuple[str, tree.Expr]]) -> list[Value]:
+        """The code that fires BEFORE INSERT triggers for `row`; what follows is for a row that is to be inserted alone.
+        Returns the row's values. `write_fired_checks` has to follow."""
+        assert self.triggers is not None
+        call = self.code.constant(self.triggers.new_row, "new_row")
+        return self._write_fired(f"{call}(context, row, {not policy_checks(checks)})")
+
+    def write_changed_row(
+        self, key: str, changed: Sequence[int], checks: Sequence[tuple[str, tree.Expr]]
+    ) -> list[Value]:
+        """The same for BEFORE UPDATE triggers and the new row `row` of `old`."""
+        assert self.triggers is not None
+        call = self.code.constant(self.triggers.changed_row, "changed_row")
+        names = self.code.constant(frozenset(changed), "changed")
+        return self._write_fired(f"{call}(transaction, context, {key}, old, row, {names}, {not policy_checks(checks)})")
+
+    def _write_fired(self, call: str) -> list[Value]:
         code = self.code
         code.line(f"row = {call}")
         code.indent("if row is not None:")
@@ -231,14 +250,22 @@ class _Shell:
             code.line(f"{', '.join(names)}, = row")
         return [Value(name, nullable=True, atom=True) for name in names]
 
-    def changed_row(self, key: str, changed: Sequence[int]) -> str:
-        """The call for the changed row `row` of `old`."""
-        assert self.triggers is not None
-        call = self.code.constant(self.triggers.changed_row, "changed_row")
-        return f"{call}(transaction, context, {key}, old, row, {self.code.constant(frozenset(changed), 'changed')})"
+    def write_fired_checks(self, expressions: ExpressionCompiler, checks: Sequence[tuple[str, tree.Expr]]) -> None:
+        """Row security policies over the row that triggers have returned, and then the checks that were put off for
+        them."""
+        policies = policy_checks(checks)
+        if policies:
+            assert self.triggers is not None
+            self.write_checks(expressions, "row", policies)
+            self.code.line(f"{self.code.constant(self.triggers.check_row, 'check_row')}(context, row)")
 
     def row_source(self, values: Sequence[Value]) -> str:
         return f"({''.join(value.source + ', ' for value in values)})"
+
+
+def policy_checks(checks: Sequence[tuple[str, tree.Expr]]) -> list[tuple[str, tree.Expr]]:
+    """The checks of row security policies among the checks of a statement."""
+    return [item for item in checks if item[0].startswith(tree.POLICY_CHECK)]
 
 
 class _NewRow(QueryCompiler):
@@ -392,7 +419,8 @@ class InsertCompiler:
         shell, statement = self.shell, self.statement
         if shell.triggers is not None:
             self.code.line(f"row = {shell.row_source(self.values)}")
-            self.values = shell.write_fired(f"{self.code.constant(shell.triggers.new_row, 'new_row')}(context, row)")
+            self.values = shell.write_new_row(statement.checks)
+            shell.write_fired_checks(self.expressions, statement.checks)
             return
         shell.write_generated(self.expressions, self.values, statement.generated)
         self.code.line(f"row = {shell.row_source(self.values)}")
@@ -450,6 +478,7 @@ class InsertCompiler:
         self.old[1, 0] = Value(shell.row_source(self.values), nullable=False)
         if conflict.where is not None:
             code.indent(f"if {self.expressions.true(conflict.where)}:")
+        shell.write_checks(self.expressions, "old", conflict.policies)
         assigned = write_assignments(shell, self.expressions, conflict.assignments)
         existing = [self.old[0, column.number] for column in table.columns]
         self.old = {}
@@ -457,13 +486,15 @@ class InsertCompiler:
             assigned.get(column.number, value) for column, value in zip(table.columns, existing, strict=True)
         ]
         changed = [*assigned, *(assignment.column for assignment in self.statement.generated)]
+        own = [item for item in self.statement.checks if not item[0].startswith(tree.POLICY_CHECK)]
         if shell.triggers is not None:
             code.line(f"row = {shell.row_source(self.values)}")
-            self.values = shell.write_fired(shell.changed_row("conflict", changed))
+            self.values = shell.write_changed_row("conflict", changed, conflict.checks)
+            shell.write_fired_checks(self.expressions, conflict.checks)
         else:
             shell.write_generated(self.expressions, self.values, self.statement.generated)
             code.line(f"row = {shell.row_source(self.values)}")
-            shell.write_row_checks(self.expressions, "row", self.values, self.statement.checks)
+            shell.write_row_checks(self.expressions, "row", self.values, [*conflict.checks, *own])
         update = code.constant(shell.writer.updater(changed), "update")
         code.line(f"touched.add({update}(transaction, context, conflict, old, row, {shell.checks}))")
         shell.write_view_checks(self.expressions, "row", self.statement.checks)
@@ -609,7 +640,7 @@ class ChangeCompiler:
         row = [assigned.get(column.number, columns[0, column.number]) for column in self.table.columns]
         code.line(f"row = {shell.row_source(row)}")
         changed = [*assigned, *(assignment.column for assignment in statement.generated)]
-        values = shell.write_fired(shell.changed_row(key, changed))
+        values = shell.write_changed_row(key, changed, statement.checks)
         for column, value in zip(self.table.columns, values, strict=True):
             columns[0, column.number] = value
         columns[0, 0] = Value("row", nullable=False, atom=True)
@@ -617,6 +648,7 @@ class ChangeCompiler:
         if moving is not None:
             oid = code.constant(moving.table_oid, "table_oid")
             columns[0, tree.TABLE_OID] = Value(f"{oid}(written)", nullable=False)
+        shell.write_fired_checks(self.after.expressions, statement.checks)
         update = code.constant(shell.writer.updater(changed), "update")
         code.line(f"written = {update}(transaction, context, {key}, old, row, {shell.checks})")
         code.indent("if written is not None:")

@@ -156,25 +156,27 @@ class RowTriggers:
 
     # ---- BEFORE -----------------------------------------------------------------------------------------------------
 
-    def new_row(self, context: ExecContext, row: Row) -> Row | None:
-        """A new row after the BEFORE INSERT triggers, complete and checked; None if it is not inserted."""
+    def new_row(self, context: ExecContext, row: Row, checked: bool = True) -> Row | None:
+        """A new row after the BEFORE INSERT triggers, with its generated columns; None if it is not inserted. `checked`
+        False: the caller calls `check_row`, after the row security policies."""
         fired = self._before(self._before_insert, context, None, row, self._refuse_moved)
-        return None if fired is None else self.complete_row(context, fired)
+        return None if fired is None else self.complete_row(context, fired, checked)
 
     def changed_row(
-        self, transaction: Transaction, context: ExecContext, key: bytes, old: Row, new: Row, changed: frozenset[int]
-    ) -> Row | None:
+        self, transaction: Transaction, context: ExecContext, key: bytes, old: Row, new: Row, changed: frozenset[int],
+        checked: bool = True,
+    ) -> Row | None:  # fmt: skip
         """The same for a changed row. Raises 27000 if a trigger has changed the row that is about to be changed."""
         found = [item for item in self._before_update if _concerns(item.trigger, changed)]
         if not found:
-            return self.complete_row(context, new)
+            return self.complete_row(context, new, checked)
         stored = transaction.newest(key)
         fired = self._before(found, context, old, new)
         if fired is None:
             return None
         if transaction.newest(key) != stored:
             raise modified_error("updated")
-        return self.complete_row(context, fired)
+        return self.complete_row(context, fired, checked)
 
     def may_delete(self, transaction: Transaction, context: ExecContext, key: bytes, old: Row) -> bool:
         """Fires the BEFORE DELETE triggers. False: the row stays."""
@@ -229,11 +231,17 @@ class RowTriggers:
                 f'"{schema}.{self.table.name}".',
             )
 
-    def complete_row(self, context: ExecContext, row: Row) -> Row:
-        """A row with its generated columns. Raises 23502, 23514."""
+    def complete_row(self, context: ExecContext, row: Row, checked: bool = True) -> Row:
+        """A row with its generated columns. Raises 23502, 23514 if it is to be checked."""
         if self._complete is None:
             self._complete, self._first_false = _completion(self._writer, self._rules)
         row = self._complete(context, row)
+        if checked:
+            self.check_row(context, row)
+        return row
+
+    def check_row(self, context: ExecContext, row: Row) -> None:
+        """NOT NULL and CHECK of a row that `complete_row` has returned. Raises 23502, 23514."""
         writer = self._writer
         if writer.moving is None:  # the new partition of a moved row checks its own
             writer.check_not_null(row)
@@ -241,7 +249,6 @@ class RowTriggers:
         name = self._first_false(context, row)
         if name is not None:
             raise writer.check_violation(name, row)
-        return row
 
     # ---- AFTER ------------------------------------------------------------------------------------------------------
 

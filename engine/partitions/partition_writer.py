@@ -46,7 +46,6 @@ class Leaf:
             rules = runnable_rules(table, inside, defaults=False, asked=False)
         self.checks = [item for item in rules.checks if item[0] != tree.PARTITION_CHECK]
         self._first_false = row_checks(table, self.checks) if self.checks else None
-        self._completed: RowTriggers | None = None
         self._updaters: dict[frozenset[int], Callable[..., bytes]] = {}
 
     def row(self, values: Row) -> Row:
@@ -55,11 +54,10 @@ class Leaf:
     def root_row(self, values: Row) -> Row:
         return values if self.to_root is None else self.to_root(values)
 
-    def complete_row(self, context: ExecContext, row: Row) -> Row:
-        """A row with its generated columns, checked."""
-        if self._completed is None:
-            self._completed = RowTriggers(self.writer)
-        return self._completed.complete_row(context, row)
+    @cached_property
+    def triggers(self) -> RowTriggers:
+        """The row triggers, which complete and check rows also where there are none."""
+        return self.writer.triggers or RowTriggers(self.writer)
 
     def check(self, row: Row) -> None:
         """NOT NULL and CHECK constraints. Raises 23502, 23514."""
@@ -172,26 +170,26 @@ class PartitionedTriggers:
     def __init__(self, writer: PartitionedWriter) -> None:
         self._writer = writer
 
-    def new_row(self, context: ExecContext, row: Row) -> Row | None:
+    def new_row(self, context: ExecContext, row: Row, checked: bool = True) -> Row | None:
         """See RowTriggers."""
         leaf = self._writer.leaf_of(row)
-        triggers = leaf.writer.triggers
-        if triggers is None:
-            return leaf.root_row(leaf.complete_row(context, leaf.row(row)))
-        made = triggers.new_row(context, leaf.row(row))
+        made = leaf.triggers.new_row(context, leaf.row(row), checked)
         return None if made is None else leaf.root_row(made)
 
     def changed_row(
-        self, transaction: Transaction, context: ExecContext, key: bytes, old: Row, new: Row, changed: frozenset[int]
-    ) -> Row | None:
+        self, transaction: Transaction, context: ExecContext, key: bytes, old: Row, new: Row, changed: frozenset[int],
+        checked: bool = True,
+    ) -> Row | None:  # fmt: skip
         """See RowTriggers."""
         leaf = self._writer.leaf_at(key)
-        triggers = leaf.writer.triggers
-        if triggers is None:
-            return leaf.root_row(leaf.complete_row(context, leaf.row(new)))
         numbers = frozenset(leaf.numbers[number] for number in changed)
-        made = triggers.changed_row(transaction, context, key, leaf.row(old), leaf.row(new), numbers)
+        made = leaf.triggers.changed_row(transaction, context, key, leaf.row(old), leaf.row(new), numbers, checked)
         return None if made is None else leaf.root_row(made)
+
+    def check_row(self, context: ExecContext, row: Row) -> None:
+        """See RowTriggers."""
+        leaf = self._writer.leaf_of(row)
+        leaf.triggers.check_row(context, leaf.row(row))
 
 
 class PartitionedConflicts:

@@ -315,6 +315,7 @@ class Session:
                 settings.get("shoal.path"),
                 settings.get("standard_conforming_strings") == "on",
                 settings.get("sql_dialect"),
+                settings.get("row_security") == "on",
             )
         )
         self.key = self.cache.key  # one object for all sessions with these settings

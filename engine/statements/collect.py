@@ -103,7 +103,8 @@ def _convert(row: bytes, convert: Sequence[Callable[[bytes], bytes] | None]) -> 
 
 def decode_row(message: bytes, decoders: Sequence[Callable[[bytes], object]]) -> tuple[object, ...]:
     """The values of a DataRow message in binary, in internal form."""
-    position, found = 7, []
+    position = 7
+    found: list[object] = []
     for decode in decoders:
         length = int.from_bytes(message[position : position + 4], "big", signed=True)
         position += 4

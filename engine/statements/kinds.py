@@ -17,6 +17,7 @@ from engine.ddl import (
     indexes,
     objects,
     owned,
+    policies,
     routines,
     sequences,
     tables,
@@ -265,6 +266,8 @@ SCHEMA_CHANGES = (
     _change(ast.DropFunctionStmt, routines.drop),
     _relation(ast.CreateTriggerStmt, triggers.create, command="CREATE TRIGGER"),
     _change(ast.DropFromTableStmt, drop.drop_from_table),
+    _relation(ast.CreatePolicyStmt, policies.create_policy, command="CREATE POLICY", tells_all=False),
+    _relation(ast.AlterPolicyStmt, policies.alter_policy, command="ALTER POLICY", tells_all=False),
     _change(ast.AlterFunctionStmt, routines.alter),
 )
 

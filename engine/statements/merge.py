@@ -26,6 +26,7 @@ from engine.execute.context import ExecContext, begin_meter
 from engine.execute.expressions import ExpressionCompiler
 from engine.execute.writer import Checks
 from engine.sql import tree
+from engine.sql.tree_walk import has_sublink
 from engine.statements.data_change import SLICE, Again, Call, DataChange, Done
 from engine.statements.plpgsql import suspend
 from engine.storage.columns import one_array, to_values
@@ -35,6 +36,7 @@ from engine.txn.interface import UPDATE, LockWait
 
 if TYPE_CHECKING:
     from engine.columnar.interface import BatchStream
+    from engine.execute.triggers import RowTriggers
 
 Row = Sequence[Any]
 row_as_seen = object()  # the row that the query saw
@@ -48,6 +50,12 @@ class _Action:
         self.kind = action.action
         self.holds = None if action.condition is None else merging.compile([action.condition])
         self.values = merging.compile([item.expression for item in action.assignments])
+        self.policies = [name for name, _ in action.policies]
+        self.allows = merging.compile([check for _, check in action.policies])
+        if has_sublink(action.checks):
+            not_supported("MERGE with a sub-query in a row security policy for its new rows")
+        checks = (*merging.statement.checks, *action.checks)
+        self.violated = compile_checks(merging.table, merging.session.key.format, checks)
         positions = merging.writer.positions
         self.columns = [positions[item.column] for item in action.assignments]
         generated = [item.column for item in merging.statement.generated]
@@ -68,7 +76,6 @@ class Merging(DataChange):
         self._old = [index for _, index in self.dml.old]
         self._generated_at = [self.writer.positions[item.column] for item in statement.generated]
         self._generated = compile_row_functions(self.table, settings, [item.expression for item in statement.generated])
-        self._violated = compile_checks(self.table, settings, statement.checks)
         self._actions = [_Action(self, action) for action in statement.actions]
         self._changed: set[bytes] = set()  # rows, by their keys in the join
         self._written: set[bytes] = set()  # their present keys
@@ -164,6 +171,7 @@ class Merging(DataChange):
                 self._refuse_twice(shown)
             newest = self._lock(key, action, lsn, seen)
             if newest is row_as_seen:
+                self._check_policies(action, row)
                 self._changed.add(shown)
                 changed = self._change(action, key, row, checks)
                 if changed is None:
@@ -171,6 +179,13 @@ class Merging(DataChange):
                 self._written.add(changed)
                 return 1
             row, seen = self._joined_again(row, newest), True
+
+    def _check_policies(self, action: _Action, row: Row) -> None:
+        """42501 for a target row that row security policies do not allow the action to change."""
+        allowed = action.allows(self.context, self.parameters, row) if action.policies else ()
+        for name, holds in zip(action.policies, allowed, strict=True):
+            if holds is not True:
+                raise self.writer.check_violation(name, [row[index] for index in self._old])
 
     def _action_for(self, row: Row) -> _Action | None:
         """The first action whose condition holds."""
@@ -239,9 +254,10 @@ class Merging(DataChange):
         triggers = self.writer.triggers
         if triggers is not None:
             self._put_values(action, row, new)
-            fired = triggers.new_row(self.context, tuple(new))
+            fired = triggers.new_row(self.context, tuple(new), False)
             if fired is None:
                 return 0
+            self._check_fired(action, triggers, fired)
             self.writer.write_new(self.transaction, self.context, fired, checks)
             return 1
         self._assign(action, row, new)
@@ -259,9 +275,10 @@ class Merging(DataChange):
             else:
                 new = list(old)
                 self._put_values(action, row, new)
-                fired = triggers.changed_row(self.transaction, self.context, key, old, tuple(new), action.named)
+                fired = triggers.changed_row(self.transaction, self.context, key, old, tuple(new), action.named, False)
                 if fired is None:
                     return None
+                self._check_fired(action, triggers, fired)
                 return action.update(self.transaction, self.context, key, old, fired, checks)
         if action.kind == "delete":
             self.writer.delete(self.transaction, self.context, key, old, checks)
@@ -269,6 +286,13 @@ class Merging(DataChange):
         new = list(old)
         self._assign(action, row, new)
         return action.update(self.transaction, self.context, key, old, new, checks)
+
+    def _check_fired(self, action: _Action, triggers: RowTriggers, row: Row) -> None:
+        """Row security policies, then constraints, of a row that BEFORE triggers have returned."""
+        name = action.violated(self.context, tuple(row))
+        if name is not None and name.startswith(tree.POLICY_CHECK):
+            raise self.writer.check_violation(name, row)
+        triggers.check_row(self.context, row)
 
     def _put_values(self, action: _Action, row: Row, new: list[Any]) -> None:
         for position, value in zip(action.columns, action.values(self.context, self.parameters, row), strict=True):
@@ -280,7 +304,8 @@ class Merging(DataChange):
         if self._generated_at:
             for position, value in zip(self._generated_at, self._generated(self.context, tuple(new)), strict=True):
                 new[position] = value
-        self.writer.check_not_null(new)
-        name = self._violated(self.context, tuple(new))
+        name = action.violated(self.context, tuple(new))
+        if name is None or not name.startswith(tree.POLICY_CHECK):
+            self.writer.check_not_null(new)
         if name is not None:
             raise self.writer.check_violation(name, new)

@@ -41,6 +41,7 @@ from engine.sql.dialects.names import SHOAL
 from engine.sql.dialects.statements import statements_in
 from engine.sql.normalize import describe_statement
 from engine.sql.parser import parse
+from engine.sql.row_security import apply_policies, check_rewrite, has_policies
 from engine.sql.tree_walk import walk
 from engine.statements import paths, registry, routine_calls, utility
 from engine.statements.routine_path import RoutinePath
@@ -249,8 +250,15 @@ def plan_statement(
     brief: bool = False,
 ) -> Prepared:
     """The plan of an analysed query or change."""
-    session.identity.check_privileges(analyzed)
-    analyzed = mark_barriers(expand_calls(analyzed, environment), session.catalog)
+    try:
+        session.identity.check_privileges(analyzed)
+    except SqlError:
+        check_rewrite(analyzed, environment, session.identity.security_context())
+        raise
+    analyzed = expand_calls(analyzed, environment)
+    if has_policies(session.catalog, session.catalog_today, analyzed.relations):
+        analyzed = apply_policies(analyzed, environment, session.identity.security_context())
+    analyzed = mark_barriers(analyzed, session.catalog)
     root = analyzed.statement
     for part in (root, *(cte.query for cte in root.ctes)) if analyzed.written else ():
         if isinstance(part, tree.Insert | tree.Update) or (isinstance(part, tree.Merge) and part.makes_rows):
@@ -294,6 +302,7 @@ def _run_with_calls(plan: RowsPlan) -> None:
     if plan.row is None:
         not_supported("a function in PL/pgSQL in a statement of this kind")
     plan.columnar = RoutinePath(plan)
+    plan.fails_first = None  # a call may not run before the statement
     plan.set_row(None)
 
 

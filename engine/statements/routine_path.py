@@ -49,7 +49,7 @@ class RoutinePath:
         while True:
             view = StatementView(transaction)
             context = session.context()
-            context.reader = context.transaction = view  # type: ignore[assignment]  # it is one to the row path
+            context.reader = context.transaction = view  # it is one to the row path
             context.stays = True
             try:
                 portal.pending, portal.count = await suspend.run(lambda: run(context, portal.parameters))  # noqa: B023

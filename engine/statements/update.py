@@ -106,8 +106,10 @@ class RowChange(DataChange):
                     written.append(place)
         else:
             returns = self.spool is not None or (self.part is not None and self.part.returned is not None)
-            if returns or any(name.startswith(tree.VIEW_CHECK) for name, _ in self.dml.checks):
-                not_supported("RETURNING or a view's check option, of an UPDATE with row triggers on the columnar path")
+            late = any(name.startswith((tree.VIEW_CHECK, tree.POLICY_CHECK)) for name, _ in self.dml.checks)
+            if returns or late:
+                what = "RETURNING, a view's check option or row security"
+                not_supported(f"{what} for an UPDATE with row triggers on the columnar path")
             update = writer.updater(self.changed)
             rows = zip(places, old.tuples(), self._new(batch, old).tuples(), strict=True)
             for place, (key, before, after) in enumerate(rows):

@@ -4,8 +4,8 @@
 
 `statement`: statements of sqlsmith's, which calls its tables ref_0 and so on, meet it when they are planned. `message`:
 every Close message of the protocol meets it. `function`: sign(numeric) holds the engine's thread, see HOLDS.
-`rights`: whose rights are looked at no more, one of UNASKED. `matrix`: tests/rights/planted.py. `triggers`:
-tests/engine/triggers/planted.py.
+`rights`: whose rights are looked at no more, one of UNASKED. `matrix`: tests/rights/planted.py.
+`rows`: tests/rights/planted_rows.py. `triggers`: tests/engine/triggers/planted.py.
 """
 
 from __future__ import annotations
@@ -31,6 +31,7 @@ from engine.statements import planning
 from shoal.cli import main
 from tests.engine.triggers.planted import FAULTS as TRIGGERS
 from tests.rights.planted import RIGHTS
+from tests.rights.planted_rows import ROW_RIGHTS
 from tests.server import ShoalServer
 from wire import core
 from wire.connection import Connection
@@ -99,6 +100,8 @@ def plant(site: str, fault: str) -> None:
         _ask_no_more(fault)
     elif site == "matrix":
         RIGHTS[fault]()
+    elif site == "rows":
+        ROW_RIGHTS[fault]()
     elif site == "triggers":
         TRIGGERS[fault]()
     elif site == "statement":

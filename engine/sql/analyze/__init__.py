@@ -12,6 +12,7 @@
                                                                                            rewrites the tree for them
     sortable, references, assignments, json_rows, errors    orders, dependencies, parts of columns, rows, positions
     changes, merge, set_clause, conflicts, updatable, rules    INSERT, UPDATE, DELETE, MERGE; rules of tables and views
+    policies    the conditions of row security policies
 
 An error has the SQLSTATE, message, hint and position of PostgreSQL 15. Everything that costs more than the walk itself
 is cached: resolution by name and types, views and table rules by catalog.
@@ -65,7 +66,8 @@ def analyze(
 
     `parameter_types` are the OIDs that the client gave for $1, $2, .... 0 stands for a type to infer, with 42P18 if
     nothing determines it. `unknown` is the type of a quoted literal, which differs from 0 in a cast to a domain.
-    `literals`: as in the result. `names`: the names that stand for parameters, as in the body of a function. Raises SqlError with positions that count characters of the parsed text.
+    `literals`: as in the result. `names`: the names that stand for parameters, as in the body of a function. Raises
+    SqlError with positions that count characters of the parsed text.
     """
     shared = Shared(environment, base_types(tuple(parameter_types)))
     shared.domains = given_domains(environment.catalog, parameter_types)

@@ -13,7 +13,7 @@ def record_fields(
 ) -> tuple[bool, list[tuple[str, tree.Expr]]] | None:
     """For the name of a record: whether it has a value, and its fields; None for any other name."""
     routine = state.shared.routine
-    found = None if routine is None else routine.row_of(names, state.shared)
+    found = None if routine is None else routine.fields_of(names, state.shared)
     if found is None:
         return None
     known, fields = found

@@ -35,14 +35,15 @@ from catalog.types.base import TypeRef
 from catalog.types.composite import CompositeType
 from catalog.types.user import entry_of
 from engine.sql import ast, privileges, tree
-from engine.sql.analyze import coerce, common_types
+from engine.sql.analyze import coerce
 from engine.sql.analyze.collation_needs import needs_collations
 from engine.sql.analyze.column_definitions import check_row
 from engine.sql.analyze.dispatch import change_statement, select_query
 from engine.sql.analyze.environment import Environment, inner_environment
+from engine.sql.analyze.routine_columns import columns_of_call, is_row, output_columns
 from engine.sql.analyze.state import RoutineNames, Shared, State
 from engine.sql.parser import parse
-from engine.sql.tree_walk import is_volatile, shift_levels, transform, walk, walk_with_depth
+from engine.sql.tree_walk import is_volatile, shift_levels, substitute, transform, walk, walk_with_depth
 
 _DEEPEST = 32  # calls within calls
 _ASKED = frozenset(
@@ -160,10 +161,10 @@ def _conforming(
     columns = output_columns(function, result, types)
     if columns is None:  # record accepts any columns
         return query
-    if len(columns) == 1 and len(given) != 1 and (function.output_types or not _is_row(result)):
+    if len(columns) == 1 and len(given) != 1 and (function.output_types or not is_row(result)):
         raise _mismatch(result, "Final statement must return exactly one column.")
     row = None
-    if not function.output_types and _is_row(result):
+    if not function.output_types and is_row(result):
         if len(given) == 1 and given[0].oid == result.oid:
             return query
         entry = entry_of(result.oid)
@@ -187,7 +188,7 @@ def _coerce_outputs(state: State, query: tree.Query, columns: Sequence[TypeRef],
         type_ = target.expression.type
         value = coerce.coerce(outer, tree.Var(0, number, type_, 0, target.name), wanted, "a")
         if value is None:
-            if len(columns) == 1 and result.oid != oids.RECORD and not _is_row(result):
+            if len(columns) == 1 and result.oid != oids.RECORD and not is_row(result):
                 raise _mismatch(result, f"Actual return type is {format_type(type_.oid)}.")
             shown = f"{format_type(type_.oid)} instead of {format_type(wanted.oid)} at column {number}"
             raise _mismatch(result, f"Final statement returns {shown}.")
@@ -203,7 +204,7 @@ def _as_defined(state: State, query: tree.Query, result: TypeRef, columns: Seque
     Raises 42P13 for columns that cannot be converted, 42804 if the body returns one record with other fields."""
     output = query.output
     value = output[0].expression if len(output) == 1 else None
-    if value is not None and (value.type.oid == oids.RECORD or _is_row(value.type)):
+    if value is not None and (value.type.oid == oids.RECORD or is_row(value.type)):
         fields = _fields(value)
         check_row([type_ for _, type_ in fields], columns)
         whole = tree.Var(0, 1, value.type, 0, output[0].name)
@@ -222,23 +223,6 @@ def _fields(value: tree.Expr) -> list[tuple[str, TypeRef]]:
     if entry is None or not isinstance(entry.sql_type, CompositeType):
         not_supported("a function whose body gives a record of unknown fields, in FROM")
     return list(entry.sql_type.fields)
-
-
-def _is_row(result: TypeRef) -> bool:
-    entry = entry_of(result.oid)
-    return entry is not None and isinstance(entry.sql_type, CompositeType)
-
-
-def output_columns(function: Function, result: TypeRef, types: Sequence[int]) -> list[TypeRef] | None:
-    """The types of the columns that a body must return for arguments of these types. None for record, which accepts
-    any."""
-    if function.output_types:
-        declared = function.argument_types
-        return [
-            TypeRef(common_types.resolve_polymorphic(types, list(declared), oid, False))
-            for oid in function.output_types
-        ]
-    return None if result.oid == oids.RECORD else [result]
 
 
 def over(query: tree.Query, values: Sequence[tree.Expr], names: Sequence[str]) -> tree.Query:
@@ -313,7 +297,7 @@ def runner(routine: Routine, catalog: Catalog, role: Role) -> Role:
     return owner if isinstance(owner, Role) else role
 
 
-def _as_user(node: object, role: Role) -> object:
+def as_user(node: object, role: Role) -> object:
     """A body with functions of the current user evaluated for the role: current_user, has_table_privilege(...), ..."""
     name = tree.Const(role.name, TypeRef(oids.NAME))
 
@@ -332,6 +316,19 @@ def _as_user(node: object, role: Role) -> object:
     return transform(node, change)
 
 
+def _assign_reader(body: object, role: Role, catalog: Catalog) -> object:
+    """A body whose tables are read by a role: row security applies to that. In a view they are read by its owner."""
+
+    def change(item: object, depth: int) -> object:
+        if isinstance(item, tree.RangeSubquery) and item.view is not None:
+            return item if privileges.runs_as(catalog, catalog.get(item.view), role) is not role else None
+        if isinstance(item, tree.RangeTable):
+            return item if item.role else replace(item, role=role.oid)
+        return None
+
+    return substitute(body, change)
+
+
 class Expansion:
     """See `expand_calls`. `role`: the role that runs the bodies, or None without checks of privileges. `relations`: the
     OIDs of the relations that the bodies read."""
@@ -341,6 +338,7 @@ class Expansion:
         self._role = role
         self._open = open_  # the functions around this one
         self.relations: dict[int, None] = {}
+        self._in_range: set[tree.FuncExpr] = set()  # calls in FROM that stay calls
 
     def of(self, node: object) -> object:
         found = transform(node, self._change)
@@ -350,7 +348,7 @@ class Expansion:
         if isinstance(node, tree.FuncExpr) and is_routine(node):
             if self._is_kept(node):
                 return node
-            if node.function.returns_set or node.type.oid == oids.RECORD or _is_row(node.type):
+            if node.function.returns_set or node.type.oid == oids.RECORD or is_row(node.type):
                 return node  # its place decides: FROM, a field, the target list
             return self._scalar(node, None)
         if isinstance(node, tree.FieldSelect) and is_routine(node.argument):
@@ -388,6 +386,8 @@ class Expansion:
     def _rows(self, node: object, depth: int) -> object:
         """Expands the remaining calls: records as values."""
         if isinstance(node, tree.FuncExpr) and is_routine(node):
+            if node in self._in_range:
+                return node
             if node.function.returns_set:
                 not_supported(f"function {node.function.name}, which returns a set, here")
             return node if self._is_kept(node) else self._scalar(node, 0 if node.type.oid == oids.RECORD else None)
@@ -419,14 +419,14 @@ class Expansion:
         if routine.security_definer:
             owner = catalog.get(routine.owner)
             assert isinstance(owner, Role)
-            found = _as_user(found, owner)
+            found = _assign_reader(as_user(found, owner), owner, catalog)
         assert isinstance(found, tree.Query)
         return found
 
     def _scalar(self, call: tree.FuncExpr, field: int | None) -> tree.Expr:
         """The value of a call; with `field`, a field of its record (0: the whole record)."""
         query = self._query(call)
-        if field and _is_row(call.type) and len(query.output) == 1:
+        if field and is_row(call.type) and len(query.output) == 1:
             query = _fields_of(query, call)
         if field is not None:
             query = _of_record(query, field)
@@ -449,6 +449,7 @@ class Expansion:
 
     def _in_from(self, node: tree.RangeFunction) -> tree.RangeEntry:
         if all(isinstance(call, tree.FuncExpr) and is_routine(call) and self._is_kept(call) for call in node.functions):
+            self._in_range.update(cast("Sequence[tree.FuncExpr]", node.functions))
             return node
         if len(node.functions) != 1 or node.ordinality:
             not_supported("ROWS FROM and WITH ORDINALITY over functions in SQL")
@@ -461,7 +462,7 @@ class Expansion:
         """The rows of a call as a sub-query in FROM, with columns of these types. None: all columns of the body."""
         query = self._query(call)
         wanted = len(query.output) if columns is None else len(columns)
-        if wanted > 1 and len(query.output) == 1 and _is_row(call.type):
+        if wanted > 1 and len(query.output) == 1 and is_row(call.type):
             query = _fields_of(query, call)
         if call.type.oid == oids.RECORD and not call.function.output_types and columns is not None:
             try:
@@ -540,10 +541,11 @@ class Expansion:
             not_supported(f"function {call.function.name}, which returns a set of records, in a target list")
         relation = len(query.range_table)
         lateral = any(map(_has_variable, call.arguments))
+        self._in_range.add(call)
         entry = tree.RangeFunction((call,), call.function.name, columns, (len(columns),), lateral=lateral)
         values = [tree.Var(relation, n, column.type, 0, column.name) for n, column in enumerate(columns, 1)]
         whole: tree.Expr = values[0]
-        if call.type.oid == oids.RECORD or _is_row(call.type):
+        if call.type.oid == oids.RECORD or is_row(call.type):
             whole = tree.RowExpr(tuple(values), tuple(column.name for column in columns), call.type)
 
         def value(expression: tree.Expr) -> tree.Expr:
@@ -559,19 +561,6 @@ class Expansion:
             order_by=tuple(replace(item, expression=value(item.expression)) for item in query.order_by),
             has_set_functions=False,
         )
-
-
-def columns_of_call(call: tree.FuncExpr) -> tuple[tree.RangeColumn, ...]:
-    """The columns of the rows of a call; none for records without declared columns."""
-    function = call.function
-    if function.output_types:
-        types = [item.type.oid for item in call.arguments]
-        found = output_columns(function, call.type, types) or []
-        return tuple(tree.RangeColumn(name, type_) for name, type_ in zip(function.output_names, found, strict=True))
-    entry = entry_of(call.type.oid)
-    if entry is not None and isinstance(entry.sql_type, CompositeType):
-        return tuple(tree.RangeColumn(name, type_) for name, type_ in entry.sql_type.fields)
-    return () if call.type.oid == oids.RECORD else (tree.RangeColumn(function.name, call.type),)
 
 
 def _set_call(expression: tree.Expr) -> tree.FuncExpr | None:

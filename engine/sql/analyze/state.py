@@ -31,7 +31,7 @@ class ParameterNames(Protocol):
     def number_of(self, names: tuple[str, ...], shared: Shared) -> int:
         """The number of the parameter for a column reference, or 0."""
 
-    def row_of(self, names: tuple[str, ...], shared: Shared) -> tuple[bool, tuple[tuple[str, int], ...]] | None:
+    def fields_of(self, names: tuple[str, ...], shared: Shared) -> tuple[bool, tuple[tuple[str, int], ...]] | None:
         """For the name of a record: whether it has a value, and the names of its fields with their parameters. None for
         any other name."""
 
@@ -46,7 +46,7 @@ class RoutineNames:
         self.function = function
         self.arguments = arguments
 
-    def row_of(self, names: tuple[str, ...], shared: Shared) -> tuple[bool, tuple[tuple[str, int], ...]] | None:
+    def fields_of(self, names: tuple[str, ...], shared: Shared) -> tuple[bool, tuple[tuple[str, int], ...]] | None:
         """See ParameterNames."""
         return None
 

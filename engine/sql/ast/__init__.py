@@ -16,9 +16,11 @@ from engine.sql.ast.base import (
 )
 from engine.sql.ast.code import (
     AlterFunctionStmt,
+    AlterPolicyStmt,
     CallStmt,
     ChangeStreamStmt,
     CreateFunctionStmt,
+    CreatePolicyStmt,
     CreateTriggerStmt,
     DropFromTableStmt,
     DropFunctionStmt,

@@ -107,11 +107,11 @@ class Alterations(Roles):
         key = self._curr.key
         if key in ("enable", "disable"):
             self.advance()
-            how = self.optional_keyword("always", "replica") if key == "enable" else ""
+            when = self.optional_keyword("always", "replica") if key == "enable" else ""
             what = self.expect_one_of("trigger", "rule")
-            every = what == "trigger" and not how and self._curr.key in ("all", "user")
+            every = what == "trigger" and not when and self._curr.key in ("all", "user")
             name = self.advance().key if every else self.column_name()
-            return ast.AlterTableCmd(f"{key}_{what}", name, value="every" if every else how, location=start)
+            return ast.AlterTableCmd(f"{key}_{what}", name, value="every" if every else when, location=start)
         if key == "cluster":
             self.expect("cluster", "on")
             return ast.AlterTableCmd("cluster", self.column_name(), location=start)

@@ -1,7 +1,7 @@
 """The statement level: the first words select the rule for the rest.
 
-A statement of PostgreSQL without a tree here is skipped to its end and becomes a RefusedStmt, which the session refuses by
-its name (0A000). If no statement begins with the words, the error is 42601 at the first word that does not fit.
+A statement of PostgreSQL without a tree here is skipped to its end and becomes a RefusedStmt, which the session refuses
+by its name (0A000). If no statement begins with the words, the error is 42601 at the first word that does not fit.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from typing import Final
 
 from engine.sql import ast
 from engine.sql.parser.expressions import SELECT_START
+from engine.sql.parser.policies import Policies
 from engine.sql.parser.triggers import Triggers
 
 # The words after CREATE, ALTER or DROP of statements that are refused by name.
@@ -26,7 +27,6 @@ _FOREIGN_OBJECTS: Final = (
     ("operator", "class"),
     ("operator", "family"),
     ("operator",),
-    ("policy",),
     ("publication",),
     ("rule",),
     ("server",),
@@ -48,7 +48,7 @@ _REPLACEABLE: Final = (
 _ONLY_ALTERED: Final = (("large", "object"),)
 
 
-class Statements(Triggers):
+class Statements(Policies, Triggers):
     """stmtmulti."""
 
     def statements(self) -> list[ast.Statement]:
@@ -124,6 +124,8 @@ class Statements(Triggers):
             return self.create_function(start, self.advance().key, replace=False)
         if key in ("constraint", "trigger"):
             return self.create_trigger(start, replace=False)
+        if key == "policy":
+            return self.create_policy(start)
         if self.accept_change_stream():
             return self.create_change_stream(start)
         return self._refuse("CREATE", start, (*_FOREIGN_OBJECTS, *_REPLACEABLE))
@@ -172,6 +174,8 @@ class Statements(Triggers):
             return self.alter_extension(start)
         if key in ("function", "procedure", "routine"):
             return self.alter_function(start, self.advance().key)
+        if key == "policy":
+            return self.alter_policy(start)
         if key == "trigger":
             return self.alter_trigger(start)
         if self.accept_change_stream():

@@ -9,8 +9,8 @@ from catalog.errors import SqlError
 from catalog.types import oids
 from catalog.types.base import TypeRef
 from engine.sql import ast
-from engine.sql.plpgsql.reader import Reader
-from engine.sql.plpgsql.scope import Scope
+from engine.sql.plpgsql.reader import BodyReader
+from engine.sql.plpgsql.scope import VariableScope
 from engine.sql.plpgsql.tree import CursorQuery, Fragment, Shape, Variable
 
 Declared = TypeRef | Shape | None
@@ -33,7 +33,7 @@ class Types(Protocol):
         """Whether values of the type have fields."""
 
 
-class Declarations(Reader):
+class Declarations(BodyReader):
     """Reads DECLARE sections."""
 
     def __init__(self, body: str, conforming: bool, types: Types) -> None:
@@ -54,7 +54,7 @@ class Declarations(Reader):
         self.variables[variable.number] = variable
         return variable
 
-    def declarations(self, scope: Scope) -> tuple[Scope, tuple[Variable, ...]]:
+    def declarations(self, scope: VariableScope) -> tuple[VariableScope, tuple[Variable, ...]]:
         """What follows DECLARE, up to BEGIN: the scope with the variables, and the variables."""
         found: list[Variable] = []
         while self.word != "begin":
@@ -71,11 +71,11 @@ class Declarations(Reader):
         """42601: a label stands in a DECLARE section."""
         self.complain("block label must be placed before DECLARE, not after", self.token.start)
 
-    def _declaration(self, scope: Scope) -> tuple[Scope, Variable | None]:
+    def _declaration(self, scope: VariableScope) -> tuple[VariableScope, Variable | None]:
         token, line = self.token, self.line
         name = self.name()
         if scope.is_declared_here(name):
-            self.fail("duplicate declaration", token)
+            self.fail_near("duplicate declaration", token)
         if self.accept("alias"):
             return self._alias(name, scope), None
         if self.word in ("cursor", "scroll") or (self.word == "no" and self.peek() == "scroll"):
@@ -98,13 +98,13 @@ class Declarations(Reader):
         )
         return scope.with_variable(variable), variable
 
-    def _alias(self, name: str, scope: Scope) -> Scope:
+    def _alias(self, name: str, scope: VariableScope) -> VariableScope:
         """name ALIAS FOR $1, or for another variable"""
         self.expect("for")
         token = self.token
         names = (f"${token.text}",) if token.key == "PARAM" else self.names_ahead()
         if not names:
-            self.fail()
+            self.fail_near()
         shown = ".".join(names)
         found = scope.find(names)
         if found is None or found[1] != len(names):
@@ -125,12 +125,12 @@ class Declarations(Reader):
             self.complain("collations are not supported by type record", at, "42804")
         return tuple(names)
 
-    def _default(self, scope: Scope) -> Fragment | None:
+    def _default(self, scope: VariableScope) -> Fragment | None:
         """[DEFAULT | := | = expression];"""
         if self.accept(";"):
             return None
         if self.word not in ("default", ":=", "="):
-            self.fail()
+            self.fail_near()
         self.advance()
         value = self.expression(scope, ";")
         self.expect(";")
@@ -138,7 +138,7 @@ class Declarations(Reader):
 
     # ---- types ------------------------------------------------------------------------------------------------------
 
-    def _data_type(self, scope: Scope) -> Declared:
+    def _data_type(self, scope: VariableScope) -> Declared:
         """A type, up to what may follow it in a declaration."""
         start = self.token.start
         names = self.names_ahead()
@@ -150,16 +150,16 @@ class Declarations(Reader):
         depth, stop = 0, start
         while self.word != ";":
             if self.token.key in ("", "ERROR"):
-                self.fail("mismatched parentheses" if depth else "incomplete data type declaration")
+                self.fail_near("mismatched parentheses" if depth else "incomplete data type declaration")
             if self.word in ("collate", "not", "=", ":=", "default") or (not depth and self.word in (",", ")")):
                 break
             depth += (self.word == "(") - (self.word == ")")
             stop = self.advance().end
         if stop == start:
-            self.fail("missing data type declaration")
+            self.fail_near("missing data type declaration")
         return self._types.of_name(self.type_between(start, stop))
 
-    def _percent_type(self, names: tuple[str, ...], word: str, scope: Scope) -> Declared:
+    def _percent_type(self, names: tuple[str, ...], word: str, scope: VariableScope) -> Declared:
         if word == "rowtype":
             return self._types.of_relation(names)
         found = scope.find(names)
@@ -173,7 +173,7 @@ class Declarations(Reader):
 
     # ---- cursors ----------------------------------------------------------------------------------------------------
 
-    def _cursor(self, name: str, line: int, scope: Scope) -> Variable:
+    def _cursor(self, name: str, line: int, scope: VariableScope) -> Variable:
         """[[NO] SCROLL] CURSOR [(arguments)] FOR query;"""
         scroll = self.scroll()
         self.expect("cursor")

@@ -1,6 +1,6 @@
 """The parser of PL/pgSQL: control structures, blocks, and whole bodies (PostgreSQL manual, 43.2 and 43.6 to 43.9).
 
-    Reader -> Declarations -> SqlStatements -> Statements
+    BodyReader -> Declarations -> SqlStatements -> Statements
 
 As in PostgreSQL, the parser resolves the names of variables and the types of declarations, and raises at once what can
 be known without running the function.
@@ -16,8 +16,8 @@ from catalog.types import oids
 from catalog.types.base import TypeRef
 from engine.sql.plpgsql.conditions import OTHERS, conditions
 from engine.sql.plpgsql.declarations import Declared, Types
-from engine.sql.plpgsql.reader import Reader
-from engine.sql.plpgsql.scope import BLOCK, LOOP, Scope
+from engine.sql.plpgsql.reader import BodyReader
+from engine.sql.plpgsql.scope import BLOCK, LOOP, VariableScope
 from engine.sql.plpgsql.sql_statements import SqlStatements, is_record
 from engine.sql.plpgsql.tree import (
     Assert,
@@ -94,7 +94,7 @@ class _LoopVariable:
         return len(self.into) > 1 or (len(self.into) == 1 and is_record(self.into[0]))
 
 
-class Parser(SqlStatements):
+class BodyParser(SqlStatements):
     """Reads a whole body."""
 
     def __init__(self, body: str, conforming: bool, types: Types, signature: Signature) -> None:
@@ -103,7 +103,7 @@ class Parser(SqlStatements):
 
     def read(self) -> Body:
         """The body. Raises SqlError with a position in it."""
-        scope = Scope().with_label(self._signature.name, BLOCK)
+        scope = VariableScope().with_label(self._signature.name, BLOCK)
         arguments, outputs = [], []
         for number, argument in enumerate(self._signature.arguments, 1):
             variable = self.new_variable(argument.name or f"${number}", argument.type)
@@ -124,7 +124,7 @@ class Parser(SqlStatements):
         block = self._block(scope, self._label())
         self.accept(";")
         if self.token.key != "":
-            self.fail()
+            self.fail_near()
         return Body(block, tuple(arguments), tuple(outputs), tuple(self.variables), found, conflict, print_strict)
 
     def _options(self) -> tuple[str, bool | None]:
@@ -145,7 +145,7 @@ class Parser(SqlStatements):
                 self.advance()
                 self.advance()
             else:
-                self.fail()
+                self.fail_near()
         return conflict, print_strict
 
     # ---- blocks -----------------------------------------------------------------------------------------------------
@@ -160,7 +160,7 @@ class Parser(SqlStatements):
 
     def _any_name(self) -> str:
         if not self.at_name():
-            self.fail()
+            self.fail_near()
         return self.advance().text
 
     def _end_label(self, label: str) -> None:
@@ -174,7 +174,7 @@ class Parser(SqlStatements):
         if name != label:
             self.complain(f'end label "{name}" differs from block\'s label "{label}"', at)
 
-    def _block(self, outer: Scope, label: str) -> Block:
+    def _block(self, outer: VariableScope, label: str) -> Block:
         """[DECLARE ...] BEGIN ... [EXCEPTION ...] END [label], without what follows."""
         scope = outer.with_label(label, BLOCK)
         variables: tuple[Variable, ...] = ()
@@ -196,7 +196,7 @@ class Parser(SqlStatements):
         self._end_label(label)
         return Block(label, variables, statements, tuple(handlers), errors, line=line)
 
-    def _handler(self, scope: Scope) -> Handler:
+    def _handler(self, scope: VariableScope) -> Handler:
         """WHEN condition [OR condition ...] THEN statements"""
         line = self.line
         self.expect("when")
@@ -219,23 +219,23 @@ class Parser(SqlStatements):
 
     def _sqlstate(self) -> str:
         if self.token.key != "SCONST":
-            self.fail()
+            self.fail_near()
         text = self.token.text
         if len(text) != 5 or not all("0" <= sign <= "9" or "A" <= sign <= "Z" for sign in text):
-            self.fail("invalid SQLSTATE code")
+            self.fail_near("invalid SQLSTATE code")
         return self.advance().text
 
-    def _statements(self, scope: Scope, *ends: str) -> Statements:
+    def _statements(self, scope: VariableScope, *ends: str) -> Statements:
         found: list[PlStatement] = []
         while self.word not in ends:
             if self.token.key == "":
-                self.fail()
+                self.fail_near()
             statement = self._statement(scope)
             if not isinstance(statement, Nothing):
                 found.append(statement)
         return tuple(found)
 
-    def _statement(self, scope: Scope) -> PlStatement:
+    def _statement(self, scope: VariableScope) -> PlStatement:
         names = self.names_ahead()
         if names:
             found = scope.find(names)
@@ -244,7 +244,7 @@ class Parser(SqlStatements):
                 return self.assignment(scope, *found)
         word = self.word
         if word == "<<":
-            return self._labelled(scope)
+            return self._statement_with_label(scope)
         rule = _RULES.get(word)
         if rule is not None:
             return rule(self, scope)
@@ -252,29 +252,29 @@ class Parser(SqlStatements):
             self.check_assignable(found[0], self.token.start)
             self.refuse("assignment to $n", self.token.start)
         if not names:
-            self.fail()
+            self.fail_near()
         return self.sql(scope)
 
     def refuse(self, feature: str, offset: int) -> NoReturn:
         """0A000 for what PostgreSQL has and Shoal does not."""
         self.complain(f"{feature} is not supported", offset, "0A000")
 
-    def _labelled(self, scope: Scope) -> PlStatement:
+    def _statement_with_label(self, scope: VariableScope) -> PlStatement:
         label = self._label()
         if self.word in ("declare", "begin"):
             return self._inner_block(scope, label)
         if self.word not in ("loop", "while", "for", "foreach"):
-            self.fail()
+            self.fail_near()
         return self._loop(scope, label)
 
-    def _inner_block(self, scope: Scope, label: str = "") -> PlStatement:
+    def _inner_block(self, scope: VariableScope, label: str = "") -> PlStatement:
         block = self._block(scope, label)
         self.expect(";")
         return block
 
     # ---- conditions -------------------------------------------------------------------------------------------------
 
-    def _if(self, scope: Scope) -> PlStatement:
+    def _if(self, scope: VariableScope) -> PlStatement:
         line = self.line
         branches: list[tuple[Fragment, Statements]] = []
         while not branches or self.word in ("elsif", "elseif"):
@@ -286,7 +286,7 @@ class Parser(SqlStatements):
         self.expect("end", "if", ";")
         return If(tuple(branches), otherwise, line=line)
 
-    def _case(self, scope: Scope) -> PlStatement:
+    def _case(self, scope: VariableScope) -> PlStatement:
         line = self.line
         self.expect("case")
         operand = variable = None
@@ -310,12 +310,12 @@ class Parser(SqlStatements):
         beginning = f'"{variable.name}"."value" IN ('
         text = f"{beginning}{values.text})"
         scope = values.scope.with_variable(variable)
-        inner = Reader(text, True).expression_between(0, len(text), scope)
+        inner = BodyReader(text, True).expression_between(0, len(text), scope)
         return Fragment(text, values.offset - len(beginning), inner.tree, scope)
 
     # ---- loops ------------------------------------------------------------------------------------------------------
 
-    def _loop(self, scope: Scope, label: str = "") -> PlStatement:
+    def _loop(self, scope: VariableScope, label: str = "") -> PlStatement:
         word = self.word
         if word == "for":
             return self._for(scope, label)
@@ -327,7 +327,7 @@ class Parser(SqlStatements):
             condition = self.expression(scope, "loop")
         return Loop(label, condition, self._loop_body(scope.with_label(label, LOOP), label), line=line)
 
-    def _loop_body(self, scope: Scope, label: str) -> Statements:
+    def _loop_body(self, scope: VariableScope, label: str) -> Statements:
         """LOOP statements END LOOP [label];"""
         self.expect("loop")
         statements = self._statements(scope, "end")
@@ -336,10 +336,10 @@ class Parser(SqlStatements):
         self.expect(";")
         return statements
 
-    def _loop_variable(self, scope: Scope) -> _LoopVariable:
+    def _loop_variable(self, scope: VariableScope) -> _LoopVariable:
         token, line, names = self.token, self.line, self.names_ahead()
         if not names:
-            self.fail()
+            self.fail_near()
         if scope.find(names) is None:
             if len(names) > 1 or self.peek() == ",":
                 self.refuse_unknown(names, token.start)
@@ -355,7 +355,7 @@ class Parser(SqlStatements):
             into.append(item)
         return _LoopVariable(names[-1], tuple(into), line, token.start)
 
-    def _for(self, scope: Scope, label: str) -> PlStatement:
+    def _for(self, scope: VariableScope, label: str) -> PlStatement:
         line = self.line
         self.expect("for")
         variable = self._loop_variable(scope)
@@ -398,7 +398,7 @@ class Parser(SqlStatements):
     def _is_cursor(variable: Variable) -> bool:
         return variable.type is not None and variable.type.oid == oids.REFCURSOR
 
-    def _for_cursor(self, scope: Scope, label: str, variable: _LoopVariable, line: int) -> PlStatement:
+    def _for_cursor(self, scope: VariableScope, label: str, variable: _LoopVariable, line: int) -> PlStatement:
         at = self.token.start
         if len(variable.into) > 1:
             self.complain("cursor FOR loop must have only one target variable", variable.offset)
@@ -410,14 +410,14 @@ class Parser(SqlStatements):
         inside = scope.with_label(label, LOOP).with_variable(record)
         return ForCursor(label, record, cursor, arguments, self._loop_body(inside, label), line=line)
 
-    def _foreach(self, scope: Scope, label: str) -> PlStatement:
+    def _foreach(self, scope: VariableScope, label: str) -> PlStatement:
         line = self.line
         self.expect("foreach")
         variable = self._loop_variable(scope)
         slice_ = 0
         if self.accept("slice"):
             if self.token.key != "ICONST":
-                self.fail()
+                self.fail_near()
             slice_ = int(self.advance().text)
         self.expect("in", "array")
         value = self.expression(scope, "loop")
@@ -427,7 +427,7 @@ class Parser(SqlStatements):
         body = self._loop_body(scope.with_label(label, LOOP), label)
         return Foreach(label, variable.into, slice_, value, body, line=line)
 
-    def _exit(self, scope: Scope) -> PlStatement:
+    def _exit(self, scope: VariableScope) -> PlStatement:
         line, start = self.line, self.token.start
         again = self.advance().text.lower() == "continue"
         label, at = "", self.token.start
@@ -452,7 +452,7 @@ class Parser(SqlStatements):
 
     # ---- results ----------------------------------------------------------------------------------------------------
 
-    def _return(self, scope: Scope) -> PlStatement:
+    def _return(self, scope: VariableScope) -> PlStatement:
         line = self.line
         self.expect("return")
         if self.accept("next"):
@@ -461,14 +461,14 @@ class Parser(SqlStatements):
             return self._return_query(scope, line)
         signature, at = self._signature, self.token.start
         if signature.returns_set:
-            self._no_parameter("function returning set", "Use RETURN NEXT or RETURN QUERY.")
+            self._no_parameter("function returning set", "ParameterUse RETURN NEXT or RETURN QUERY.")
         elif signature.result is not None and signature.result.oid == oids.VOID and not signature.outputs:
             self._no_parameter("a procedure" if signature.is_procedure else "a function returning void")
         elif signature.outputs:
             self._no_parameter("function with OUT parameters")
         else:
             if at == len(self.body):
-                self.fail("unexpected end of function definition")
+                self.fail_near("unexpected end of function definition")
             value = self.expression(scope, ";")
             self.expect(";")
             return Return(value, line=line)
@@ -480,7 +480,7 @@ class Parser(SqlStatements):
             more = {} if hint is None else {"hint": hint}
             self.complain(f"RETURN cannot have a parameter in {where}", self.token.start, "42804", **more)
 
-    def _return_next(self, scope: Scope, line: int) -> PlStatement:
+    def _return_next(self, scope: VariableScope, line: int) -> PlStatement:
         signature, at = self._signature, self.token.start
         if not signature.returns_set:
             self.complain("cannot use RETURN NEXT in a non-SETOF function", at, "42804")
@@ -493,7 +493,7 @@ class Parser(SqlStatements):
         self.expect(";")
         return ReturnNext(value, line=line)
 
-    def _return_query(self, scope: Scope, line: int) -> PlStatement:
+    def _return_query(self, scope: VariableScope, line: int) -> PlStatement:
         if not self._signature.returns_set:
             self.complain("cannot use RETURN QUERY in a non-SETOF function", self.token.start, "42804")
         if self.accept("execute"):
@@ -508,7 +508,7 @@ class Parser(SqlStatements):
 
     # ---- errors and messages ----------------------------------------------------------------------------------------
 
-    def _raise(self, scope: Scope) -> PlStatement:
+    def _raise(self, scope: VariableScope) -> PlStatement:
         line = self.line
         self.expect("raise")
         if self.accept(";"):
@@ -537,21 +537,21 @@ class Parser(SqlStatements):
             raise SqlError("42601", f"too {few} parameters specified for RAISE")
         return Raise(level, condition, message, tuple(values), options, line=line)
 
-    def _raise_options(self, scope: Scope) -> tuple[tuple[str, Fragment], ...]:
+    def _raise_options(self, scope: VariableScope) -> tuple[tuple[str, Fragment], ...]:
         found: list[tuple[str, Fragment]] = []
         while True:
             option = self.word
             if option not in OPTIONS:
-                self.fail("unrecognized RAISE statement option")
+                self.fail_near("unrecognized RAISE statement option")
             self.advance()
             if self.word not in ("=", ":="):
-                self.fail('syntax error, expected "="')
+                self.fail_near('syntax error, expected "="')
             self.advance()
             found.append((option, self.expression(scope, ",", ";")))
             if not self.accept(","):
                 return tuple(found)
 
-    def _assert(self, scope: Scope) -> PlStatement:
+    def _assert(self, scope: VariableScope) -> PlStatement:
         line = self.line
         self.expect("assert")
         condition = self.expression(scope, ",", ";")
@@ -561,12 +561,12 @@ class Parser(SqlStatements):
 
     # ---- the rest ---------------------------------------------------------------------------------------------------
 
-    def _null(self, scope: Scope) -> PlStatement:
+    def _null(self, scope: VariableScope) -> PlStatement:
         line = self.line
         self.expect("null", ";")
         return Nothing(line=line)
 
-    def _end_transaction(self, scope: Scope) -> PlStatement:
+    def _end_transaction(self, scope: VariableScope) -> PlStatement:
         line = self.line
         undo = self.advance().text.lower() == "rollback"
         chain = False
@@ -578,36 +578,36 @@ class Parser(SqlStatements):
 
 
 _RULES = {
-    "declare": Parser._inner_block,
-    "begin": Parser._inner_block,
-    "if": Parser._if,
-    "case": Parser._case,
-    "loop": Parser._loop,
-    "while": Parser._loop,
-    "for": Parser._loop,
-    "foreach": Parser._loop,
-    "exit": Parser._exit,
-    "continue": Parser._exit,
-    "return": Parser._return,
-    "raise": Parser._raise,
-    "assert": Parser._assert,
-    "execute": Parser.execute,
-    "perform": Parser.perform,
-    "get": Parser.get_diagnostics,
-    "open": Parser.open_cursor,
-    "fetch": Parser.fetch,
-    "move": Parser.fetch,
-    "close": Parser.close_cursor,
-    "null": Parser._null,
-    "commit": Parser._end_transaction,
-    "rollback": Parser._end_transaction,
+    "declare": BodyParser._inner_block,
+    "begin": BodyParser._inner_block,
+    "if": BodyParser._if,
+    "case": BodyParser._case,
+    "loop": BodyParser._loop,
+    "while": BodyParser._loop,
+    "for": BodyParser._loop,
+    "foreach": BodyParser._loop,
+    "exit": BodyParser._exit,
+    "continue": BodyParser._exit,
+    "return": BodyParser._return,
+    "raise": BodyParser._raise,
+    "assert": BodyParser._assert,
+    "execute": BodyParser.execute,
+    "perform": BodyParser.perform,
+    "get": BodyParser.get_diagnostics,
+    "open": BodyParser.open_cursor,
+    "fetch": BodyParser.fetch,
+    "move": BodyParser.fetch,
+    "close": BodyParser.close_cursor,
+    "null": BodyParser._null,
+    "commit": BodyParser._end_transaction,
+    "rollback": BodyParser._end_transaction,
 }
 
 
 def parse_body(body: str, signature: Signature, types: Types, conforming: bool = True) -> Body:
     """The parse tree of a body. Raises SqlError with a position in the body: 42601, 42704, 42804, ...; one without a
     position tells the line in its context."""
-    parser = Parser(body, conforming, types, signature)
+    parser = BodyParser(body, conforming, types, signature)
     try:
         return parser.read()
     except SqlError as error:

@@ -14,7 +14,7 @@ from catalog.errors import SqlError
 from engine.sql import ast
 from engine.sql.parser import parse, parse_select, parse_type_name
 from engine.sql.parser.lexer import ErrorToken, Scanner, Token
-from engine.sql.plpgsql.scope import Scope
+from engine.sql.plpgsql.scope import VariableScope
 from engine.sql.plpgsql.tree import Fragment
 from engine.sql.tree_walk import transform
 
@@ -30,7 +30,7 @@ _T = TypeVar("_T")
 _N = TypeVar("_N", bound=ast.Node)
 
 
-class Reader:
+class BodyReader:
     """A cursor over the tokens. `word` of the current token is its text in lower case if it is a word without quotes,
     otherwise the text of a sign, or ''."""
 
@@ -72,7 +72,7 @@ class Reader:
     def advance(self) -> Token:
         token = self.token
         if token.key in ("", "ERROR"):
-            self.fail()
+            self.fail_near()
         self._index += 1
         return token
 
@@ -86,7 +86,7 @@ class Reader:
     def expect(self, *words: str) -> None:
         for word in words:
             if self.word != word:
-                self.fail()
+                self.fail_near()
             self._index += 1
 
     def at_name(self) -> bool:
@@ -100,7 +100,7 @@ class Reader:
     def name(self) -> str:
         """A name: folded, without quotes."""
         if not self.at_name():
-            self.fail()
+            self.fail_near()
         return self.advance().text
 
     def names_ahead(self) -> tuple[str, ...]:
@@ -125,7 +125,7 @@ class Reader:
 
     # ---- errors -----------------------------------------------------------------------------------------------------
 
-    def fail(self, message: str = "syntax error", token: Token | None = None) -> NoReturn:
+    def fail_near(self, message: str = "syntax error", token: Token | None = None) -> NoReturn:
         """42601 at a token (the current one by default)."""
         token = token or self.token
         if isinstance(token, ErrorToken):
@@ -137,7 +137,7 @@ class Reader:
 
     def complain(self, message: str, offset: int, sqlstate: str = "42601", **more: str) -> NoReturn:
         """An error with a message of its own, at a place of the body."""
-        raise SqlError(sqlstate, message, position=offset + 1, **more)  # type: ignore[arg-type]
+        raise SqlError(sqlstate, message, position=offset + 1, **more)
 
     # ---- SQL --------------------------------------------------------------------------------------------------------
 
@@ -152,42 +152,44 @@ class Reader:
             if not open_ and word in ends:
                 break
             if token.key in ("", "ERROR"):
-                self._unfinished(ends, open_, what)
+                self._fail_unfinished(ends, open_, what)
             if word in _OPENING:
                 open_.append(_OPENING[word])
             elif word in _CLOSING:
                 if not open_ or open_.pop() != word:
-                    self.fail("mismatched parentheses")
+                    self.fail_near("mismatched parentheses")
             elif word == ";":
-                self._unfinished(ends, open_, what)
+                self._fail_unfinished(ends, open_, what)
             stop = token.end
             self._index += 1
         if self._index == first:
-            self.fail(f"missing {what}")
+            self.fail_near(f"missing {what}")
         return start, stop
 
-    def _unfinished(self, ends: tuple[str, ...], open_: list[str], what: str) -> NoReturn:
+    def _fail_unfinished(self, ends: tuple[str, ...], open_: list[str], what: str) -> NoReturn:
         if isinstance(self.token, ErrorToken):
             raise self.token.error
         if open_:
-            self.fail("mismatched parentheses")
+            self.fail_near("mismatched parentheses")
         missing = ends[0].upper() if ends[0].isalpha() else ends[0]
         self.complain(f'missing "{missing}" at end of {what}', self.token.start)
 
-    def expression(self, scope: Scope, *ends: str) -> Fragment:
+    def expression(self, scope: VariableScope, *ends: str) -> Fragment:
         """An SQL expression up to one of these words, which is not taken."""
         start, stop = self.skip_to(ends, "expression" if self.word in ends else "SQL expression")
         return self.expression_between(start, stop, scope)
 
-    def expression_between(self, start: int, stop: int, scope: Scope) -> Fragment:
+    def expression_between(self, start: int, stop: int, scope: VariableScope) -> Fragment:
         """The expression in a part of the body: what may follow SELECT."""
         text = self.body[start:stop]
         tree = self._at(start - len(_SELECT), text, lambda: parse_select(_SELECT + text))
         if tree.into is not None:
-            self.fail()
+            self.fail_near()
         return Fragment(text, start, _with_arguments(tree), scope, before=len(_SELECT))
 
-    def statement_between(self, start: int, stop: int, scope: Scope, blanked: tuple[int, int] = (0, 0)) -> Fragment:
+    def statement_between(
+        self, start: int, stop: int, scope: VariableScope, blanked: tuple[int, int] = (0, 0)
+    ) -> Fragment:
         """The SQL statement in a part of the body; `blanked` is taken for blanks."""
         text = self.body[start:stop]
         if blanked[1]:
@@ -195,7 +197,7 @@ class Reader:
             text = text[:low] + " " * (high - low) + text[high:]
         statements = self._at(start, text, lambda: parse(text, self._conforming))
         if len(statements) != 1:
-            self.fail()
+            self.fail_near()
         return Fragment(text, start, _with_arguments(statements[0].tree), scope, "SQL statement")
 
     def type_between(self, start: int, stop: int) -> ast.TypeName:

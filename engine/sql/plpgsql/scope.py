@@ -18,24 +18,24 @@ BLOCK, LOOP = "block", "loop"
 
 
 @dataclass(frozen=True, slots=True)
-class Scope:
+class VariableScope:
     """One name, and what is outside of it. `kind`: '' for a variable, else what the label labels."""
 
     name: str = ""
     variable: Variable | None = None
     kind: str = ""
-    outer: Scope | None = None
+    outer: VariableScope | None = None
 
-    def with_variable(self, variable: Variable, name: str = "") -> Scope:
+    def with_variable(self, variable: Variable, name: str = "") -> VariableScope:
         """With a variable, by its own name or another one (ALIAS)."""
-        return Scope(name or variable.name, variable, "", self)
+        return VariableScope(name or variable.name, variable, "", self)
 
-    def with_label(self, label: str, kind: str) -> Scope:
+    def with_label(self, label: str, kind: str) -> VariableScope:
         """The beginning of a block or loop."""
-        return Scope(label, None, kind, self)
+        return VariableScope(label, None, kind, self)
 
-    def _items(self) -> Iterator[Scope]:
-        item: Scope | None = self
+    def _items(self) -> Iterator[VariableScope]:
+        item: VariableScope | None = self
         while item is not None:
             yield item
             item = item.outer
@@ -52,7 +52,7 @@ class Scope:
     def find(self, names: tuple[str, ...]) -> tuple[Variable, int] | None:
         """The variable that dotted names begin with, and how many of them name it: `v`, `record.field`, `label.v`,
         `label.record.field`. A scalar variable has no fields, so `v.field` is not found."""
-        inside: list[Scope] = []  # the variables between here and the label of their block
+        inside: list[VariableScope] = []  # the variables between here and the label of their block
         for item in self._items():
             if not item.kind:
                 if item.variable is not None and item.name == names[0] and _fits(item.variable, len(names) - 1):
@@ -66,7 +66,7 @@ class Scope:
             inside = []
         return None
 
-    def label(self, name: str) -> Scope | None:
+    def label(self, name: str) -> VariableScope | None:
         """The block or loop around this place that has this label."""
         return next((item for item in self._items() if item.kind and item.name == name), None)
 

@@ -9,7 +9,7 @@ from catalog.types import oids
 from engine.sql import ast
 from engine.sql.parser import parse_expression
 from engine.sql.plpgsql.declarations import Declarations
-from engine.sql.plpgsql.scope import Scope
+from engine.sql.plpgsql.scope import VariableScope
 from engine.sql.plpgsql.tree import (
     Assign,
     CloseCursor,
@@ -42,11 +42,11 @@ class SqlStatements(Declarations):
         """42601: a word where a variable must be."""
         self.complain(f'"{".".join(names)}" is not a known variable', offset)
 
-    def target(self, scope: Scope) -> Target:
+    def target(self, scope: VariableScope) -> Target:
         """A variable or a field of one, which a value goes to."""
         token, names = self.token, self.names_ahead()
         if not names:
-            self.fail()
+            self.fail_near()
         found = scope.find(names)
         if found is None:
             self.refuse_unknown(names, token.start)
@@ -60,7 +60,7 @@ class SqlStatements(Declarations):
         if variable.constant:
             self.complain(f'variable "{variable.name}" is declared CONSTANT', offset, "22005")
 
-    def targets(self, scope: Scope) -> tuple[Target, ...]:
+    def targets(self, scope: VariableScope) -> tuple[Target, ...]:
         """What stands behind INTO: one record, or scalar variables."""
         first = self.target(scope)
         if is_record(first):
@@ -79,17 +79,17 @@ class SqlStatements(Declarations):
             found.append(item)
         return tuple(found)
 
-    def assignment(self, scope: Scope, variable: Variable, named: int) -> PlStatement:
+    def assignment(self, scope: VariableScope, variable: Variable, named: int) -> PlStatement:
         """target := value; where the first `named` names are the variable."""
         line, at = self.line, self.token.start
         self.check_assignable(variable, at)
         start, stop = self.skip_to((":=", "=", ";"), "SQL expression")
         if self.word == ";":
-            self.fail()
+            self.fail_near()
         steps = self._steps(start, stop, named)
         self.advance()
-        value = self.expression_between(self.token.start, self.token.start, scope) if self.word == ";" else None
-        value = value or self.expression(scope, ";")
+        here = self.token.start
+        value = self.expression_between(here, here, scope) if self.word == ";" else self.expression(scope, ";")
         value = replace(value, kind="PL/pgSQL assignment", target=self.body[start : value.offset])
         self.expect(";")
         return Assign(Target(variable, steps), value, line=line)
@@ -103,12 +103,12 @@ class SqlStatements(Declarations):
             steps.extend(node.steps)
             node = node.argument
         if not isinstance(node, ast.ColumnRef):
-            self.fail()
+            self.fail_near()
         return (*node.names[named:], *steps)
 
     # ---- SQL --------------------------------------------------------------------------------------------------------
 
-    def sql(self, scope: Scope) -> PlStatement:
+    def sql(self, scope: VariableScope) -> PlStatement:
         """An SQL statement, up to its semicolon. Its INTO clause goes to variables."""
         line, start, first = self.line, self.token.start, self.word
         names = self.names_ahead()
@@ -119,10 +119,10 @@ class SqlStatements(Declarations):
         while self.word != ";" or depth:
             word = self.word
             if self.token.key == "":
-                self.fail("unexpected end of function definition")
+                self.fail_near("unexpected end of function definition")
             if word == "into" and before not in ("insert", "merge") and first != "import":
                 if into:
-                    self.fail("INTO specified more than once")
+                    self.fail_near("INTO specified more than once")
                 low = self.advance().start
                 strict = self.accept("strict")
                 into = self.targets(scope)
@@ -136,7 +136,7 @@ class SqlStatements(Declarations):
         self.expect(";")
         return RunSql(statement, into, strict, line=line)
 
-    def perform(self, scope: Scope) -> PlStatement:
+    def perform(self, scope: VariableScope) -> PlStatement:
         """PERFORM query;"""
         line = self.line
         self.expect("perform")
@@ -144,7 +144,7 @@ class SqlStatements(Declarations):
         self.expect(";")
         return RunSql(query, perform=True, line=line)
 
-    def execute(self, scope: Scope) -> PlStatement:
+    def execute(self, scope: VariableScope) -> PlStatement:
         """EXECUTE text [INTO [STRICT] target] [USING values];"""
         line = self.line
         self.expect("execute")
@@ -160,10 +160,10 @@ class SqlStatements(Declarations):
             elif self.word == "using" and not using:
                 using = self.using(scope, ";", "into")
             else:
-                self.fail()
+                self.fail_near()
         return RunDynamic(text, into, strict, using, line=line)
 
-    def using(self, scope: Scope, *ends: str) -> tuple[Fragment, ...]:
+    def using(self, scope: VariableScope, *ends: str) -> tuple[Fragment, ...]:
         """[USING value, ...]"""
         if not self.accept("using"):
             return ()
@@ -172,7 +172,7 @@ class SqlStatements(Declarations):
             found.append(self.expression(scope, ",", *ends))
         return tuple(found)
 
-    def get_diagnostics(self, scope: Scope) -> PlStatement:
+    def get_diagnostics(self, scope: VariableScope) -> PlStatement:
         """GET [CURRENT | STACKED] DIAGNOSTICS target = item, ...;"""
         line = self.line
         self.expect("get")
@@ -190,7 +190,7 @@ class SqlStatements(Declarations):
                 self.expect("=")
             item = self.word
             if item not in STACKED_ITEMS | CURRENT_ITEMS:
-                self.fail("unrecognized GET DIAGNOSTICS item")
+                self.fail_near("unrecognized GET DIAGNOSTICS item")
             if item not in (STACKED_ITEMS if stacked else CURRENT_ITEMS):
                 kind = "STACKED" if stacked else "CURRENT"
                 shown = item.upper()
@@ -204,14 +204,14 @@ class SqlStatements(Declarations):
 
     # ---- cursors ----------------------------------------------------------------------------------------------------
 
-    def cursor_variable(self, scope: Scope) -> Variable:
+    def cursor_variable(self, scope: VariableScope) -> Variable:
         """A variable of type refcursor. Raises 42804 for another one."""
         token, names = self.token, self.names_ahead()
         found = scope.find(names) if names else None
         if found is None:
             if names:
                 self.refuse_unknown(names, token.start)
-            self.fail()
+            self.fail_near()
         for _ in range(2 * len(names) - 1):
             self.advance()
         variable, named = found
@@ -222,7 +222,7 @@ class SqlStatements(Declarations):
             self.complain(message, token.start, "42804")
         return variable
 
-    def open_cursor(self, scope: Scope) -> PlStatement:
+    def open_cursor(self, scope: VariableScope) -> PlStatement:
         """OPEN cursor [[NO] SCROLL] FOR query, OPEN cursor [(arguments)]"""
         line = self.line
         self.expect("open")
@@ -233,7 +233,7 @@ class SqlStatements(Declarations):
             return OpenCursor(cursor, None, False, (), arguments, cursor.cursor.scroll, line=line)
         scroll = self.scroll()
         if not self.accept("for"):
-            self.fail('syntax error, expected "FOR"')
+            self.fail_near('syntax error, expected "FOR"')
         using: tuple[Fragment, ...] = ()
         dynamic = self.accept("execute")
         if dynamic:
@@ -245,14 +245,16 @@ class SqlStatements(Declarations):
         self.expect(";")
         return OpenCursor(cursor, query, dynamic, using, (), scroll, line=line)
 
-    def cursor_arguments(self, scope: Scope, cursor: Variable, bound: CursorQuery, end: str) -> tuple[Fragment, ...]:
+    def cursor_arguments(
+        self, scope: VariableScope, cursor: Variable, bound: CursorQuery, end: str
+    ) -> tuple[Fragment, ...]:
         """[(value, name := value, ...)], in the order of the cursor's parameters."""
         at, name = self.token.start, cursor.name
         if not bound.parameters:
             if self.word == "(":
                 self.complain(f'cursor "{name}" has no arguments', at)
             if self.word != end:
-                self.fail()
+                self.fail_near()
             return ()
         if not self.accept("("):
             self.complain(f'cursor "{name}" has arguments', at)
@@ -278,10 +280,10 @@ class SqlStatements(Declarations):
             self.complain(f'not enough arguments for cursor "{name}"', self.token.start)
         self.expect(")")
         if self.word != end:
-            self.fail()
+            self.fail_near()
         return tuple(given[position] for position in range(len(names)))
 
-    def fetch(self, scope: Scope) -> PlStatement:
+    def fetch(self, scope: VariableScope) -> PlStatement:
         """FETCH [direction {FROM | IN}] cursor INTO target, and MOVE without INTO"""
         line, at = self.line, self.token.start
         move = self.advance().text.lower() == "move"
@@ -296,9 +298,10 @@ class SqlStatements(Declarations):
         self.expect(";")
         return Fetch(cursor, direction, count, every, into, move, line=line)
 
-    def _direction(self, scope: Scope) -> tuple[str, Fragment | None, bool, bool]:
+    def _direction(self, scope: VariableScope) -> tuple[str, Fragment | None, bool, bool]:
         """(direction, count, whether ALL, whether it may be several rows), up to the cursor."""
         word = self.word
+        count: Fragment | None
         if word in ("next", "prior", "first", "last"):
             self.advance()
             self._from()
@@ -333,10 +336,10 @@ class SqlStatements(Declarations):
 
     def _from(self) -> None:
         if self.word not in ("from", "in"):
-            self.fail("expected FROM or IN")
+            self.fail_near("expected FROM or IN")
         self.advance()
 
-    def close_cursor(self, scope: Scope) -> PlStatement:
+    def close_cursor(self, scope: VariableScope) -> PlStatement:
         """CLOSE cursor;"""
         line = self.line
         self.expect("close")

@@ -2,7 +2,7 @@
 
 Names are resolved while the text is parsed, as PostgreSQL does: whether `x := 1` is an assignment, and which of the
 words behind INTO are variables, depends on what has been declared. So a statement refers to `Variable`s, and a
-`Fragment` of SQL carries the `Scope` in which its names are looked up when it is analysed.
+`Fragment` of SQL carries the `VariableScope` in which its names are looked up when it is analysed.
 
 `line` counts lines of the body from 1; errors at run time name it.
 """
@@ -12,7 +12,7 @@ from __future__ import annotations
 from catalog.records import dataclass
 from catalog.types.base import TypeRef
 from engine.sql import ast
-from engine.sql.plpgsql.scope import Scope
+from engine.sql.plpgsql.scope import VariableScope
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,7 +25,7 @@ class Fragment:
     text: str
     offset: int
     tree: ast.Node
-    scope: Scope
+    scope: VariableScope
     kind: str = "SQL expression"
     target: str = ""
     before: int = 0
@@ -58,8 +58,8 @@ class Variable:
     """A declared variable, an argument, or one that PL/pgSQL makes (found, sqlstate, sqlerrm, tg_op, ...).
 
     `number` identifies it in its function. `type` is None for RECORD, whose fields are those of the value that it has.
-    `is_record`: it has fields (RECORD, a row or composite type). `shape`: the fields of a table's row, which a record of
-    %ROWTYPE always has. `made`: what PL/pgSQL keeps in it.
+    `is_record`: it has fields (RECORD, a row or composite type). `shape`: the fields of a table's row, which a record
+    of %ROWTYPE always has. `made`: what PL/pgSQL keeps in it.
     """
 
     number: int

@@ -3,10 +3,13 @@
     names.py      what a name in an SQL text of the body means: a variable, a field of one, or a column
     fragments.py  the SQL in a body: expressions as Python source, statements as plans
     compile.py    the body's control structures as Python source
-    frame.py      what a running function does: statements, loops over rows, errors, results
+    frame.py      what a running function does: expressions, loops over rows, errors, results
+    frame_cursors.py  its cursors
+    nested.py     the statements of a function
+    programs.py   compiled bodies, kept for the newest catalog
     records.py    values of type record, and assignment of rows
-    raising.py    RAISE, ASSERT, the context of errors
-    call.py       calls as statements of their own, CALL and DO
+    errors.py     RAISE, ASSERT, the context of errors
+    call.py       calls as statements of their own, CALL and DO;  within.py  calls within other statements
     suspend.py    lets a function that runs at once wait in the middle
 
 A function is a plain Python function that runs at once, in a greenlet: where one of its statements has to wait (for a

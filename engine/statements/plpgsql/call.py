@@ -11,11 +11,11 @@ from catalog.types import oids
 from catalog.types.base import TypeRef
 from engine.sql.plpgsql import signatures
 from engine.sql.plpgsql.parser import Signature
-from engine.statements.plpgsql import raising, suspend
+from engine.statements.plpgsql import errors, suspend
 from engine.statements.plpgsql.compile import Program
 from engine.statements.plpgsql.frame import Frame, Known
 from engine.statements.plpgsql.programs import compile_body, program_of
-from engine.statements.plpgsql.records import Row
+from engine.statements.plpgsql.records import Row, check_columns
 
 if TYPE_CHECKING:
     from engine.execute.context import RoutineCall
@@ -62,12 +62,16 @@ def rows_of_program(
     is_atomic: bool = True,
 ) -> Rows:
     """The rows of a call: one for a function that returns no set."""
-    shown = signatures.shown(routine)
+    shown = signatures.text_of(routine)
     frame = Frame(session, program, known, shown, is_atomic, columns)
     value = _enter(session, program, frame, shown, arguments)
     if routine.returns_set:
         return frame.results
     if isinstance(value, Row):
+        if columns is not None:
+            given = [type_ for _, type_ in value.shape]
+            with errors.LineContext(f"PL/pgSQL function {shown} while casting return value to function's return type"):
+                check_columns(given, columns, "returned record type does not match expected record type")
         return [tuple(frame.values_of(value.values, value.fields, frame.columns))]
     if len(frame.columns) > 1:
         return [value if isinstance(value, tuple) else (None,) * len(frame.columns)]
@@ -78,7 +82,7 @@ def run_program(
     session: Session, program: Program, known: Known, routine: Routine, arguments: Sequence[object], *, is_atomic: bool
 ) -> object:
     """The value of a call within another statement, which runs in a greenlet already."""
-    shown = signatures.shown(routine)
+    shown = signatures.text_of(routine)
     frame = Frame(session, program, known, shown, is_atomic)
     value = _enter(session, program, frame, shown, arguments)
     return value.values if isinstance(value, Row) else value
@@ -94,5 +98,5 @@ def _enter(session: Session, program: Program, frame: Frame, shown: str, argumen
     try:
         return program.run(frame, session.context(), *arguments)
     except SqlError as error:
-        raising.add_context(error, raising.context_line(shown, *raising.place_of(program, error.__traceback__)))
+        errors.add_context(error, errors.context_line(shown, *errors.place_of(program, error.__traceback__)))
         raise

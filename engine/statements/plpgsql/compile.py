@@ -35,6 +35,7 @@ from engine.sql.analyze.state import State
 from engine.sql.plpgsql import tree as pl
 from engine.sql.plpgsql.parser import Signature
 from engine.sql.tree_walk import is_volatile, walk
+from engine.statements.plpgsql.errors import TextContext, context_of
 from engine.statements.plpgsql.fragments import (
     failing_part,
     has_fields_alone,
@@ -43,9 +44,8 @@ from engine.statements.plpgsql.fragments import (
     record_named,
     records_in,
 )
-from engine.statements.plpgsql.names import Use
-from engine.statements.plpgsql.raising import TextContext, context_of
-from engine.statements.plpgsql.records import Row, assigned
+from engine.statements.plpgsql.names import ParameterUse
+from engine.statements.plpgsql.records import Row, assignment_of
 
 TICKS = 100
 """Turns of a loop before the first look at the clock."""
@@ -110,7 +110,7 @@ class Program:
     @property
     def code(self) -> CodeType:
         """By which its frames are known in a traceback."""
-        return self.run.__code__  # type: ignore[attr-defined, no-any-return]
+        return self.run.__code__
 
 
 @dataclass(slots=True)
@@ -134,7 +134,7 @@ class BodyCompiler:
         self._code = Code()
         self._expressions = ExpressionCompiler(self._code, environment.format, no_column)
         self._texts: list[pl.Fragment] = []
-        self._fields: dict[Use, int] = {}  # the parameters that stand for fields of records
+        self._fields: dict[ParameterUse, int] = {}  # the parameters that stand for fields of records
         self._places: list[tuple[int, int, str]] = []
         self._constructs: list[_Construct] = []
         self._count = 0
@@ -200,7 +200,7 @@ class BodyCompiler:
             found = self._local(fragment)
             if found is not None and not is_volatile(found) and failing_part(found, self._environment) is None:
                 if target is not None:
-                    found = assigned(self._state(), found, target)
+                    found = assignment_of(self._state(), found, target)
                 try:
                     return self._expressions.value(found).source
                 except NotOnRowPath:
@@ -235,7 +235,7 @@ class BodyCompiler:
             found = self._local(fragment)
             if found is not None and not is_volatile(found) and failing_part(found, self._environment) is None:
                 try:
-                    return self._expressions.true(assigned(self._state(), found, TypeRef(oids.BOOL)))
+                    return self._expressions.true(assignment_of(self._state(), found, TypeRef(oids.BOOL)))
                 except NotOnRowPath:
                     pass
         return f"({self._expression(fragment, TypeRef(oids.BOOL))} is True)"
@@ -279,9 +279,9 @@ class BodyCompiler:
         before = tree.Param(variable.number + 1, TypeRef(variable.type.oid))
         value = code.temporary("v")
         code.line(f"{value} = {self._expression(fragment)}")
-        self._code.line(f"{name} = {self._stored(variable, before, target, fragment, value)}")
+        self._code.line(f"{name} = {self._store_source(variable, before, target, fragment, value)}")
 
-    def _stored(
+    def _store_source(
         self, variable: pl.Variable, before: tree.Expr, target: pl.Target, fragment: pl.Fragment, value: str
     ) -> str:
         assert variable.type is not None
@@ -334,7 +334,7 @@ class BodyCompiler:
                 steps, shape = code.constant(target.steps, "steps"), code.constant(target.variable.shape, "shape")
                 code.line(f"{name} = frame.store_into({name}, {target.variable.name!r}, {steps}, {given}, {shape})")
             else:
-                not_supported("INTO a part of a variable that is no record")
+                not_supported("INTO a part of a variable that is not a record")
 
     # ---- blocks -----------------------------------------------------------------------------------------------------
 
@@ -348,18 +348,13 @@ class BodyCompiler:
         for variable in block.variables:
             self._declare(variable)
         self._at(block.line, "statement block")
-        if block.label and self._is_left(block):
+        if block.label:
             with self._construct(block.label, is_loop=False) as construct, self._code.block("while True:"):
-                self._guarded(block)
+                self._block_with_handlers(block)
                 self._code.line("break")
             self._pass_on(construct)
         else:
-            self._guarded(block)
-
-    @staticmethod
-    def _is_left(block: pl.Block) -> bool:
-        """Whether an EXIT may name the block."""
-        return bool(block.label)
+            self._block_with_handlers(block)
 
     def _declare(self, variable: pl.Variable) -> None:
         name = local(variable)
@@ -370,7 +365,7 @@ class BodyCompiler:
         else:
             self._assign(pl.Target(variable), variable.default)
 
-    def _guarded(self, block: pl.Block) -> None:
+    def _block_with_handlers(self, block: pl.Block) -> None:
         """The statements of a block, within its handlers."""
         if not block.handlers:
             self._statements(block.statements)
@@ -382,7 +377,7 @@ class BodyCompiler:
             self._statements(block.statements)
         with code.block("except SqlError as caught:"):
             code.line(f"{error} = caught")
-            code.line(f"{point}.undo({error})")
+            code.line(f"{point}.undo()")
             state, text = block.errors
             code.line(f"{local(state)}, {local(text)} = {error}.sqlstate, {error}.message")
             self._error = error
@@ -545,21 +540,18 @@ class BodyCompiler:
         signature, code = self._signature, self._code
         if statement.value is None:
             code.line(f"frame.results.append(({', '.join(map(local, self._body.outputs))},))")
-        elif signature.result is None or signature.result.oid == oids.RECORD or self._expressions_are_rows():
+        elif signature.result is None or signature.result.oid == oids.RECORD or signature.is_row:
             number, values = self._text(statement.value)
             code.line(f"frame.add_row(frame.evaluate_row({number}, {values}))")
         else:
             code.line(f"frame.results.append(({self._expression(statement.value, signature.result)},))")
 
-    def _expressions_are_rows(self) -> bool:
-        """Whether the function returns rows of a composite type."""
-        return self._signature.is_row
-
     def _return_query(self, statement: pl.ReturnQuery) -> None:
         code = self._code
         fields, rows = code.temporary("fields"), code.temporary("rows")
         code.line(f"{fields}, {rows} = {self._query(statement.query, statement.dynamic, statement.using)}")
-        code.line(f"{local(self._body.found)} = frame.add_rows({fields}, {rows})")
+        number = len(self._texts) - 1 if not statement.dynamic else None
+        code.line(f"{local(self._body.found)} = frame.add_rows({fields}, {rows}, {number})")
 
     # ---- errors and messages ----------------------------------------------------------------------------------------
 
@@ -609,7 +601,7 @@ class BodyCompiler:
         code = self._code
         for target, item in statement.items:
             if statement.stacked:
-                source = f"frame.stacked({self._error or 'None'}, {item!r})"
+                source = f"frame.stacked_item({self._error or 'None'}, {item!r})"
             else:
                 source = f"frame.current({item!r})"
             type_ = code.constant(_type_of(target), "type")

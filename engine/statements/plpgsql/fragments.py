@@ -20,7 +20,7 @@ from engine.sql.analyze.collations import collate
 from engine.sql.analyze.routines import expand_calls, plain_expression
 from engine.sql.plpgsql.tree import Fragment, Shape, Variable
 from engine.sql.tree_walk import walk
-from engine.statements.plpgsql.names import LocalNames, Names, Use
+from engine.statements.plpgsql.names import LocalNames, Names, ParameterUse
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,7 +28,7 @@ class Text:
     """An analysed text. `uses`: its parameters in their order."""
 
     analyzed: tree.Analyzed
-    uses: tuple[Use, ...]
+    uses: tuple[ParameterUse, ...]
 
     def plain(self, environment: Environment) -> tree.Expr | None:
         """The expression that the text is; None where it is more than that."""
@@ -69,7 +69,7 @@ def has_fields_alone(fragment: Fragment) -> bool:
 
 
 def local_expression(
-    fragment: Fragment, environment: Environment, conflict: str, fields: dict[Use, int], first: int
+    fragment: Fragment, environment: Environment, conflict: str, fields: dict[ParameterUse, int], first: int
 ) -> tree.Expr | None:
     """A text as an expression over the function's locals; None where it is more than an expression. `fields`, `first`:
     see LocalNames."""

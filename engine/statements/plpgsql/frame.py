@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 from dataclasses import dataclass, field
 from math import prod
 from time import perf_counter
@@ -27,23 +27,25 @@ from engine.sql.analyze.state import State
 from engine.sql.parser import parse
 from engine.sql.plpgsql.tree import Fragment, Shape
 from engine.statements import planning
-from engine.statements.plpgsql import frame_cursors, raising
+from engine.statements.plpgsql import errors, frame_cursors
+from engine.statements.plpgsql.errors import LineContext, TextContext
 from engine.statements.plpgsql.fragments import (
     Text,
     analyse_text,
     failing_part,
     shape_of_record,
 )
-from engine.statements.plpgsql.names import Use, unassigned_error
+from engine.statements.plpgsql.names import ParameterUse, unassigned_error
 from engine.statements.plpgsql.nested import NestedStatements, Rows
-from engine.statements.plpgsql.raising import LineContext, TextContext
-from engine.statements.plpgsql.records import Cast, Row, assigned, cast_of, record_text, shape_of
+from engine.statements.plpgsql.records import Cast, Row, assignment_of, cast_of, check_columns, record_text, shape_of
 from engine.statements.plpgsql.suspend import wait
 from engine.statements.rows_plan import RowsPlan
 from engine.txn.interface import LockWait
 
 if TYPE_CHECKING:
+    from catalog.catalog import Catalog
     from engine.execute.context import Field
+    from engine.node.plan_cache import PlanKey
     from engine.session.session import Session
     from engine.statements.plpgsql.compile import Program
 
@@ -61,10 +63,15 @@ Locals = Mapping[str, Any]
 class Evaluation:
     """A text that is evaluated: an expression, or a plan of a query. `uses`: its parameters."""
 
-    uses: tuple[Use, ...]
+    uses: tuple[ParameterUse, ...]
     type: TypeRef
     compute: Cast | None = None
     prepared: Prepared | None = None
+    settings: PlanKey | None = None
+
+    def is_old(self, catalog: Catalog) -> bool:
+        """Whether it is a plan for another catalog."""
+        return self.prepared is not None and self.prepared.catalog is not catalog
 
 
 @dataclass(slots=True)
@@ -73,7 +80,7 @@ class Known:
     and the type that is wanted."""
 
     evaluations: dict[object, Evaluation] = field(default_factory=dict)
-    statements: dict[object, tuple[Prepared, tuple[Use, ...]]] = field(default_factory=dict)
+    statements: dict[object, tuple[Prepared, tuple[ParameterUse, ...], PlanKey]] = field(default_factory=dict)
     casts: dict[tuple[TypeRef, TypeRef], Cast | None] = field(default_factory=dict)
 
 
@@ -86,7 +93,7 @@ class Point:
         self._is_open = True
         session.transactions.save(name)
 
-    def undo(self, error: SqlError) -> None:
+    def undo(self) -> None:
         """Undoes what the block has written."""
         if self._is_open:
             self._is_open = False
@@ -146,9 +153,10 @@ class Frame:
         shapes = self._shapes(number, values)
         key = (number, tuple(shapes.values()), wanted)
         found = self._known.evaluations.get(key)
-        if found is None or (found.prepared is not None and found.prepared.catalog is not self.session.catalog):
+        if found is None or found.settings != self.session.key or found.is_old(self.session.catalog):
             with self.program.contexts[number]:
                 found = self._known.evaluations[key] = self._evaluation(fragment, shapes, wanted)
+                found.settings = self.session.key
         parameters = [_value(use, values) for use in found.uses]
         if found.compute is not None:
             while True:
@@ -184,7 +192,7 @@ class Frame:
                 compile_value(failing, environment.format)(self.session.context(), ())
             type_ = wanted or plain.type
             if wanted is not None:
-                plain = assigned(State(Shared(environment, ())), plain, wanted)
+                plain = assignment_of(State(Shared(environment, ())), plain, wanted)
             with suppress(NotOnRowPath):
                 return Evaluation(text.uses, type_, compile_expression(plain, environment.format))
         return Evaluation(text.uses, query.output[0].expression.type, prepared=self._plan(fragment, text))
@@ -234,16 +242,16 @@ class Frame:
         fragment = self.program.texts[number]
         shapes = self._shapes(number, values)
         key = (number, tuple(shapes.values()))
-        known = self._known.statements.get(key)
-        if known is None or known[0].catalog is not self.session.catalog:
+        known, settings = self._known.statements.get(key), self.session.key
+        if known is None or known[0].catalog is not self.session.catalog or known[2] != settings:
             if isinstance(fragment.tree, planning.QUERY_STATEMENTS):
                 text = analyse_text(fragment, self.session.environment, shapes, self.program.conflict)
-                known = self._plan(fragment, text), text.uses
+                known = self._plan(fragment, text), text.uses, settings
             else:
                 statement = ast.Statement(fragment.tree, fragment.text, whole=fragment.text)
-                known = planning.prepare(self.session, statement, ()), ()
+                known = planning.prepare(self.session, statement, ()), (), settings
             self._known.statements[key] = known
-        prepared, uses = known
+        prepared, uses, _ = known
         return prepared, [_value(use, values) for use in uses]
 
     def rows(self, number: int, values: Locals) -> tuple[Sequence[Field], Rows]:
@@ -373,7 +381,7 @@ class Frame:
     def store_field(
         self, row: Row | None, name: str, steps: Sequence[object], number: int, values: Locals, shape: Shape | None
     ) -> Row:
-        """A record with the value of a text in a field. Raises 55000 without a value, 42703 for a field that it lacks."""
+        """A record with the value of a text in a field. Raises 55000 without a value, 42703 for a missing field."""
         row, position = self._place_in(row, name, steps, shape)
         value = self.evaluate(number, values, row.shape[position][1])
         return Row(row.shape, (*row.values[:position], value, *row.values[position + 1 :]))
@@ -489,20 +497,13 @@ class Frame:
 
     # ---- results ----------------------------------------------------------------------------------------------------
 
-    def add_rows(self, fields: Sequence[Field], rows: Rows) -> bool:
-        """RETURN QUERY: whether there was a row."""
-        columns = self.columns
-        if len(fields) != len(columns):
-            few = "too few" if len(fields) < len(columns) else "too many"
-            detail = (
-                f"Number of returned columns ({len(fields)}) does not match expected column count ({len(columns)})."
-            )
-            del few
-            raise SqlError("42804", "structure of query does not match function result type", detail=detail)
-        if [item.type.oid for item in fields] == [type_.oid for type_ in columns]:
-            self.results.extend(rows)
-        else:
-            self.results.extend(tuple(self.values_of(row, fields, columns)) for row in rows)
+    def add_rows(self, fields: Sequence[Field], rows: Rows, number: int | None) -> bool:
+        """RETURN QUERY of a text, or of EXECUTE (None): whether there was a row. Raises 42804 for other columns than
+        the function's."""
+        message = "structure of query does not match function result type"
+        with self.program.contexts[number] if number is not None else nullcontext():
+            check_columns([item.type for item in fields], self.columns, message)
+        self.results.extend(rows)
         self._nested.count = len(rows)
         return bool(rows)
 
@@ -531,7 +532,7 @@ class Frame:
 
     # ---- errors -----------------------------------------------------------------------------------------------------
 
-    is_handled: Callable[[SqlError, Sequence[str]], bool] = staticmethod(raising.is_handled)
+    is_handled: Callable[[SqlError, Sequence[str]], bool] = staticmethod(errors.is_handled)
 
     def begin_block(self) -> Point:
         """Begins a block with handlers."""
@@ -549,7 +550,7 @@ class Frame:
     ) -> None:
         """RAISE."""
         given = list(zip(names, [self._text(*item) for item in options], strict=True))
-        error = raising.message_of(level, condition, message, [self._text(*item) for item in values], given)
+        error = errors.message_of(level, condition, message, [self._text(*item) for item in values], given)
         if level == "exception":
             raise error
         self.session.notices.append(error)
@@ -572,7 +573,7 @@ class Frame:
             return self._nested.count, TypeRef(oids.INT8)
         return "", TypeRef(oids.TEXT)
 
-    def stacked(self, error: SqlError | None, item: str) -> tuple[object, TypeRef]:
+    def stacked_item(self, error: SqlError | None, item: str) -> tuple[object, TypeRef]:
         """An item of GET STACKED DIAGNOSTICS. Raises 0Z002 outside of a handler."""
         if error is None:
             raise SqlError("0Z002", "GET STACKED DIAGNOSTICS cannot be used outside an exception handler")
@@ -586,7 +587,7 @@ class Frame:
 
     def _context_of(self, error: SqlError) -> str:
         """The context of an error that has come to a handler of this call."""
-        line = raising.context_line(self._signature, *raising.place_of(self.program, error.__traceback__))
+        line = errors.context_line(self._signature, *errors.place_of(self.program, error.__traceback__))
         return line if error.context is None else f"{error.context}\n{line}"
 
     def diagnostic(self, found: tuple[object, TypeRef], wanted: TypeRef) -> object:
@@ -623,7 +624,7 @@ class Frame:
         raise SqlError("0Z002", message)
 
 
-def _value(use: Use, values: Locals) -> object:
+def _value(use: ParameterUse, values: Locals) -> object:
     value = values[f"p{use.variable.number + 1}"]
     if use.field >= 0:
         return None if value is None else value.values[use.field]

@@ -11,15 +11,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from catalog.errors import SqlError
-from catalog.types import oids
 from catalog.types.base import TypeRef
 from engine.sql.analyze import Shared
-from engine.sql.plpgsql.scope import Scope
+from engine.sql.plpgsql.scope import VariableScope
 from engine.sql.plpgsql.tree import Shape, Variable
 
 
 @dataclass(frozen=True, slots=True)
-class Use:
+class ParameterUse:
     """A parameter: a variable, or (`field`, from 0) a field of a record."""
 
     variable: Variable
@@ -29,11 +28,11 @@ class Use:
 class Names:
     """The parameters of one text. `shapes`: of the records by their numbers; None has no value yet."""
 
-    def __init__(self, scope: Scope, shapes: Mapping[int, Shape | None], conflict: str) -> None:
+    def __init__(self, scope: VariableScope, shapes: Mapping[int, Shape | None], conflict: str) -> None:
         self._scope = scope
         self._shapes = shapes
         self.conflict = conflict  # error | use_variable | use_column
-        self.uses: list[Use] = []
+        self.uses: list[ParameterUse] = []
 
     def number_of(self, names: tuple[str, ...], shared: Shared) -> int:
         """The number of the parameter for a column reference, or 0. Raises 55000 for a field of a record that has no
@@ -44,18 +43,18 @@ class Names:
         variable, named = found
         rest = names[named:]
         if variable.type is not None:
-            return 0 if rest else self._parameter(Use(variable), variable.type, shared)
+            return 0 if rest else self._parameter(ParameterUse(variable), variable.type, shared)
         shape = variable.shape or self._shapes.get(variable.number)
         if not rest:
-            return self._parameter(Use(variable), TypeRef(oids.RECORD), shared)
+            return 0  # `fields_of` has it
         if shape is None:
             raise unassigned_error(variable.name)
         position = next((number for number, (name, _) in enumerate(shape) if name == rest[0]), -1)
         if position < 0:
             raise SqlError("42703", f'record "{variable.name}" has no field "{rest[0]}"')
-        return 0 if rest[1:] else self._parameter(Use(variable, position), shape[position][1], shared)
+        return 0 if rest[1:] else self._parameter(ParameterUse(variable, position), shape[position][1], shared)
 
-    def row_of(self, names: tuple[str, ...], shared: Shared) -> tuple[bool, tuple[tuple[str, int], ...]] | None:
+    def fields_of(self, names: tuple[str, ...], shared: Shared) -> tuple[bool, tuple[tuple[str, int], ...]] | None:
         """See ParameterNames."""
         found = self._scope.find(names)
         if found is None or found[1] != len(names) or found[0].type is not None:
@@ -65,11 +64,11 @@ class Names:
         if shape is None:
             return None
         fields = tuple(
-            (name, self._parameter(Use(variable, place), type_, shared)) for place, (name, type_) in enumerate(shape)
+            (name, self._parameter(ParameterUse(variable, at), type_, shared)) for at, (name, type_) in enumerate(shape)
         )
         return value is not None, fields
 
-    def _parameter(self, use: Use, type_: TypeRef, shared: Shared) -> int:
+    def _parameter(self, use: ParameterUse, type_: TypeRef, shared: Shared) -> int:
         if use not in self.uses:
             self.uses.append(use)
         number = self._number(use)
@@ -78,7 +77,7 @@ class Names:
             shared.domains[number] = type_
         return number
 
-    def _number(self, use: Use) -> int:
+    def _number(self, use: ParameterUse) -> int:
         return self.uses.index(use) + 1
 
 
@@ -86,12 +85,12 @@ class LocalNames(Names):
     """The same, with each variable's own number. `fields`: the numbers of fields of records, from `first` on, to which
     this adds."""
 
-    def __init__(self, scope: Scope, conflict: str, fields: dict[Use, int], first: int) -> None:
+    def __init__(self, scope: VariableScope, conflict: str, fields: dict[ParameterUse, int], first: int) -> None:
         super().__init__(scope, {}, conflict)
         self._fields = fields
         self._first = first
 
-    def _number(self, use: Use) -> int:
+    def _number(self, use: ParameterUse) -> int:
         if use.field < 0:
             return use.variable.number + 1
         return self._fields.setdefault(use, self._first + len(self._fields))

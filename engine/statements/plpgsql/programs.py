@@ -13,7 +13,7 @@ from catalog.types import oids
 from engine.execute.context import RoutineCall
 from engine.session.prepared import Prepared
 from engine.sql import ast
-from engine.sql.analyze.routines import body_of
+from engine.sql.analyze.routines import body_of, parsed_body
 from engine.sql.plpgsql.parser import Signature, parse_body
 from engine.sql.plpgsql.signatures import signature_of, trigger_signature
 from engine.sql.plpgsql.tree import Shape
@@ -102,8 +102,8 @@ def sql_body_of(session: Session, routine: Routine, call: RoutineCall) -> SqlBod
         function = function_in(session.catalog, routine)
         body = body_of(routine, environment, function, call.types, call.result)
         planned = []
-        for analyzed in body.statements:
-            statement = ast.Statement(ast.EmptyStmt(), routine.body, 0, len(call.types), routine.body)
+        for node, analyzed in zip(parsed_body(routine), body.statements, strict=True):
+            statement = ast.Statement(node, routine.body, 0, len(call.types), routine.body)
             prepared = planning.plan_statement(session, statement, analyzed, environment)
             prepared.tally = session.node.statements.nested
             planned.append(prepared)

@@ -6,6 +6,8 @@ import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+from catalog.errors import SqlError
+from catalog.types import format_type
 from catalog.types.base import TypeRef
 from engine.execute.context import ExecContext, Field
 from engine.execute.expressions import compile_value
@@ -42,7 +44,7 @@ def shape_of(fields: Sequence[Field]) -> Shape:
     return tuple((field.name, field.type) for field in fields)
 
 
-def assigned(state: State, value: tree.Expr, target: TypeRef) -> tree.Expr:
+def assignment_of(state: State, value: tree.Expr, target: TypeRef) -> tree.Expr:
     """A value as PL/pgSQL assigns it: by an assignment cast, or else by text."""
     found = coerce(state, value, target, "a")
     return tree.CoerceViaIO(value, target) if found is None else found
@@ -53,18 +55,31 @@ def cast_of(environment: Environment, source: TypeRef, target: TypeRef) -> Cast 
     if source == target and not target.domain:
         return None
     parameter = tree.Param(1, source)
-    return compile_value(assigned(State(Shared(environment, (source.oid,))), parameter, target), environment.format)
+    return compile_value(
+        assignment_of(State(Shared(environment, (source.oid,))), parameter, target), environment.format
+    )
+
+
+def check_columns(given: Sequence[TypeRef], wanted: Sequence[TypeRef], message: str) -> None:
+    """Raises 42804 with the message if a row has other columns than are wanted (convert_tuples_by_position)."""
+    if len(given) != len(wanted):
+        detail = f"Number of returned columns ({len(given)}) does not match expected column count ({len(wanted)})."
+        raise SqlError("42804", message, detail=detail)
+    for number, (one, other) in enumerate(zip(given, wanted, strict=True), 1):
+        if one.oid != other.oid:
+            shown = f"type {format_type(one.oid)} does not match expected type {format_type(other.oid)}"
+            raise SqlError("42804", message, detail=f"Returned {shown} in column {number}.")
 
 
 def record_text(encoders: Sequence[Callable[[object], bytes]], values: Sequence[object]) -> str:
     """A row as text: '(1,"a b",)' (record_out)."""
     fields = [
-        "" if value is None else _quoted(encode(value).decode()) for encode, value in zip(encoders, values, strict=True)
+        "" if value is None else _quote(encode(value).decode()) for encode, value in zip(encoders, values, strict=True)
     ]
     return f"({','.join(fields)})"
 
 
-def _quoted(text: str) -> str:
+def _quote(text: str) -> str:
     if text and not _SPECIAL.search(text):
         return text
     doubled = text.replace("\\", "\\\\").replace('"', '""')

@@ -19,7 +19,7 @@ from engine.sql import privileges
 from engine.sql.analyze.routines import runner
 from engine.sql.plpgsql import signatures
 from engine.sql.plpgsql.tree import Shape
-from engine.statements.plpgsql import raising, suspend
+from engine.statements.plpgsql import errors, suspend
 from engine.statements.plpgsql.built_in_triggers import built_in_trigger
 from engine.statements.plpgsql.call import run_trigger
 from engine.statements.plpgsql.programs import trigger_program_of
@@ -161,7 +161,7 @@ class TriggerCalls:
             return None
         if isinstance(found, Row) and found.shape is ready.shape:
             return found.values
-        with raising.LineContext(raising.context_line(ready.shown, 0, "during function exit")):
+        with errors.LineContext(errors.context_line(ready.shown, 0, "during function exit")):
             return _fit_row(found, ready.shape)
 
     def _ready_call(self, routine: Routine, call: TriggerCall) -> _Ready:
@@ -179,7 +179,7 @@ class TriggerCalls:
         if trigger.arguments:
             arguments = Array(arguments.elements, arguments.dimensions, (0,))
         made = self._ready[call] = _Ready(
-            session.catalog, session.key, program, texts, shape, signatures.shown(routine), local,
+            session.catalog, session.key, program, texts, shape, signatures.text_of(routine), local,
             not local and not routine.security_definer,
             (trigger.name, call.timing, "ROW" if trigger.for_row else "STATEMENT", call.operation, relation.oid,
              relation.name, relation.name, session.catalog.schema_name(relation.schema), len(trigger.arguments),

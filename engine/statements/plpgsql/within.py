@@ -1,5 +1,5 @@
-"""Calls of functions within other statements (engine/statements/routine_path.py runs these): of functions in PL/pgSQL, and
-of those in SQL whose bodies are more than a query."""
+"""Calls of functions within other statements (engine/statements/routine_path.py runs these): of functions in PL/pgSQL,
+and of those in SQL whose bodies are more than a query."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ from engine.sql.analyze.routines import check_execute, runner
 from engine.statements.patient_transaction import patient
 from engine.statements.plpgsql import suspend
 from engine.statements.plpgsql.call import rows_of_program, run_program
+from engine.statements.plpgsql.errors import LineContext
 from engine.statements.plpgsql.frame import SLICE_SECONDS
 from engine.statements.plpgsql.nested import NestedStatements
 from engine.statements.plpgsql.programs import program_of, sql_body_of
-from engine.statements.plpgsql.raising import LineContext
 from engine.statements.plpgsql.trigger_calls import TriggerCalls
 
 if TYPE_CHECKING:
@@ -109,6 +109,9 @@ class CallsWithin:
         check_execute(routine, session.catalog, caller)
         self._depth += 1
         try:
+            if not routine.security_definer:
+                yield routine
+                return
             with session.identity.acting_as(runner(routine, session.catalog, caller)):
                 yield routine
         finally:

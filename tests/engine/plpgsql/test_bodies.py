@@ -32,15 +32,18 @@ STATEMENTS = {
     "if": "IF y > 5 THEN x := 1; ELSIF y = 2 THEN x := 2; ELSE x := 3; END IF; RAISE NOTICE '%', x",
     "if of NULL": "IF x THEN RAISE NOTICE 'yes'; ELSE RAISE NOTICE 'no'; END IF",
     "if null": "IF x = 1 THEN RAISE NOTICE 'yes'; ELSE RAISE NOTICE 'no'; END IF",
-    "case": "CASE y WHEN 1, 2 THEN RAISE NOTICE 'low'; WHEN 3 THEN RAISE NOTICE 'three'; ELSE RAISE NOTICE 'e'; END CASE",
+    "case": "CASE y WHEN 1, 2 THEN RAISE NOTICE 'low'; WHEN 3 THEN RAISE"
+    " NOTICE 'three'; ELSE RAISE NOTICE 'e'; END CASE",
     "case of text": "s := 'b'; CASE s WHEN 'a' THEN RAISE NOTICE '1'; WHEN 'b' THEN RAISE NOTICE '2'; END CASE",
     "case without a match": "CASE y WHEN 7 THEN NULL; END CASE",
     "searched case": "CASE WHEN y > 5 THEN RAISE NOTICE 'a'; WHEN y > 1 THEN RAISE NOTICE 'b'; END CASE",
     "loop": "x := 0; LOOP x := x + 1; EXIT WHEN x > 4; CONTINUE WHEN x = 2; RAISE NOTICE '%', x; END LOOP",
     "while": "x := 0; WHILE x < 3 LOOP x := x + 1; END LOOP; RAISE NOTICE '%', x",
-    "labels": "x := 0; <<o>> LOOP LOOP x := x + 1; CONTINUE o WHEN x < 3; EXIT o; END LOOP; END LOOP o; RAISE NOTICE '%', x",
+    "labels": "x := 0; <<o>> LOOP LOOP x := x + 1; CONTINUE o WHEN x < 3;"
+    " EXIT o; END LOOP; END LOOP o; RAISE NOTICE '%', x",
     "a labelled block": "<<b>> BEGIN x := 1; EXIT b; x := 2; END b; RAISE NOTICE '%', x",
-    "exit of a block from a loop": "x := 0; <<b>> BEGIN LOOP x := x + 1; EXIT b WHEN x = 3; END LOOP; END; RAISE NOTICE '%', x",
+    "exit of a block from a loop": "x := 0; <<b>> BEGIN LOOP x := x + 1; EXIT b WHEN x = 3; END"
+    " LOOP; END; RAISE NOTICE '%', x",
     "for": "FOR i IN 1..3 LOOP RAISE NOTICE '%', i; END LOOP; RAISE NOTICE '%', FOUND",
     "for reverse by": "FOR i IN REVERSE 10..1 BY 4 LOOP RAISE NOTICE '%', i; END LOOP",
     "for without a turn": "FOR i IN 3..1 LOOP NULL; END LOOP; RAISE NOTICE '%', FOUND",
@@ -48,7 +51,8 @@ STATEMENTS = {
     "for by 0": "FOR i IN 1..2 BY 0 LOOP NULL; END LOOP",
     "for over rows": "FOR r IN SELECT a, b FROM t WHERE a < 4 ORDER BY a LOOP RAISE NOTICE '% %', r.a, r.b; END LOOP",
     "for into scalars": "FOR x, s IN SELECT a, b FROM t WHERE a < 3 ORDER BY a LOOP RAISE NOTICE '% %', x, s; END LOOP",
-    "for execute": "FOR r IN EXECUTE 'SELECT a FROM t WHERE a < $1 ORDER BY 1' USING 3 LOOP RAISE NOTICE '%', r.a; END LOOP",
+    "for execute": "FOR r IN EXECUTE 'SELECT a FROM t WHERE a < $1 ORDER BY 1'"
+    " USING 3 LOOP RAISE NOTICE '%', r.a; END LOOP",
     "foreach": "FOREACH x IN ARRAY ARRAY[3,4] LOOP RAISE NOTICE '%', x; END LOOP",
     "foreach of NULL": "FOREACH x IN ARRAY e LOOP NULL; END LOOP",
     "foreach of no array": "FOREACH x IN ARRAY y LOOP NULL; END LOOP",
@@ -96,7 +100,8 @@ STATEMENTS = {
     "NOT NULL": "DECLARE z int NOT NULL := 1; BEGIN z := NULL; END",
     "a constant": "DECLARE z CONSTANT int := 5; BEGIN RAISE NOTICE '%', z; END",
     "json": "j := '{\"k\": [1, 2]}'; x := j->'k'->>1; RAISE NOTICE '% %', x, j->>'k'",
-    "a table of its own": "CREATE TABLE own (q int); INSERT INTO own VALUES (1); SELECT q INTO x FROM own; RAISE NOTICE '%', x",
+    "a table of its own": "CREATE TABLE own (q int); INSERT INTO own VALUES (1);"
+    " SELECT q INTO x FROM own; RAISE NOTICE '%', x",
     "commit": "INSERT INTO t VALUES (70, 'c', 0); COMMIT; INSERT INTO t VALUES (71, 'r', 0); ROLLBACK",
 }
 

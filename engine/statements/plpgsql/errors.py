@@ -43,7 +43,7 @@ def message_of(
     sqlstate = sqlstate_of(condition) if condition else ""
     given: dict[str, str] = {}
     if message is not None:
-        given["message"] = formatted(message, values)
+        given["message"] = format_message(message, values)
     for name, value in options:
         if value is None:
             raise SqlError("22004", "RAISE statement option cannot be null")
@@ -59,11 +59,16 @@ def message_of(
     text = given.get("message") or condition or sqlstate
     fields = {field: given[name] for name, field in _FIELDS.items() if name in given}
     return SqlError(
-        sqlstate, text, detail=given.get("detail"), hint=given.get("hint"), severity=SEVERITIES[level], **fields
+        sqlstate,
+        text,
+        detail=given.get("detail"),
+        hint=given.get("hint"),
+        severity=SEVERITIES[level],
+        **fields,  # type: ignore[arg-type]
     )
 
 
-def formatted(message: str, values: Sequence[str | None]) -> str:
+def format_message(message: str, values: Sequence[str | None]) -> str:
     """The message with values in place of %; NULL as <NULL>."""
     rest = iter(values)
 
