@@ -14,7 +14,7 @@ from engine.execute.context import Field
 from engine.sql import ast, tree
 from engine.sql.analyze import analyze_expression
 from engine.sql.analyze.resolve import signature
-from engine.sql.analyze.routines import body_of, is_routine
+from engine.sql.analyze.routines import body_of, is_routine, refuse_trigger_function
 
 if TYPE_CHECKING:
     from engine.session.session import Session
@@ -49,9 +49,11 @@ def whole_call(session: Session, statement: tree.Statement) -> WholeCall | None:
         return None
     if not isinstance(call, tree.FuncExpr) or not is_routine(call):
         return None
-    if routine_of(session, call).language == "plpgsql":
+    routine = routine_of(session, call)
+    refuse_trigger_function(routine)
+    if routine.language == "plpgsql":
         return WholeCall(call, rows, fields) if rows or not _gives_rows(call) else None
-    body = body_of(routine_of(session, call), session.environment, call.function, argument_types(call), call.type)
+    body = body_of(routine, session.environment, call.function, argument_types(call), call.type)
     if body.query is not None and call.type.oid != oids.VOID:
         return None
     if not rows and _gives_rows(call):

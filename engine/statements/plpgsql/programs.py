@@ -52,10 +52,6 @@ _kept = _Kept()
 def program_of(session: Session, routine: Routine, call: RoutineCall) -> tuple[Program, Known]:
     """The program of a routine in PL/pgSQL, for a call of it. Raises errors of its text."""
     _kept.renew(session.catalog)
-    if routine.result.oid == oids.TRIGGER:
-        error = SqlError("0A000", "trigger functions can only be called as triggers")
-        error.context = f'compilation of PL/pgSQL function "{routine.name}" near line 1'
-        raise error
     environment = session.environment
     types = call.types if oids.POLYMORPHIC & {*routine.signature, routine.result.oid} else ()
     key = (routine.oid, call.result, types, environment.path, session.key)
