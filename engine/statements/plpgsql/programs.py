@@ -6,7 +6,6 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from catalog.catalog import Catalog
-from catalog.errors import SqlError
 from catalog.routines import function_in
 from catalog.schema import Routine, Table, View
 from catalog.types import oids
