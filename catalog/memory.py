@@ -248,14 +248,20 @@ def meter() -> Meter:
 
 
 @contextmanager
-def at_most(size: int) -> Iterator[Meter]:
+def at_most(size: int, account: Account | None = None) -> Iterator[Meter]:
     """Limits the memory within the context to `size` bytes, by a separate meter. The statement's meter does not count
-    it."""
-    before, _of_thread.meter = _of_thread.meter, Meter().begin(size, None)
+    it. `account`: of the connection, which may have less left."""
+    before, _of_thread.meter = _of_thread.meter, Meter().begin(size, account)
     try:
         yield _of_thread.meter
     finally:
         _of_thread.meter = before
+
+
+def exchange_meter(other: Meter) -> Meter:
+    """Makes another meter that of this thread; returns the one before."""
+    before, _of_thread.meter = _of_thread.meter, other
+    return before
 
 
 def within(size: int, function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:

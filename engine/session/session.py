@@ -181,6 +181,7 @@ class Session:
         self.ended = 0.0  # end of the last statement that may have waited
         self.waited = 0.0  # seconds that the statement has waited for locks, before it runs again
         self.depth = 0  # number of nested statements that may wait
+        self.call_depth = 0  # number of nested calls of users' functions and procedures
         self.commits = 0
         self.rollbacks = 0
 
@@ -267,6 +268,16 @@ class Session:
             variables.check_encoding(name, value)
             settings.set(name, value)
         settings.become_defaults()
+
+    @property
+    def is_top_level(self) -> bool:
+        """Whether the running statement is the client's own, not one of a function."""
+        return self.depth <= 1
+
+    @property
+    def has_block(self) -> bool:
+        """Whether the transaction goes on after the running statement: in a block, and in a function."""
+        return self.in_block or self.depth > 1
 
     def settings_changed(self) -> None:
         """Settings have new values, or the current user has changed."""

@@ -3,6 +3,8 @@ f(...) and SELECT * FROM f(...). call.py runs them."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
@@ -11,13 +13,16 @@ from catalog.schema import Routine
 from catalog.types import lookup, oids
 from catalog.types.composite import CompositeType
 from engine.execute.context import Field
-from engine.sql import ast, tree
-from engine.sql.analyze import analyze_expression
+from engine.sql import ast, privileges, tree
+from engine.sql.analyze import Shared, analyze_expression
 from engine.sql.analyze.resolve import signature
-from engine.sql.analyze.routines import body_of, is_routine, refuse_trigger_function
+from engine.sql.analyze.routines import body_of, check_execute, is_routine, refuse_trigger_function, runner
 
 if TYPE_CHECKING:
     from engine.session.session import Session
+
+DEEPEST = 700
+"""Calls of routines within one another: about as many as PostgreSQL's default max_stack_depth lets run."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,6 +71,33 @@ def _gives_rows(call: tree.FuncExpr) -> bool:
     return bool(call.function.output_types[1:]) or isinstance(lookup(call.type.oid), CompositeType)
 
 
+def check_may_call(session: Session, routine: Routine) -> None:
+    """Raises 42501 if the current user may not execute a routine."""
+    check_execute(routine, session.catalog, privileges.role_of(session.catalog, session.user_name))
+
+
+@contextmanager
+def as_runner(session: Session, routine: Routine) -> Iterator[None]:
+    """A block that runs the body of a routine: as its owner if it is SECURITY DEFINER. Raises 54001 for too many calls
+    within one another."""
+    if session.call_depth >= DEEPEST:
+        hint = (
+            'Increase the configuration parameter "max_stack_depth" (currently 2048kB), after ensuring the'
+            " platform's stack depth limit is adequate."
+        )
+        raise SqlError("54001", "stack depth limit exceeded", hint=hint)
+    session.call_depth += 1
+    try:
+        if not routine.security_definer:
+            yield
+            return
+        caller = privileges.role_of(session.catalog, session.user_name)
+        with session.identity.acting_as(runner(routine, session.catalog, caller)):
+            yield
+    finally:
+        session.call_depth -= 1
+
+
 def routine_of(session: Session, call: tree.FuncExpr) -> Routine:
     found = session.catalog.get(call.function.oid)
     assert isinstance(found, Routine)
@@ -76,12 +108,12 @@ def argument_types(call: tree.FuncExpr) -> list[int]:
     return [item.type.oid for item in call.arguments]
 
 
-def procedure_call(session: Session, node: ast.CallStmt) -> WholeCall:
-    """The call of a CALL statement. Raises 42883, 42809 for a function."""
+def procedure_call(session: Session, node: ast.CallStmt, shared: Shared | None = None) -> WholeCall:
+    """The call of a CALL statement. `shared`: of its parameters. Raises 42883, 42809 for a function."""
     call = node.call
     assert isinstance(call, ast.FuncCall)
     call = _without_outputs(session, call)
-    found = analyze_expression(call, session.environment, None, None, "CALL arguments")
+    found = analyze_expression(call, session.environment, None, None, "CALL arguments", shared)
     if not isinstance(found, tree.FuncExpr) or found.function.kind != "p":
         shown = call.names[-1]
         if isinstance(found, tree.FuncExpr):

@@ -190,7 +190,7 @@ class InsteadPlan(Plan):
 
     def _change(self, session: Session, query: Prepared, parameters: Sequence[object]) -> tuple[int, list[Row]]:
         """Calls the triggers; returns the number of rows, and those of RETURNING."""
-        nested = NestedStatements(session)
+        nested = NestedStatements(session, True)
         _fire_all(session, self._before)
         fields, found = nested.rows(query, parameters)
         count = 0

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from catalog.errors import SqlError
+from catalog.memory import at_most
 from catalog.schema import Routine
 from catalog.types import oids
 from catalog.types.base import TypeRef
@@ -30,24 +31,25 @@ async def call(
     call: RoutineCall,
     arguments: Sequence[object],
     columns: Sequence[TypeRef] | None,
+    *,
+    is_atomic: bool,
 ) -> Rows:
     """The rows of a call that is a statement. `columns`: those of a column definition list."""
     program, known = program_of(session, routine, call)
     if session.transaction is None:
         session.begin_implicit()
-    is_atomic = session.in_block
     return await suspend.run(
         lambda: rows_of_program(session, program, known, routine, arguments, columns, is_atomic=is_atomic)
     )
 
 
-async def run_do(session: Session, body: str) -> None:
+async def run_do(session: Session, body: str, *, is_atomic: bool) -> None:
     """DO."""
     signature = Signature("inline_code_block", (), TypeRef(oids.VOID))
     program, known = compile_body(session, body, signature)
     if session.transaction is None:
         session.begin_implicit()
-    frame = Frame(session, program, known, signature.name, session.in_block)
+    frame = Frame(session, program, known, signature.name, is_atomic)
     await suspend.run(lambda: _enter(session, program, frame, signature.name, ()))
 
 
@@ -63,7 +65,8 @@ def rows_of_program(
 ) -> Rows:
     """The rows of a call: one for a function that returns no set."""
     shown = signatures.text_of(routine)
-    frame = Frame(session, program, known, shown, is_atomic, columns)
+    is_volatile = routine.volatility == "v"
+    frame = Frame(session, program, known, shown, is_atomic, columns, is_volatile=is_volatile)
     value = _enter(session, program, frame, shown, arguments)
     if routine.returns_set:
         return frame.results
@@ -83,20 +86,26 @@ def run_program(
 ) -> object:
     """The value of a call within another statement, which runs in a greenlet already."""
     shown = signatures.text_of(routine)
-    frame = Frame(session, program, known, shown, is_atomic)
+    frame = Frame(session, program, known, shown, is_atomic, is_volatile=routine.volatility == "v")
     value = _enter(session, program, frame, shown, arguments)
     return value.values if isinstance(value, Row) else value
 
 
-def run_trigger(session: Session, program: Program, known: Known, shown: str, arguments: Sequence[object]) -> object:
+def run_trigger(
+    session: Session, program: Program, known: Known, shown: str, arguments: Sequence[object], *, is_volatile: bool
+) -> object:
     """The result of a trigger function: a `Row`, a value of a composite type, or None."""
-    return _enter(session, program, Frame(session, program, known, shown, True), shown, arguments)
+    frame = Frame(session, program, known, shown, True, is_volatile=is_volatile)
+    return _enter(session, program, frame, shown, arguments)
 
 
 def _enter(session: Session, program: Program, frame: Frame, shown: str, arguments: Sequence[object]) -> object:
-    """Runs a body; errors get its line of context."""
-    try:
-        return program.run(frame, session.context(), *arguments)
-    except SqlError as error:
-        errors.add_context(error, errors.context_line(shown, *errors.place_of(program, error.__traceback__)))
-        raise
+    """Runs a body, with a meter of its own; errors get its line of context."""
+    assert session.transaction is not None
+    session.transaction.queried = True
+    with at_most(session.query_memory, session.memory):
+        try:
+            return program.run(frame, frame.context, *arguments)
+        except SqlError as error:
+            errors.add_context(error, errors.context_line(shown, *errors.place_of(program, error.__traceback__)))
+            raise

@@ -24,6 +24,9 @@ from engine.statements.plpgsql.frame import Known
 if TYPE_CHECKING:
     from engine.session.session import Session
 
+MOST_PROGRAMS = 2000
+"""That are kept: one for each function, types of arguments, user, search path, ..."""
+
 
 @dataclass(frozen=True, slots=True)
 class SqlBody:
@@ -53,9 +56,11 @@ def program_of(session: Session, routine: Routine, call: RoutineCall) -> tuple[P
     _kept.renew(session.catalog)
     environment = session.environment
     types = call.types if oids.POLYMORPHIC & {*routine.signature, routine.result.oid} else ()
-    key = (routine.oid, call.result, types, environment.path, session.key)
+    key = (routine.oid, call.result, types, environment.path, session.key, _options(session))
     found = _kept.programs.get(key)
     if found is None:
+        if len(_kept.programs) >= MOST_PROGRAMS:
+            _kept.programs.clear()
         signature = signature_of(routine, call.result, types)
         found = _kept.programs[key] = compile_body(session, routine.body, signature)
     return found
@@ -71,20 +76,27 @@ def trigger_program_of(
     if shape is None:
         shape = tuple((column.name, column.type) for column in relation.columns)
         _kept.shapes[relation.oid] = shape
-    key = (routine.oid, relation.oid, local, session.environment.path, session.key)
+    key = (routine.oid, relation.oid, local, session.environment.path, session.key, _options(session))
     found = _kept.programs.get(key)
     if found is None:
+        if len(_kept.programs) >= MOST_PROGRAMS:
+            _kept.programs.clear()
         found = compile_body(session, routine.body, trigger_signature(routine, shape))
         _kept.programs[key] = found
     return *found, shape
+
+
+def _options(session: Session) -> tuple[str, bool]:
+    """The settings that bodies are compiled with: plpgsql.variable_conflict and plpgsql.print_strict_params."""
+    find = session.settings.find
+    return find("plpgsql.variable_conflict") or "error", find("plpgsql.print_strict_params") in ("on", "true", "1")
 
 
 def compile_body(session: Session, body: str, signature: Signature) -> tuple[Program, Known]:
     """A body that is not kept: that of DO."""
     environment = session.environment
     parsed = parse_body(body, signature, CatalogTypes(environment), session.key.conforming)
-    conflict = session.settings.find("plpgsql.variable_conflict") or "error"
-    return BodyCompiler(parsed, signature, environment, conflict).compile(), Known()
+    return BodyCompiler(parsed, signature, environment, *_options(session)).compile(), Known()
 
 
 def sql_body_of(session: Session, routine: Routine, call: RoutineCall) -> SqlBody:
@@ -94,6 +106,8 @@ def sql_body_of(session: Session, routine: Routine, call: RoutineCall) -> SqlBod
     key = (routine.oid, call, environment.path, session.key, session.user_name)
     found = _kept.bodies.get(key)
     if found is None:
+        if len(_kept.bodies) >= MOST_PROGRAMS:
+            _kept.bodies.clear()
         function = function_in(session.catalog, routine)
         body = body_of(routine, environment, function, call.types, call.result)
         planned = []

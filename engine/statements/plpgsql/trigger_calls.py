@@ -15,8 +15,6 @@ from catalog.types.base import Array
 from engine.execute.transitions import NEW_OID, OLD_OID, Capture, relations_of
 from engine.execute.triggers import PendingCall, TriggerCall
 from engine.execute.triggers import Row as Values
-from engine.sql import privileges
-from engine.sql.analyze.routines import runner
 from engine.sql.plpgsql import signatures
 from engine.sql.plpgsql.tree import Shape
 from engine.statements.plpgsql import errors, suspend
@@ -24,6 +22,7 @@ from engine.statements.plpgsql.built_in_triggers import built_in_trigger
 from engine.statements.plpgsql.call import run_trigger
 from engine.statements.plpgsql.programs import trigger_program_of
 from engine.statements.plpgsql.records import Row
+from engine.statements.routine_calls import as_runner
 
 if TYPE_CHECKING:
     from catalog.catalog import Catalog
@@ -32,17 +31,12 @@ if TYPE_CHECKING:
     from engine.statements.plpgsql.compile import Program
     from engine.statements.plpgsql.frame import Known
 
-DEEPEST = 200
-"""Triggers within triggers."""
-
-
 READY_KEPT = 256
 
 
 @dataclass(frozen=True, slots=True)
 class _Ready:
-    """A trigger's function, compiled for its relation. `arguments`: those behind NEW and OLD. `is_plain`: it runs as
-    the present user, without transition tables."""
+    """A trigger's function, compiled for its relation. `arguments`: those behind NEW and OLD."""
 
     catalog: Catalog
     key: PlanKey
@@ -51,7 +45,6 @@ class _Ready:
     shape: Shape
     shown: str
     local: dict[str, VirtualTable]
-    is_plain: bool
     arguments: tuple[object, ...]
 
 
@@ -128,12 +121,6 @@ class TriggerCalls:
 
     def fire(self, call: TriggerCall, old: Values | None, new: Values | None) -> Values | None:
         """See Firing (engine/execute/triggers.py). Raises what the function raises, 42804 for a row of another form."""
-        if self.depth >= DEEPEST:
-            hint = (
-                'Increase the configuration parameter "max_stack_depth" (currently 2048kB), after ensuring the'
-                " platform's stack depth limit is adequate."
-            )
-            raise SqlError("54001", "stack depth limit exceeded", hint=hint)
         routine = self._session.catalog.get(call.trigger.function)
         self.depth += 1
         try:
@@ -150,13 +137,9 @@ class TriggerCalls:
             not_supported(f'trigger "{call.trigger.name}" here')
         ready = self._ready_call(routine, call)
         given = (_record(ready.shape, new), _record(ready.shape, old), *ready.arguments)
-        if ready.is_plain and not session.local_relations:
-            found = run_trigger(session, ready.program, ready.known, ready.shown, given)
-        else:
-            caller = privileges.role_of(session.catalog, session.user_name)
-            acting = session.identity.acting_as(runner(routine, session.catalog, caller))
-            with acting, self._with_transitions(call, ready.local):
-                found = run_trigger(session, ready.program, ready.known, ready.shown, given)
+        is_volatile = routine.volatility == "v"
+        with as_runner(session, routine), self._with_transitions(call, ready.local):
+            found = run_trigger(session, ready.program, ready.known, ready.shown, given, is_volatile=is_volatile)
         if found is None or call.timing == "AFTER" or not call.trigger.for_row:
             return None
         if isinstance(found, Row) and found.shape is ready.shape:
@@ -180,7 +163,6 @@ class TriggerCalls:
             arguments = Array(arguments.elements, arguments.dimensions, (0,))
         made = self._ready[call] = _Ready(
             session.catalog, session.key, program, texts, shape, signatures.text_of(routine), local,
-            not local and not routine.security_definer,
             (trigger.name, call.timing, "ROW" if trigger.for_row else "STATEMENT", call.operation, relation.oid,
              relation.name, relation.name, session.catalog.schema_name(relation.schema), len(trigger.arguments),
              arguments),
