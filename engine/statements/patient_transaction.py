@@ -25,7 +25,7 @@ class PatientTransaction:
         self._session = session
         self._within = within
         self._whole: Transaction = session.transaction
-        self._before: dict[bytes, bytes | None] | None = within.writes if isinstance(within, StatementView) else None
+        self._view = within if isinstance(within, StatementView) else None
         self._own: set[bytes] = set()
 
     def __getattr__(self, name: str) -> Any:
@@ -41,10 +41,10 @@ class PatientTransaction:
                 suspend.wait(self._session.wait_for(lock))
 
     def _refuse_modified(self, key: bytes) -> None:
-        if self._before is None or key in self._own:
+        if self._view is None or key in self._own:
             return
         written = self._whole.writes.get(key, MISSING)
-        if written is not MISSING and written is not self._before.get(key, MISSING):
+        if written is not MISSING and written is not self._view.written(key):
             raise modified_error("updated")
 
     def get_locked(self, key: bytes, strength: int, *args: Any, **kwargs: Any) -> Any:

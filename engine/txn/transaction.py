@@ -54,6 +54,7 @@ if TYPE_CHECKING:
     from engine.storage.stores import CurrentStores, ObservedStores, SequencedStores, StoresSnapshot
     from engine.storage.tablespace import Tablespace
     from engine.storage.views import CurrentView
+    from engine.txn.statement_view import StatementView
 
 
 WRITE_BYTES = 400  # of a write beside its value: the key, places in dictionaries and lists, its lock
@@ -113,6 +114,7 @@ class Transaction(LockHolder):
         "serial",
         "snapshot_lsn",
         "start_time",
+        "views",
     )
 
     def __init__(
@@ -135,6 +137,7 @@ class Transaction(LockHolder):
         self.writes: dict[bytes, bytes | None] = {}
         self.runs: list[BulkRun] = []  # bulk writes of this transaction, oldest first
         self._undo: list[UndoRecord] = []
+        self.views: tuple[StatementView, ...] = ()  # of the statements that run, outer ones first
         self.account: Account | None = None  # of its connection, which counts its writes
         self.held = 0  # their approximate size in bytes
         self.held_up_to = UNCOUNTED  # bytes taken from the account, including the first ones, which are free
@@ -319,11 +322,14 @@ class Transaction(LockHolder):
             return base
         return overlay(base, self._own(low, high, reverse), reverse)
 
-    def _own(self, low: bytes, high: bytes, reverse: bool) -> Iterator[tuple[bytes, bytes | None]]:
+    def keys_written(self, low: bytes, high: bytes, reverse: bool = False) -> list[bytes]:
+        """The keys in a range that it has written, in order."""
         if self._ordered is None:
             self._ordered = SortedList(self.writes)
-        keys = list(self._ordered.irange(low, high, inclusive=(True, False), reverse=reverse))
-        for key in keys:
+        return list(self._ordered.irange(low, high, inclusive=(True, False), reverse=reverse))
+
+    def _own(self, low: bytes, high: bytes, reverse: bool) -> Iterator[tuple[bytes, bytes | None]]:
+        for key in self.keys_written(low, high, reverse):
             value = self.writes.get(key, MISSING)
             if value is not MISSING:
                 yield key, value  # type: ignore[misc]
@@ -606,7 +612,16 @@ class Transaction(LockHolder):
         """The keys written singly after the mark, in order; one may occur several times."""
         return [item if isinstance(item, bytes) else item[0] for item in self._undo[mark:]]
 
+    def replaced_since(self, mark: int) -> Iterator[tuple[bytes, object]]:
+        """The keys written singly after the mark, in order, each with what it had before: None was deleted, MISSING not
+        written."""
+        for place in range(mark, len(self._undo)):
+            item = self._undo[place]
+            yield (item, MISSING) if isinstance(item, bytes) else item
+
     def rollback_to(self, mark: int) -> None:
+        for view in self.views:
+            view.note_rollback(mark)
         undo = self._undo
         writes = self.writes
         if self.waiting is not None:
