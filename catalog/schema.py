@@ -336,6 +336,7 @@ class Table:
     partitioning: Partitioning | None = None
     bound: PartitionBound | None = None  # of a partition
     triggers: tuple[Trigger, ...] = ()
+    references_off: bool = False  # DISABLE TRIGGER ALL: foreign keys neither check its changes nor act on them
     policies: tuple[Policy, ...] = ()
     row_security: bool = False  # ENABLE ROW LEVEL SECURITY: the policies apply
     force_row_security: bool = False  # FORCE ROW LEVEL SECURITY: they apply to the owner too

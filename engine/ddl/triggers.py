@@ -421,7 +421,20 @@ def enable(context: DdlContext, table: Table, command: ast.AlterTableCmd) -> Tab
         changed = _with_trigger(table, trigger, replace(trigger, enabled=enabled))
         assert isinstance(changed, Table)
         table = changed
-    return table
+    return _set_references(context, table, enabled == "D") if every and command.name == "all" else table
+
+
+def _set_references(context: DdlContext, table: Table, off: bool) -> Table:
+    """ENABLE and DISABLE TRIGGER ALL: the triggers of foreign keys, and those of the partitions. Raises 42501 for a
+    table that has some."""
+    own = [item for item in table.constraints if item.kind == "f"]
+    if not context.is_superuser and (own or context.catalog.referencing.get(table.oid)):
+        side = "c" if own else "a"
+        raise SqlError("42501", f'permission denied: "RI_ConstraintTrigger_{side}_{table.oid}" is a system trigger')
+    for oid in context.catalog.descendants(table.oid) if table.partitioning is not None else ():
+        context.lock_relation(oid, "share row exclusive")
+        context.change({oid: replace(context.catalog.table(oid), references_off=off)})
+    return replace(table, references_off=off)
 
 
 def _enable_copies(context: DdlContext, table: Table, trigger: Trigger, enabled: str) -> None:

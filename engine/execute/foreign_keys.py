@@ -155,7 +155,9 @@ class Outgoing:
 
     def check(self, transaction: Transaction, values: Row, now: bool = False) -> None:
         """Raises 23503 unless the referenced row exists; it stays locked FOR KEY SHARE. If the constraint is deferred,
-        a missing key is deferred too, unless `now`."""
+        a missing key is deferred too, unless `now`. A replica checks nothing, unless `now`."""
+        if transaction.is_replica and not now:
+            return
         wanted = [values[position] for position in self._positions]
         if None in wanted:
             if self.constraint.match == "f" and any(value is not None for value in wanted):
@@ -275,7 +277,7 @@ class Incoming:
         checks: Checks | None,
     ) -> None:
         wanted = [old[position] for position in self._parent_positions]
-        if None in wanted:
+        if None in wanted or transaction.is_replica:
             return
         transaction.lock_table(self._table.oid, ROW_EXCLUSIVE if action in "cnd" else ROW_SHARE)
         child = self.child

@@ -186,14 +186,14 @@ class TableWriter:
     def outgoing(self) -> list[Outgoing]:
         """Foreign keys of this table."""
         if self._outgoing is None:
-            self._outgoing = _foreign_keys.outgoing(self)
+            self._outgoing = [] if self.table.references_off else _foreign_keys.outgoing(self)
         return self._outgoing
 
     @property
     def incoming(self) -> list[Incoming]:
         """Foreign keys that refer to this table."""
         if self._incoming is None:
-            self._incoming = _foreign_keys.incoming(self)
+            self._incoming = [] if self.table.references_off else _foreign_keys.incoming(self)
         return self._incoming
 
     # ---- keys -------------------------------------------------------------------------------------------------------

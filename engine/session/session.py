@@ -304,6 +304,8 @@ class Session:
         self.default_isolation = READ_COMMITTED if isolation == "read uncommitted" else isolation
         self.default_read_only = settings.get("default_transaction_read_only") == "on"
         self.is_replica = settings.get("session_replication_role") == "replica"
+        if self.transaction is not None:
+            self.transaction.is_replica = self.is_replica
         self.log_over = threshold(milliseconds(settings.get("log_min_duration_statement")))
         self.client.unheard = UNHEARD.get(settings.get("client_min_messages"), frozenset())
         self._choose_runner()

@@ -60,6 +60,8 @@ class TransactionControl:
         session = self.session
         session.transaction = made = self.new_transaction()
         made.account = session.memory
+        if session.is_replica:
+            made.is_replica = True
         if made.isolation != READ_COMMITTED:
             safe_snapshots.look_before(session, made)
         if session.timeouts.transaction:

@@ -65,6 +65,7 @@ class Transaction(Protocol):
 
     isolation: str
     read_only: bool
+    is_replica: bool  # session_replication_role: foreign keys are neither checked nor act
     snapshot_lsn: Lsn
     writes: dict[bytes, bytes | None]  # own uncommitted writes; None marks a deletion. Change through put/delete only
 

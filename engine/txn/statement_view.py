@@ -35,6 +35,7 @@ class StatementView:
         self.start = transaction.mark()
         self.isolation = transaction.isolation
         self.read_only = transaction.read_only
+        self.is_replica = transaction.is_replica
         self.runs = list(transaction.runs)
         self._snapshot = transaction.store.snapshot() if transaction.isolation == READ_COMMITTED else None
         self._base = transaction.base if self._snapshot is None else self._snapshot

@@ -107,6 +107,7 @@ class Transaction(LockHolder):
         "held",
         "held_up_to",
         "in_block",
+        "is_replica",
         "isolation",
         "kept_storage",
         "queried",
@@ -134,6 +135,7 @@ class Transaction(LockHolder):
         self.start_time = start_time
         self.isolation = isolation
         self.read_only = read_only
+        self.is_replica = False
         self.writes: dict[bytes, bytes | None] = {}
         self.runs: list[BulkRun] = []  # bulk writes of this transaction, oldest first
         self._undo: list[UndoRecord] = []
