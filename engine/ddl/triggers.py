@@ -431,9 +431,9 @@ def _set_references(context: DdlContext, table: Table, off: bool) -> Table:
     if not context.is_superuser and (own or context.catalog.referencing.get(table.oid)):
         side = "c" if own else "a"
         raise SqlError("42501", f'permission denied: "RI_ConstraintTrigger_{side}_{table.oid}" is a system trigger')
-    for oid in context.catalog.descendants(table.oid) if table.partitioning is not None else ():
-        context.lock_relation(oid, "share row exclusive")
-        context.change({oid: replace(context.catalog.table(oid), references_off=off)})
+    for part in context.catalog.descendants(table.oid) if table.partitioning is not None else ():
+        context.lock_relation(part.oid, "share row exclusive")
+        context.change({part.oid: replace(context.catalog.table(part.oid), references_off=off)})
     return replace(table, references_off=off)
 
 

@@ -34,6 +34,12 @@ class Capture:
         self._rows: dict[tuple[int, str], _Rows] = {}
         self._ways: dict[int, tuple[int, Callable[[Row], Row] | None] | None] = {}
 
+    def include(self, oid: int) -> None:
+        """Collects the rows of a table that the statement does not name, from now on."""
+        if oid not in self._whole:
+            self._whole[oid] = ""
+            self._ways.clear()
+
     def add(self, table: Table, event: str, old: Row | None, new: Row | None) -> None:
         """Adds a change of a row."""
         if table.oid not in self._ways:

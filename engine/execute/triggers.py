@@ -12,6 +12,7 @@ without triggers has none of this.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Protocol, cast
@@ -31,7 +32,7 @@ from engine.sql.analyze.trigger_conditions import OLD, entries_of, runnable_cond
 
 if TYPE_CHECKING:
     from catalog.catalog import Catalog
-    from engine.execute.writer import TableWriter
+    from engine.execute.writer import Checks, TableWriter
     from engine.txn.interface import Transaction
 
 Row = Sequence[object]
@@ -63,8 +64,12 @@ class Firing(Protocol):
     def postpone(self, call: PendingCall) -> None:
         """Lets a deferred trigger wait for the end of the statement, outside of a transaction block."""
 
-    def capture(self, table: Table, event: str, old: Row | None, new: Row | None) -> None:
-        """Notes a changed row for transition tables."""
+    @property
+    def running_statement(self) -> RunningStatement:
+        """The statement whose triggers fire."""
+
+    def as_owner(self, table: Table) -> AbstractContextManager[None]:
+        """A block that runs as the owner of a table."""
 
 
 Holds = Callable[[ExecContext, Row | None, Row | None], bool]
@@ -275,7 +280,9 @@ class AfterRow:
     ) -> list[Callable[[], None]]:  # fmt: skip
         """The checks of foreign keys for a row, with the calls of the triggers that are due."""
         if self._captures:
-            cast(Firing, context.call.session).capture(self._table, self._event, old, new)
+            capture = cast(Firing, context.call.session).running_statement.capture
+            if capture is not None:
+                capture.add(self._table, self._event, old, new)
         return [*self._due(self._first, transaction, context, old, new), *checks,
                 *self._due(self._last, transaction, context, old, new)]  # fmt: skip
 
@@ -322,55 +329,119 @@ def _fire(transaction: Transaction, context: ExecContext, call: PendingCall) -> 
 Change = tree.Insert | tree.Update | tree.Delete | tree.Merge
 
 
+class RunningStatement:
+    """The statement triggers of a statement while it runs, by table and event (AfterTriggersTableData). Foreign keys'
+    actions belong to the statement whose changes they follow."""
+
+    def __init__(self, capture: Capture | None = None, at_end: StatementTriggers | None = None) -> None:
+        self.capture = capture
+        self._at_end = at_end
+        self._begun: set[tuple[int, str]] = set()
+        self._last: dict[tuple[int, str], int] = {}
+
+    def begins(self, key: tuple[int, str]) -> bool:
+        """Whether it has not begun to change this table so."""
+        if key in self._begun:
+            return False
+        self._begun.add(key)
+        return True
+
+    def ends(self, key: tuple[int, str]) -> int:
+        """It has changed this table so, for the present: the number of this end."""
+        self._last[key] = number = self._last.get(key, 0) + 1
+        return number
+
+    def is_last(self, key: tuple[int, str], number: int) -> bool:
+        """Whether no other end has come after that one."""
+        return self._last[key] == number
+
+    def end_rows(self, context: ExecContext, checks: Checks) -> None:
+        """It has written its rows: its own AFTER triggers come behind those of the rows. Does nothing when called
+        again."""
+        at_end, self._at_end = self._at_end, None
+        if at_end is not None:
+            at_end.after(context, checks)
+
+
+class TableEvent:
+    """The statement triggers of a table for one event; `columns`: that an UPDATE names."""
+
+    def __init__(self, catalog: Catalog, table: Table, event: str, columns: frozenset[int] | None) -> None:
+        self.table = table
+        self._key = (table.oid, event)
+        self._before, self._after = (
+            [
+                item
+                for item in triggers_for(catalog, table, event, timing, for_row=False)
+                if columns is None or _concerns(item.trigger, columns)
+            ]
+            for timing in "ba"
+        )
+        self._captures = _reads_transitions(table)
+
+    @property
+    def is_empty(self) -> bool:
+        return not self._before and not self._after
+
+    def before(self, context: ExecContext) -> None:
+        """Fires the BEFORE triggers, once in a statement."""
+        running = cast(Firing, context.call.session).running_statement
+        if self._captures and running.capture is not None:
+            running.capture.include(self.table.oid)
+        if self._before and running.begins(self._key):
+            _fire_all(context, self._before)
+
+    def after(self, context: ExecContext, checks: Checks) -> None:
+        """Lets the AFTER triggers fire behind what is in the checks, in place of those that wait there."""
+        if self._after:
+            number = cast(Firing, context.call.session).running_statement.ends(self._key)
+            checks.append(partial(self._end, context, number))
+
+    def _end(self, context: ExecContext, number: int) -> None:
+        if cast(Firing, context.call.session).running_statement.is_last(self._key, number):
+            _fire_all(context, self._after)
+
+
+def _fire_all(context: ExecContext, triggers: Sequence[FiredTrigger]) -> None:
+    for item in triggers:
+        if item.is_due(context):
+            item.fire(context, None, None)
+
+
 class StatementTriggers:
     """The statement triggers of the changes in a statement. They are those of the tables that it names."""
 
     def __init__(self, catalog: Catalog, changes: Sequence[Change]) -> None:
-        self._before: list[FiredTrigger] = []
-        self._after: list[FiredTrigger] = []
-        for change in changes:
-            for event, columns in _events_of(change):
-                self._before += self._of(catalog, change.table, event, columns, "b")
-        for change in (*changes[1:], *changes[:1]):  # those of WITH end before the statement itself does
-            for event, columns in reversed(_events_of(change)):
-                self._after += self._of(catalog, change.table, event, columns, "a")
-
-    @staticmethod
-    def _of(
-        catalog: Catalog, table: Table, event: str, columns: frozenset[int] | None, timing: str
-    ) -> list[FiredTrigger]:
-        found = triggers_for(catalog, table, event, timing, for_row=False)
-        return [item for item in found if columns is None or _concerns(item.trigger, columns)]
-
-    @property
-    def has_before(self) -> bool:
-        return bool(self._before)
-
-    @property
-    def has_after(self) -> bool:
-        return bool(self._after)
+        parts = [[TableEvent(catalog, change.table, *event) for event in _events_of(change)] for change in changes]
+        self._before = [item for part in parts for item in part]
+        # Those of the WITH queries end before the statement itself does.
+        self._after = [item for part in (*parts[1:], *parts[:1]) for item in reversed(part)]
 
     def before(self, context: ExecContext) -> None:
         """Fires the BEFORE triggers."""
         for item in self._before:
-            if item.is_due(context):
-                item.fire(context, None, None)
+            item.before(context)
 
-    def after(self, context: ExecContext) -> None:
-        """Fires the AFTER triggers."""
+    def after(self, context: ExecContext, checks: Checks) -> None:
+        """Lets the AFTER triggers fire behind what is in the checks."""
         for item in self._after:
-            if item.is_due(context):
-                item.fire(context, None, None)
+            item.after(context, checks)
 
 
 def capture_of(catalog: Catalog, changes: Sequence[Change]) -> Capture | None:
     """The capture of the rows of a statement; None if no trigger reads transition tables."""
+    if not any(_reads_transitions(relation) for relation in map(catalog.get, catalog.with_triggers)):
+        return None
     tables = {
         change.table.oid: "u" if isinstance(change, tree.Update) else ""
         for change in changes
-        if any(item.old_table or item.new_table for item in change.table.triggers)
+        if _reads_transitions(change.table)
     }
-    return Capture(catalog, tables) if tables else None
+    return Capture(catalog, tables)
+
+
+def _reads_transitions(relation: object) -> bool:
+    return isinstance(relation, Table) and any(item.old_table or item.new_table for item in relation.triggers)
 
 
 def _events_of(change: Change) -> list[tuple[str, frozenset[int] | None]]:

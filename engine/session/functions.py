@@ -3,8 +3,10 @@ declare the parts that they use."""
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from typing import TYPE_CHECKING
 
+from catalog.schema import Role
 from engine.session import activity, safe_snapshots
 from engine.session.open_sessions import open_sessions
 from engine.session.positioned import current_row
@@ -12,12 +14,13 @@ from engine.sql.analyze.typenames import type_from_text
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+    from contextlib import AbstractContextManager
 
     from catalog.catalog import Catalog
     from catalog.schema import Table, Trigger, VirtualTable
     from catalog.types.base import TypeRef
     from engine.execute.context import RoutineCall
-    from engine.execute.triggers import PendingCall, TriggerCall
+    from engine.execute.triggers import PendingCall, RunningStatement, TriggerCall
     from engine.node.node import Node
     from engine.node.plan_cache import PlanKey
     from engine.session.advisory import AdvisoryLocks
@@ -117,9 +120,18 @@ class FunctionServices:
         """See Firing (engine/execute/triggers.py)."""
         return self._session.routines.triggers.fire(call, old, new)
 
-    def capture(self, table: Table, event: str, old: Sequence[object] | None, new: Sequence[object] | None) -> None:
-        """Notes a changed row for transition tables."""
-        self._session.routines.triggers.capture(table, event, old, new)
+    @property
+    def running_statement(self) -> RunningStatement:
+        """See Firing."""
+        return self._session.routines.triggers.running
+
+    def as_owner(self, table: Table) -> AbstractContextManager[None]:
+        """See Firing."""
+        session = self._session
+        owner = session.catalog.get(table.owner)
+        if not isinstance(owner, Role) or owner.name == session.user_name:
+            return nullcontext()
+        return session.identity.acting_as(owner)
 
     def fires(self, trigger: Trigger) -> bool:
         """Whether the trigger is enabled under session_replication_role."""

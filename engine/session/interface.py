@@ -19,8 +19,7 @@ if TYPE_CHECKING:
     from catalog.types.base import TypeRef
     from engine.columnar.interface import VirtualContent
     from engine.execute.context import RoutineCall
-    from engine.execute.transitions import Capture
-    from engine.execute.triggers import PendingCall, TriggerCall
+    from engine.execute.triggers import PendingCall, RunningStatement, TriggerCall
     from engine.node.node import Node
     from engine.node.plan_cache import PlanKey
     from engine.session.settings import Settings
@@ -136,6 +135,7 @@ class TriggerServices(Protocol):
     """Calls of trigger functions: engine/statements/plpgsql/trigger_calls.py."""
 
     depth: int
+    running: RunningStatement
 
     def fires(self, trigger: Trigger) -> bool:
         """Whether the trigger is enabled under session_replication_role."""
@@ -145,11 +145,11 @@ class TriggerServices(Protocol):
     ) -> Sequence[object] | None:
         """The row that a trigger's function returns; None for NULL."""
 
-    def capture(self, table: Table, event: str, old: Sequence[object] | None, new: Sequence[object] | None) -> None:
-        """Notes a changed row for transition tables."""
+    def during(self, running: RunningStatement) -> AbstractContextManager[None]:
+        """The statement runs within."""
 
-    def capturing(self, capture: Capture | None) -> AbstractContextManager[None]:
-        """The statement within has this capture."""
+    def end_rows(self) -> None:
+        """Fires the AFTER triggers of the statement that runs, unless they have fired."""
 
     def postpone(self, call: PendingCall) -> None:
         """Lets a deferred trigger wait for the end of the statement."""

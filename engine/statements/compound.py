@@ -239,7 +239,12 @@ class _Execution:
         if self.path.counted is not None:
             self.portal.count = sum(self.counts[place] for place in self.path.counted)
         self.view.end_parts()
-        await self._run_at_once(self.checks.finish)
+        await self._run_at_once(self._finish)
+
+    def _finish(self) -> None:
+        if self.fires:
+            self.session.routines.triggers.running.end_rows(self.context, self.checks)
+        self.checks.finish()
 
     async def _run_at_once(self, function: Callable[[], R]) -> R:
         """Runs a function that waits for nothing, or (where triggers may fire) in a greenlet, so that it may."""

@@ -26,7 +26,7 @@ from engine.bulk.load import Load, LoadPlan
 from engine.bulk.progress import CopyProgress
 from engine.columnar.interface import ResultStream, RowEncoding
 from engine.execute.context import RowPathFull
-from engine.execute.triggers import StatementTriggers, capture_of
+from engine.execute.triggers import RunningStatement, StatementTriggers, capture_of
 from engine.foreground import aside
 from engine.node.stages import FILE_PREFIX
 from engine.session import serializable_statements
@@ -157,10 +157,10 @@ async def _between_triggers(session: Session, table: Table, run: Callable[[], Aw
     change = tree.Insert(table, ())
     statement = StatementTriggers(session.catalog, [change])
     triggers = session.routines.triggers
-    with triggers.ends_statement(), triggers.capturing(capture_of(session.catalog, [change])):
+    with triggers.ends_statement(), triggers.during(RunningStatement(capture_of(session.catalog, [change]), statement)):
         await suspend.run(lambda: statement.before(session.context()))
         count = await run()
-        await suspend.run(lambda: statement.after(session.context()))
+        await suspend.run(triggers.end_rows)
         await suspend.run(triggers.run_pending)
     return count
 

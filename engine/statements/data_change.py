@@ -199,7 +199,7 @@ class DataChange:
                     if batch.num_rows > SLICE:
                         await asyncio.sleep(0)
             if self.part is None and self.fires:
-                await suspend.run(checks.finish)
+                await suspend.run(partial(self._finish_fired, checks))
             elif self.part is None:
                 checks.finish()
         except LockWait as wait:
@@ -218,7 +218,7 @@ class DataChange:
     async def finish_checks(self, checks: Checks) -> None:
         """Runs the remaining checks at the statement's end, again from the beginning after each wait."""
         if self.fires:
-            await suspend.run(checks.finish)
+            await suspend.run(partial(self._finish_fired, checks))
             return
         mark, todo = self.transaction.mark(), list(checks)
         while True:
@@ -229,6 +229,10 @@ class DataChange:
                 self.transaction.rollback_to(mark)
                 checks[:] = todo
                 await self.session.wait_for(wait)
+
+    def _finish_fired(self, checks: Checks) -> None:
+        self.session.routines.triggers.running.end_rows(self.context, checks)
+        checks.finish()
 
     def finish(self, count: int) -> Done:
         return Done(count, self.spool)

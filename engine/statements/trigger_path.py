@@ -11,11 +11,11 @@ not undone, because its triggers have fired for the rows before.
 from __future__ import annotations
 
 from collections.abc import Hashable, Mapping, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 from catalog.patience import too_long
 from engine.execute.context import ExecContext, RowPathFull
-from engine.execute.triggers import Change, StatementTriggers, capture_of
+from engine.execute.triggers import Change, Firing, RunningStatement, StatementTriggers, capture_of
 from engine.execute.writer import Checks
 from engine.sql import tree
 from engine.statements import paths
@@ -60,7 +60,8 @@ class TriggerPath:
     async def begin(self, session: Session, portal: Portal, held: Mapping[Hashable, int]) -> None:
         """Runs the whole statement."""
         triggers = session.routines.triggers
-        with triggers.ends_statement(), triggers.capturing(capture_of(self._plan.catalog, self._changes)):
+        running = RunningStatement(capture_of(self._plan.catalog, self._changes), self._statement)
+        with triggers.ends_statement(), triggers.during(running):
             await self._begin(session, portal, held)
             await suspend.run(triggers.run_pending)
 
@@ -68,13 +69,10 @@ class TriggerPath:
         transaction = session.transaction
         assert transaction is not None
         transaction.begin_statement()
-        statement = self._statement
-        if statement.has_before:
-            await suspend.run(lambda: statement.before(session.context()))
+        await suspend.run(lambda: self._statement.before(session.context()))
         if self._row is None or not await self._run_row(session, portal, transaction):
             await self._run_columnar(session, portal, held)
-        if statement.has_after:
-            await suspend.run(lambda: statement.after(session.context()))
+        await suspend.run(session.routines.triggers.end_rows)
 
     async def _run_row(self, session: Session, portal: Portal, transaction: Transaction) -> bool:
         """Runs it on the row path. False: there are too many rows, and none was written."""
@@ -103,6 +101,7 @@ class TriggerPath:
     def _run(run: RunRow, context: ExecContext, parameters: Sequence[object]) -> tuple[bytes, int]:
         found = run(context, parameters)
         assert context.checks is not None
+        cast(Firing, context.call.session).running_statement.end_rows(context, context.checks)
         context.checks.finish()
         return found
 

@@ -18,7 +18,7 @@ from catalog.errors import SqlError, not_supported
 from catalog.schema import View
 from catalog.types.base import TypeRef
 from engine.execute.context import Field
-from engine.execute.triggers import FiredTrigger, triggers_for
+from engine.execute.triggers import FiredTrigger, RunningStatement, triggers_for
 from engine.session.plan import Plan, ResultColumns
 from engine.session.prepared import Prepared
 from engine.sql import ast
@@ -179,7 +179,7 @@ class InsteadPlan(Plan):
         query = await running.lock_relations(session, self._parts.query)
         session.transaction.refuse_if_read_only(self.command)
         triggers = session.routines.triggers
-        with triggers.ends_statement(), triggers.capturing(None):
+        with triggers.ends_statement(), triggers.during(RunningStatement()):
             count, rows = await suspend.run(lambda: self._change(session, query, portal.parameters))
             await suspend.run(triggers.run_pending)
         if self.columns is not None and rows:

@@ -12,9 +12,10 @@ from catalog.functions import registry
 from catalog.schema import Routine, Table, Trigger, VirtualTable
 from catalog.types import format_type
 from catalog.types.base import Array
-from engine.execute.transitions import NEW_OID, OLD_OID, Capture, relations_of
-from engine.execute.triggers import PendingCall, TriggerCall
+from engine.execute.transitions import NEW_OID, OLD_OID, relations_of
+from engine.execute.triggers import PendingCall, RunningStatement, TriggerCall
 from engine.execute.triggers import Row as Values
+from engine.execute.writer import Checks
 from engine.sql.plpgsql import signatures
 from engine.sql.plpgsql.tree import Shape
 from engine.statements.plpgsql import errors, suspend
@@ -55,26 +56,27 @@ class TriggerCalls:
         self._session = session
         self.depth = 0
         self._pending: list[PendingCall] = []
-        self._captured: Capture | None = None  # of the statement that runs
+        self.running = RunningStatement()  # the statement that runs
         self._ready: dict[TriggerCall, _Ready] = {}
 
     def postpone(self, call: PendingCall) -> None:
         """Lets a deferred trigger wait for the end of the statement, which is that of its transaction."""
         self._pending.append(call)
 
-    def capture(self, table: Table, event: str, old: Values | None, new: Values | None) -> None:
-        """Notes a changed row for transition tables."""
-        if self._captured is not None:
-            self._captured.add(table, event, old, new)
-
     @contextmanager
-    def capturing(self, capture: Capture | None) -> Iterator[None]:
-        """The statement within has this capture."""
-        before, self._captured = self._captured, capture
+    def during(self, running: RunningStatement) -> Iterator[None]:
+        """The statement runs within."""
+        before, self.running = self.running, running
         try:
             yield
         finally:
-            self._captured = before
+            self.running = before
+
+    def end_rows(self) -> None:
+        """Fires the AFTER triggers of the statement that runs, unless they have fired; in a greenlet."""
+        checks = Checks()
+        self.running.end_rows(self._session.context(), checks)
+        checks.finish()
 
     @contextmanager
     def _with_transitions(self, call: TriggerCall, local: dict[str, VirtualTable]) -> Iterator[None]:
@@ -85,8 +87,8 @@ class TriggerCalls:
             yield
             return
         rows: dict[int, list[Values]] = {}
-        if self._captured is not None and isinstance(call.relation, Table):
-            old, new = self._captured.rows(call.relation, call.operation[0].lower())
+        if self.running.capture is not None and isinstance(call.relation, Table):
+            old, new = self.running.capture.rows(call.relation, call.operation[0].lower())
             rows = {OLD_OID: old, NEW_OID: new}
         self._use_local(local, rows)
         try:
