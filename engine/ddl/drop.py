@@ -339,6 +339,10 @@ class Removal:
                 triggers.remove(self.context, relation, trigger)
         changes: dict[int, SchemaObject | None] = dict.fromkeys(self.gone)
         for item in self.gone.values():
+            if isinstance(item, Table | View | Sequence):
+                self.context.refuse_in_use(item, "DROP TABLE")  # PostgreSQL says so for views too
+            elif isinstance(item, Index):
+                self.context.refuse_in_use(self.context.catalog.table(item.table), "DROP INDEX")
             if isinstance(item, Table | Sequence) or (isinstance(item, Index) and not item.primary):
                 self.context.drop_storage(item.storage_id)
             if isinstance(item, Index) and item.table not in self.gone:
@@ -654,6 +658,8 @@ def truncated_tables(context: DdlContext, statement: ast.TruncateStmt) -> list[T
                 context.notice(SqlError("00000", f'truncate cascades to table "{other.name}"', severity="NOTICE"))
                 context.lock_relation(other.oid, "access exclusive")
                 tables[other.oid] = other
+    for table in tables.values():
+        context.refuse_in_use(table, "TRUNCATE")
     return list(tables.values())
 
 

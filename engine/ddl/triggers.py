@@ -359,6 +359,7 @@ def drop(context: DdlContext, statement: ast.DropFromTableStmt) -> str | None:
             f"cannot drop trigger {trigger.name} on table {relation.name} because {required} requires it",
             hint=f"You can drop {required} instead.",
         )
+    context.refuse_in_use(relation, "DROP TRIGGER")
     _remove(context, relation, trigger)
     return "DROP TRIGGER"
 

@@ -34,6 +34,10 @@ class Capture:
         self._rows: dict[tuple[int, str], _Rows] = {}
         self._ways: dict[int, tuple[int, Callable[[Row], Row] | None] | None] = {}
 
+    def clear(self) -> None:
+        """Forgets the rows: the statement starts over."""
+        self._rows.clear()
+
     def include(self, oid: int) -> None:
         """Collects the rows of a table that the statement does not name, from now on."""
         if oid not in self._whole:

@@ -310,6 +310,10 @@ class PendingCall:
     def trigger(self) -> Trigger:
         return self.fired.trigger
 
+    @property
+    def relation(self) -> Table | View:
+        return self.fired.call.relation
+
     def run(self, context: ExecContext) -> None:
         """Calls the function."""
         self.fired.fire(context, self.old, self.new)

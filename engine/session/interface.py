@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from catalog.catalog import Catalog
     from catalog.errors import SqlError
     from catalog.memory import Account
-    from catalog.schema import Role, Table, Trigger, VirtualTable
+    from catalog.schema import Role, Trigger, VirtualTable
     from catalog.types.base import TypeRef
     from engine.columnar.interface import VirtualContent
     from engine.execute.context import RoutineCall

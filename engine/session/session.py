@@ -18,6 +18,8 @@ from __future__ import annotations
 
 import asyncio
 import math
+from collections.abc import Collection, Iterator
+from contextlib import contextmanager
 from time import perf_counter
 from typing import TYPE_CHECKING
 
@@ -182,6 +184,7 @@ class Session:
         self.waited = 0.0  # seconds that the statement has waited for locks, before it runs again
         self.depth = 0  # number of nested statements that may wait
         self.call_depth = 0  # number of nested calls of users' functions and procedures
+        self.in_use: list[Collection[int]] = []  # the relations of the statements around the running one
         self.commits = 0
         self.rollbacks = 0
 
@@ -273,6 +276,15 @@ class Session:
     def is_top_level(self) -> bool:
         """Whether the running statement is the client's own, not one of a function."""
         return self.depth <= 1
+
+    @contextmanager
+    def using(self, relations: Collection[int]) -> Iterator[None]:
+        """A block in which the statements of functions and triggers run, within one that uses these relations."""
+        self.in_use.append(relations)
+        try:
+            yield
+        finally:
+            self.in_use.pop()
 
     @property
     def has_block(self) -> bool:

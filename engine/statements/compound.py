@@ -99,6 +99,7 @@ class CompoundPath:
         constraints, 40001, 40P01, 55P03, 57014."""
         transaction = session.transaction
         assert transaction is not None
+        notices = len(session.notices)
         while True:
             view = StatementView(transaction)
             try:
@@ -112,6 +113,7 @@ class CompoundPath:
                 await session.durable(session.node.store.sequenced_lsn)
             finally:
                 view.close()
+            del session.notices[notices:]
             if portal.stream is not None:
                 await portal.stream.close()
                 portal.stream = None

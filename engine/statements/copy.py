@@ -157,7 +157,8 @@ async def _between_triggers(session: Session, table: Table, run: Callable[[], Aw
     change = tree.Insert(table, ())
     statement = StatementTriggers(session.catalog, [change])
     triggers = session.routines.triggers
-    with triggers.ends_statement(), triggers.during(RunningStatement(capture_of(session.catalog, [change]), statement)):
+    running = RunningStatement(capture_of(session.catalog, [change]), statement)
+    with triggers.ends_statement(), triggers.during(running), session.using((table.oid,)):
         await suspend.run(lambda: statement.before(session.context()))
         count = await run()
         await suspend.run(triggers.end_rows)

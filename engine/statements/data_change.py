@@ -250,19 +250,28 @@ class DataChange:
                 return await self.attempt(stream)
             finally:
                 await stream.close()
+        notices = len(session.notices)
         while True:
             with store.snapshot():  # from here on the store records all changes
                 stream = await self.stream()
                 try:
                     return await self.attempt(stream)
                 except Again:
-                    self.transaction.rollback_to(self.mark)
+                    self._undo(notices)
                 finally:
                     await stream.close()
             if self.spool is not None:
                 await self.spool.close()
                 self.spool = RowSpool()
             await session.durable(session.node.store.sequenced_lsn)
+
+    def _undo(self, notices: int) -> None:
+        """Undoes the statement, which starts over. `notices`: how many there were before it."""
+        self.transaction.rollback_to(self.mark)
+        del self.session.notices[notices:]
+        capture = self.session.routines.triggers.running.capture if self.fires else None
+        if capture is not None:
+            capture.clear()
 
     def lock_as_seen(self, key: bytes, lsn: Lsn, strength: int) -> None:
         """Locks a row, which must be unchanged since the query."""

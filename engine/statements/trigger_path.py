@@ -50,6 +50,7 @@ class TriggerPath:
         self._columnar: ColumnarPath | None = None
         self._changes = changes
         self._statement = StatementTriggers(plan.catalog, changes)
+        self._relations = frozenset((*plan.relations, *(change.table.oid for change in changes)))
 
     def with_constants(self, parameters: Sequence[object]) -> TriggerPath:
         return self
@@ -61,7 +62,7 @@ class TriggerPath:
         """Runs the whole statement."""
         triggers = session.routines.triggers
         running = RunningStatement(capture_of(self._plan.catalog, self._changes), self._statement)
-        with triggers.ends_statement(), triggers.during(running):
+        with triggers.ends_statement(), triggers.during(running), session.using(self._relations):
             await self._begin(session, portal, held)
             await suspend.run(triggers.run_pending)
 
@@ -80,7 +81,7 @@ class TriggerPath:
         run = self._runs.get(portal.formats)
         if run is None:
             run = self._runs[portal.formats] = self._row.make_encoder(portal.formats)
-        view = StatementView(transaction)
+        view, notices = StatementView(transaction), len(session.notices)
         context = session.context()
         context.reader = context.transaction = patient(session, view)
         context.checks = Checks()
@@ -88,6 +89,7 @@ class TriggerPath:
         try:
             portal.pending, portal.count = await suspend.run(lambda: self._run(run, context, portal.parameters))
         except RowPathFull:
+            del session.notices[notices:]
             return False
         except BaseException:
             view.undo()

@@ -164,7 +164,7 @@ class InsteadPlan(Plan):
         self.columns = None if parts.returning is None else ResultColumns(parts.returning.fields or ())
         self.command = _COMMANDS[event]
         self.locks = parts.query.plan.locks
-        self.relations = parts.query.plan.relations
+        self.relations = (*parts.query.plan.relations, view.oid)
         self._view = view
         self._event = event
         self._parts = parts
@@ -179,7 +179,7 @@ class InsteadPlan(Plan):
         query = await running.lock_relations(session, self._parts.query)
         session.transaction.refuse_if_read_only(self.command)
         triggers = session.routines.triggers
-        with triggers.ends_statement(), triggers.during(RunningStatement()):
+        with triggers.ends_statement(), triggers.during(RunningStatement()), session.using(self.relations):
             count, rows = await suspend.run(lambda: self._change(session, query, portal.parameters))
             await suspend.run(triggers.run_pending)
         if self.columns is not None and rows:

@@ -7,7 +7,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from catalog.schema import Constraint, Table, Trigger
+from catalog.schema import Constraint, Table, Trigger, View
 
 # Table, constraint, whether the key was deleted, its values; for constraints that compare rows the row's own key.
 DeferredKey = tuple[int, int, bool, tuple[object, ...]]
@@ -18,6 +18,9 @@ class PendingTrigger(Protocol):
 
     @property
     def trigger(self) -> Trigger: ...
+
+    @property
+    def relation(self) -> Table | View: ...
 
 
 @dataclass(slots=True)
@@ -57,6 +60,11 @@ class Deferred:
     def add(self, table: Table, constraint: Constraint, gone: bool, key: tuple[object, ...]) -> None:
         """Records a key that is missing now."""
         self.entries[table.oid, constraint.oid, gone, key] = None
+
+    def is_pending(self, table: int) -> bool:
+        """Whether a check or a trigger waits because of a change of the table."""
+        waits = any(oid == table for oid, _, _, _ in self.entries)
+        return waits or any(item.relation.oid == table for item in self.triggers)
 
     def position(self) -> tuple[int, dict[int, bool], int]:
         """The position that a savepoint keeps."""

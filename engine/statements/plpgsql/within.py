@@ -54,7 +54,8 @@ class CallsWithin:
         deferred = session.transaction.deferred
         while deferred is not None and (call := deferred.due_trigger(everything)) is not None:
             session.transaction.begin_statement()
-            await suspend.run(partial(cast(PendingCall, call).run, session.context()))
+            with session.using((call.relation.oid,)):
+                await suspend.run(partial(cast(PendingCall, call).run, session.context()))
 
     def patient(self, transaction: Transaction) -> Transaction:
         """See `Routines`."""
