@@ -194,7 +194,7 @@ def _get_read_relations(item: View | Table | Routine) -> Iterable[int]:
 
 
 def _with_defaults(catalog: Catalog) -> Iterable[int]:
-    return [item.oid for item in catalog.by_kind.get(Table, ())]
+    return [item.oid for kind in (Table, View) for item in catalog.by_kind.get(kind, ())]
 
 
 def _find_by_identity(catalog: Catalog, value: object) -> Iterable[int]:

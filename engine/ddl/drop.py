@@ -40,7 +40,7 @@ from catalog.schema import (
 from engine.ddl import collations, names, ownership, policies, triggers
 from engine.ddl.code_users import Use, own_objects, shown_use, users_of_code
 from engine.ddl.context import DdlContext
-from engine.ddl.rewrite_text import default_over
+from engine.ddl.rewrite_text import default_over, tables_and_views
 from engine.ddl.sequences import restart_sequence
 from engine.ddl.user_types import find_type, users_of
 from engine.sql import ast
@@ -222,8 +222,8 @@ class Removal:
             if isinstance(use.item, Table) and generated and generated.generated is not None:
                 self._extra.append((f"column {use.name} of table {use.item.name}", on, use.item.oid))
                 self.columns.append((use.item, generated))
-            elif isinstance(use.item, Table) and use.part == "default":
-                what = f"default value for column {use.name} of table {use.item.name}"
+            elif use.part == "default":
+                what = f"default value for column {use.name} of {name_object(use.item)}"
                 self._extra.append((what, on, 0))
                 self.defaults.append((use.item.oid, use.number))
             elif isinstance(use.item, Table) and use.part == "check":
@@ -270,19 +270,14 @@ class Removal:
                         self._depend_constraint(other, constraint, table)
 
     def _take_defaults(self, sequence: Sequence) -> None:
-        for table in self.context.catalog.tables():
-            for column in table.columns:
-                if table.oid in self.gone:
+        for item in tables_and_views(self.context.catalog):
+            for column in item.columns:
+                if item.oid in self.gone:
                     continue
                 if column.sequence == sequence.oid or default_over(self.context, column, {sequence.oid}) is not None:
-                    self._extra.append(
-                        (
-                            f"default value for column {column.name} of table {table.name}",
-                            f"sequence {sequence.name}",
-                            0,
-                        )
-                    )
-                    self.defaults.append((table.oid, column.number))
+                    what = f"default value for column {column.name} of {name_object(item)}"
+                    self._extra.append((what, f"sequence {sequence.name}", 0))
+                    self.defaults.append((item.oid, column.number))
 
     def _views_over(self, oid: int) -> Iterator[View | Table]:
         for _, item in sorted(self.context.catalog.objects.items()):
@@ -387,14 +382,14 @@ class Removal:
             self.context.lock_relation(table_oid, "access exclusive")
             kept = tuple(item for item in table.constraints if item.oid != constraint_oid)
             changes[table_oid] = replace(table, constraints=kept)
-        for table_oid, number in self.defaults:
-            table = changes.get(table_oid) or catalog.table(table_oid)
-            if isinstance(table, Table) and table_oid not in self.gone:
+        for oid, number in self.defaults:
+            relation = changes.get(oid) or catalog.get(oid)
+            if isinstance(relation, Table | View) and oid not in self.gone:
                 columns = tuple(
                     replace(item, default=None, sequence=None) if item.number == number else item
-                    for item in table.columns
+                    for item in relation.columns
                 )
-                changes[table_oid] = replace(table, columns=columns)
+                changes[oid] = replace(relation, columns=columns)
 
     @staticmethod
     def _is_root(what: str, roots: list[SchemaObject]) -> bool:

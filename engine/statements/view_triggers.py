@@ -10,19 +10,21 @@ trigger returns NULL.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from catalog.errors import SqlError, not_supported
 from catalog.schema import View
 from catalog.types.base import TypeRef
-from engine.execute.context import Field
+from engine.execute.context import ExecContext, Field
+from engine.execute.index_expressions import default_values
 from engine.execute.triggers import FiredTrigger, RunningStatement, triggers_for
 from engine.session.plan import Plan, ResultColumns
 from engine.session.prepared import Prepared
 from engine.sql import ast
 from engine.sql.analyze import analyze
+from engine.sql.analyze.rules import default_of_view
 from engine.statements import planning
 from engine.statements import run as running
 from engine.statements.call import encoded_rows
@@ -37,8 +39,10 @@ if TYPE_CHECKING:
 
 Change = ast.InsertStmt | ast.UpdateStmt | ast.DeleteStmt
 Row = tuple[object, ...]
+Default = Callable[[ExecContext], list[object]]
 _EVENTS: dict[type[ast.Node], str] = {ast.InsertStmt: "i", ast.UpdateStmt: "u", ast.DeleteStmt: "d"}
 _LETTERS = {"i": "a", "u": "w", "d": "d"}
+_NULL = ast.Literal("null", None)
 _COMMANDS = {"i": "INSERT", "u": "UPDATE", "d": "DELETE"}
 
 
@@ -57,10 +61,13 @@ def plan(session: Session, statement: ast.Statement, types: Sequence[int], liter
 @dataclass(slots=True)
 class _Parts:
     """What the planner has made. `query`: of the rows; `assigned`: positions of the view's columns that get the values
-    behind the view's own; `returning`: a query over one row, whose columns are its parameters."""
+    behind the view's own; `defaults`: of the columns that get their default, always or (`flags`) in the rows that have
+    a TRUE at this position; `returning`: a query over one row, whose columns are its parameters."""
 
     query: Prepared
     assigned: tuple[int, ...]
+    defaults: dict[int, Default]
+    flags: dict[int, int]
     returning: Prepared | None
 
 
@@ -74,6 +81,8 @@ class _Planner:
         self._view = view
         self._types = types
         self._event = _EVENTS[type(node)]
+        self._defaults: dict[int, Default] = {}
+        self._flags: dict[int, int] = {}
 
     def prepare(self) -> Prepared:
         """The statement, planned. Raises errors of its parts."""
@@ -86,7 +95,7 @@ class _Planner:
         analyzed = analyze(select, session.environment, self._types)
         query = planning.plan_statement(session, self._statement.of(select), analyzed, session.environment)
         returning = self._returning() if node.returning else None
-        parts = _Parts(query, assigned, returning)
+        parts = _Parts(query, assigned, self._defaults, self._flags, returning)
         session.identity.check_letters(view, _LETTERS[self._event], [view.columns[place].number for place in assigned])
         made = InsteadPlan(session, view, self._event, parts)
         return Prepared.of(self._statement, analyzed.parameter_types, session.catalog, session.key, made)
@@ -118,7 +127,8 @@ class _Planner:
             assigned.append(self._position(item.name))
             value = item.expression
             if value is None or isinstance(value, ast.SetToDefault):
-                value = ast.Literal("null", None)
+                self._take_default(assigned[-1])
+                value = _NULL
             targets.append(ast.ResTarget(value, f"new_{len(assigned)}"))
         sources = (node.relation, *node.from_clause)
         select = ast.SelectStmt(tuple(targets), sources, node.where, with_clause=node.with_clause)
@@ -127,20 +137,47 @@ class _Planner:
     def _select_new(self, node: ast.InsertStmt) -> tuple[ast.SelectStmt, tuple[int, ...]]:
         if any(item.indirection for item in node.columns):
             not_supported("a part of a column, in a view with INSTEAD OF triggers")
-        places = tuple(self._position(item.name or "") for item in node.columns) or tuple(
-            range(len(self._view.columns))
-        )
-        if node.query is None:
-            return ast.SelectStmt((ast.ResTarget(ast.Literal("null", None)),)), (places[0],)
-
-        null = ast.Literal("null", None)
-        values = tuple(
-            tuple(null if isinstance(cell, ast.SetToDefault) else cell for cell in row) for row in node.query.values
-        )
-        select = replace(node.query, values=values)
         if node.with_clause is not None:
             not_supported("WITH of an INSERT into a view with INSTEAD OF triggers")
+        every = range(len(self._view.columns))
+        places = tuple(self._position(item.name or "") for item in node.columns) or tuple(every)
+        if node.query is None:
+            places = ()
+            select = ast.SelectStmt((ast.ResTarget(_NULL),))
+        elif node.query.values:
+            width = len(node.query.values[0])
+            if width > len(places):
+                raise SqlError("42601", "INSERT has more expressions than target columns")
+            if node.columns and width < len(places):
+                raise SqlError("42601", "INSERT has more target columns than expressions")
+            places = places[:width]
+            select = replace(node.query, values=self._without_defaults(node.query.values, places))
+        else:
+            select = node.query
+        for place in every:
+            if place not in places:
+                self._take_default(place)
         return select, places
+
+    def _without_defaults(self, rows: Sequence[Sequence[ast.Node]], places: Sequence[int]) -> tuple[Row, ...]:
+        """VALUES with NULL for DEFAULT, and behind its columns one for each that may be DEFAULT: whether it is."""
+        may_be = [at for at in range(len(places)) if any(isinstance(row[at], ast.SetToDefault) for row in rows)]
+        for number, at in enumerate(may_be):
+            self._take_default(places[at])
+            self._flags[places[at]] = len(places) + number
+        made = []
+        for row in rows:
+            cells = [_NULL if isinstance(cell, ast.SetToDefault) else cell for cell in row]
+            flags = [ast.Literal("boolean", isinstance(row[at], ast.SetToDefault)) for at in may_be]
+            made.append((*cells, *flags))
+        return tuple(made)
+
+    def _take_default(self, place: int) -> None:
+        """The column gets its default, unless it has none."""
+        column, catalog = self._view.columns[place], self._session.catalog
+        text = default_of_view(column, catalog)
+        if text is not None:
+            self._defaults[place] = default_values(catalog, [replace(column, default=text)])
 
     def _returning(self) -> Prepared:
         """SELECT the columns of RETURNING FROM one row, whose values are parameters."""
@@ -217,6 +254,10 @@ class InsteadPlan(Plan):
         given = zip(self._parts.assigned, row[width:], fields[width:], strict=False)
         for place, value, item in given:
             new[place] = _convert(session, value, item.type, self._view.columns[place].type)
+        for place, default in self._parts.defaults.items():
+            flag = self._parts.flags.get(place)
+            if flag is None or row[flag] is True:
+                (new[place],) = default(session.context())
         return old, tuple(new)
 
     def _fire(self, session: Session, old: Row | None, new: Row | None) -> Row | None:

@@ -17,7 +17,7 @@ from engine.sql.analyze.dispatch import analyses, expression, select_query
 from engine.sql.analyze.environment import undefined_table
 from engine.sql.analyze.errors import expr_location, fail
 from engine.sql.analyze.from_clause import from_clause
-from engine.sql.analyze.rules import TableRules, table_rules
+from engine.sql.analyze.rules import TableRules, table_rules, with_view_defaults
 from engine.sql.analyze.scope import table_item
 from engine.sql.analyze.set_clause import assign, own_name, target_column, update_assignments
 from engine.sql.analyze.set_operations import recast
@@ -110,6 +110,8 @@ def insert(state: State, node: ast.InsertStmt) -> tree.Insert:
         with_clause(state, node.with_clause)
     table, item = changed_table(state, node.relation, "insert into")
     rules = table_rules(table, state.environment)
+    if item.view is not None:
+        rules = with_view_defaults(rules, item.view, state.environment)
     query = node.query
     columns = insert_columns(table, item, node.columns)
     rows: tuple[tuple[tree.Expr, ...], ...] = ()
