@@ -82,7 +82,7 @@ class StatementView:
 
     def note_rollback(self, mark: int) -> None:
         """The transaction is about to undo what it has written after the mark."""
-        if mark > self.start:
+        if mark >= self.start:
             self.note_writes()
             self._noted = mark
 
