@@ -18,7 +18,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from functools import cached_property, partial
-from typing import cast
 
 from catalog.catalog import Catalog
 from catalog.errors import SqlError, not_supported
@@ -30,7 +29,7 @@ from engine.execute.code import NotOnRowPath
 from engine.execute.context import ExecContext
 from engine.execute.index_expressions import default_values, generated_values, row_checks
 from engine.execute.shown import constraint_error, shown_key
-from engine.execute.triggers import Firing, TableEvent
+from engine.execute.triggers import TableEvent, firing
 from engine.execute.writer import Checks, Row, TableWriter, use_foreign_keys
 from engine.partitions.partition_writer import Moving
 from engine.partitions.router import Router, column_numbers, key_column_numbers
@@ -429,7 +428,7 @@ class ChildTable:
             for key, row in list(self.rows(transaction, wanted)):
                 self._change(transaction, context, key, row, None if deletes else values, checks)
             return
-        with cast(Firing, context.call.session).as_owner(event.table):
+        with firing(context).as_owner(event.table):
             event.before(context)
             for key, row in list(self.rows(transaction, wanted)):
                 self._change(transaction, context, key, row, None if deletes else values, checks)

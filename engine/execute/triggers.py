@@ -53,10 +53,18 @@ class TriggerCall:
 
 
 class Firing(Protocol):
-    """The session, as it runs a trigger's function (engine/statements/plpgsql/trigger_calls.py)."""
+    """The session, as it runs triggers' functions (engine/statements/plpgsql/trigger_calls.py)."""
 
-    def fire_trigger(self, call: TriggerCall, old: Row | None, new: Row | None) -> Row | None:
-        """The row that the function returns, in the form of the relation; None for NULL."""
+    running: RunningStatement
+    """The statement whose triggers fire."""
+
+    def fire(self, call: TriggerCall, old: Row | None, new: Row | None) -> Row | None:
+        """The row that the function returns, in the form of the relation; None for NULL. Raises what the function
+        raises, and 42804 for a row of another form."""
+
+    def is_apart(self, call: TriggerCall) -> bool:
+        """Whether the function reads and writes nothing but its row, so that it may run for some rows before the first
+        of them is written."""
 
     def fires(self, trigger: Trigger) -> bool:
         """Whether the trigger is enabled under session_replication_role."""
@@ -64,12 +72,13 @@ class Firing(Protocol):
     def postpone(self, call: PendingCall) -> None:
         """Lets a deferred trigger wait for the end of the statement, outside of a transaction block."""
 
-    @property
-    def running_statement(self) -> RunningStatement:
-        """The statement whose triggers fire."""
-
     def as_owner(self, table: Table) -> AbstractContextManager[None]:
         """A block that runs as the owner of a table."""
+
+
+def firing(context: ExecContext) -> Firing:
+    """The session's calls of triggers."""
+    return cast(Firing, context.call.session.triggers)
 
 
 Holds = Callable[[ExecContext, Row | None, Row | None], bool]
@@ -86,12 +95,12 @@ class FiredTrigger:
 
     def is_due(self, context: ExecContext, old: Row | None = None, new: Row | None = None) -> bool:
         """Whether it fires for these rows."""
-        session = cast(Firing, context.call.session)
-        return session.fires(self.trigger) and (self._holds is None or self._holds(context, old, new))
+        fires = firing(context).fires(self.trigger)
+        return fires and (self._holds is None or self._holds(context, old, new))
 
     def fire(self, context: ExecContext, old: Row | None, new: Row | None) -> Row | None:
         """Calls the function."""
-        return cast(Firing, context.call.session).fire_trigger(self.call, old, new)
+        return firing(context).fire(self.call, old, new)
 
 
 def _condition(catalog: Catalog, relation: Table | View, text: str) -> Holds:
@@ -158,6 +167,14 @@ class RowTriggers:
     def changes_updates(self) -> bool:
         """Whether a trigger may change the new row of an UPDATE."""
         return bool(self._before_update)
+
+    def inserts_apart(self, context: ExecContext) -> bool:
+        """Whether the BEFORE INSERT triggers may fire for some rows before the first of them is written. There are no
+        AFTER triggers then."""
+        if self._captures or self._after["i"]:
+            return False
+        calls = firing(context)
+        return all(calls.is_apart(item.call) for item in self._before_insert)
 
     # ---- BEFORE -----------------------------------------------------------------------------------------------------
 
@@ -280,7 +297,7 @@ class AfterRow:
     ) -> list[Callable[[], None]]:  # fmt: skip
         """The checks of foreign keys for a row, with the calls of the triggers that are due."""
         if self._captures:
-            capture = cast(Firing, context.call.session).running_statement.capture
+            capture = firing(context).running.capture
             if capture is not None:
                 capture.add(self._table, self._event, old, new)
         return [*self._due(self._first, transaction, context, old, new), *checks,
@@ -325,7 +342,7 @@ def _fire(transaction: Transaction, context: ExecContext, call: PendingCall) -> 
     if deferral is not None and deferral.defers_trigger(call.trigger):
         deferral.triggers.append(call)
     elif deferral is None and call.trigger.initially_deferred:
-        cast(Firing, context.call.session).postpone(call)
+        firing(context).postpone(call)
     else:
         call.run(context)
 
@@ -359,6 +376,10 @@ class RunningStatement:
         """Whether no other end has come after that one."""
         return self._last[key] == number
 
+    @property
+    def has_end(self) -> bool:
+        return self._at_end is not None
+
     def end_rows(self, context: ExecContext, checks: Checks) -> None:
         """It has written its rows: its own AFTER triggers come behind those of the rows. Does nothing when called
         again."""
@@ -389,7 +410,7 @@ class TableEvent:
 
     def before(self, context: ExecContext) -> None:
         """Fires the BEFORE triggers, once in a statement."""
-        running = cast(Firing, context.call.session).running_statement
+        running = firing(context).running
         if self._captures and running.capture is not None:
             running.capture.include(self.table.oid)
         if self._before and running.begins(self._key):
@@ -398,11 +419,11 @@ class TableEvent:
     def after(self, context: ExecContext, checks: Checks) -> None:
         """Lets the AFTER triggers fire behind what is in the checks, in place of those that wait there."""
         if self._after:
-            number = cast(Firing, context.call.session).running_statement.ends(self._key)
+            number = firing(context).running.ends(self._key)
             checks.append(partial(self._end, context, number))
 
     def _end(self, context: ExecContext, number: int) -> None:
-        if cast(Firing, context.call.session).running_statement.is_last(self._key, number):
+        if firing(context).running.is_last(self._key, number):
             _fire_all(context, self._after)
 
 
@@ -421,6 +442,10 @@ class StatementTriggers:
         # Those of the WITH queries end before the statement itself does.
         self._after = [item for part in (*parts[1:], *parts[:1]) for item in reversed(part)]
 
+    @property
+    def is_empty(self) -> bool:
+        return all(item.is_empty for item in self._before)
+
     def before(self, context: ExecContext) -> None:
         """Fires the BEFORE triggers."""
         for item in self._before:
@@ -432,16 +457,15 @@ class StatementTriggers:
             item.after(context, checks)
 
 
-def capture_of(catalog: Catalog, changes: Sequence[Change]) -> Capture | None:
-    """The capture of the rows of a statement; None if no trigger reads transition tables."""
+def captured_tables(catalog: Catalog, changes: Sequence[Change]) -> dict[int, str] | None:
+    """The tables of a statement whose changes a `Capture` collects; None if no trigger reads transition tables."""
     if not any(_reads_transitions(relation) for relation in map(catalog.get, catalog.with_triggers)):
         return None
-    tables = {
+    return {
         change.table.oid: "u" if isinstance(change, tree.Update) else ""
         for change in changes
         if _reads_transitions(change.table)
     }
-    return Capture(catalog, tables)
 
 
 def _reads_transitions(relation: object) -> bool:

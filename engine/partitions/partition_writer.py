@@ -167,6 +167,10 @@ class PartitionedTriggers:
 
     changes_updates = True
 
+    def inserts_apart(self, context: ExecContext) -> bool:
+        """See RowTriggers. The rows of several partitions are not written together."""
+        return False
+
     def __init__(self, writer: PartitionedWriter) -> None:
         self._writer = writer
 

@@ -3,10 +3,8 @@ declare the parts that they use."""
 
 from __future__ import annotations
 
-from contextlib import nullcontext
 from typing import TYPE_CHECKING
 
-from catalog.schema import Role
 from engine.session import activity, safe_snapshots
 from engine.session.open_sessions import open_sessions
 from engine.session.positioned import current_row
@@ -14,16 +12,15 @@ from engine.sql.analyze.typenames import type_from_text
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
-    from contextlib import AbstractContextManager
 
     from catalog.catalog import Catalog
-    from catalog.schema import Table, Trigger, VirtualTable
+    from catalog.schema import Table, VirtualTable
     from catalog.types.base import TypeRef
     from engine.execute.context import RoutineCall
-    from engine.execute.triggers import PendingCall, RunningStatement, TriggerCall
     from engine.node.node import Node
     from engine.node.plan_cache import PlanKey
     from engine.session.advisory import AdvisoryLocks
+    from engine.session.interface import TriggerServices
     from engine.session.large_objects import LargeObjects
     from engine.session.notifications import SessionNotifications
     from engine.session.session import Session
@@ -114,32 +111,10 @@ class FunctionServices:
         """The rows of a call in FROM, with columns of these types."""
         return self._session.routines.rows(call, arguments, columns)
 
-    def fire_trigger(
-        self, call: TriggerCall, old: Sequence[object] | None, new: Sequence[object] | None
-    ) -> Sequence[object] | None:
-        """See Firing (engine/execute/triggers.py)."""
-        return self._session.routines.triggers.fire(call, old, new)
-
     @property
-    def running_statement(self) -> RunningStatement:
-        """See Firing."""
-        return self._session.routines.triggers.running
-
-    def as_owner(self, table: Table) -> AbstractContextManager[None]:
-        """See Firing."""
-        session = self._session
-        owner = session.catalog.get(table.owner)
-        if not isinstance(owner, Role) or owner.name == session.user_name:
-            return nullcontext()
-        return session.identity.acting_as(owner)
-
-    def fires(self, trigger: Trigger) -> bool:
-        """Whether the trigger is enabled under session_replication_role."""
-        return self._session.routines.triggers.fires(trigger)
-
-    def postpone(self, call: PendingCall) -> None:
-        """Lets a deferred trigger wait for the end of the statement."""
-        self._session.routines.triggers.postpone(call)
+    def triggers(self) -> TriggerServices:
+        """The calls of triggers (Firing of engine/execute/triggers.py)."""
+        return self._session.routines.triggers
 
     @property
     def trigger_depth(self) -> int:

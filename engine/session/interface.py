@@ -9,17 +9,19 @@ import asyncio
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Generic, NamedTuple, Protocol, TypeVar
 
+from engine.execute.triggers import Firing
+
 if TYPE_CHECKING:
     from contextlib import AbstractContextManager
 
     from catalog.catalog import Catalog
     from catalog.errors import SqlError
     from catalog.memory import Account
-    from catalog.schema import Role, Trigger, VirtualTable
+    from catalog.schema import Role, VirtualTable
     from catalog.types.base import TypeRef
     from engine.columnar.interface import VirtualContent
     from engine.execute.context import RoutineCall
-    from engine.execute.triggers import PendingCall, RunningStatement, TriggerCall
+    from engine.execute.triggers import RunningStatement
     from engine.node.node import Node
     from engine.node.plan_cache import PlanKey
     from engine.session.settings import Settings
@@ -131,28 +133,16 @@ class TemporaryTables(Protocol):
         """Drops the session's temporary schema with its contents, in a transaction of its own."""
 
 
-class TriggerServices(Protocol):
+class TriggerServices(Firing, Protocol):
     """Calls of trigger functions: engine/statements/plpgsql/trigger_calls.py."""
 
     depth: int
-    running: RunningStatement
-
-    def fires(self, trigger: Trigger) -> bool:
-        """Whether the trigger is enabled under session_replication_role."""
-
-    def fire(
-        self, call: TriggerCall, old: Sequence[object] | None, new: Sequence[object] | None
-    ) -> Sequence[object] | None:
-        """The row that a trigger's function returns; None for NULL."""
 
     def during(self, running: RunningStatement) -> AbstractContextManager[None]:
         """The statement runs within."""
 
     def end_rows(self) -> None:
         """Fires the AFTER triggers of the statement that runs, unless they have fired."""
-
-    def postpone(self, call: PendingCall) -> None:
-        """Lets a deferred trigger wait for the end of the statement."""
 
     def ends_statement(self) -> AbstractContextManager[None]:
         """Around a statement: afterwards no call is pending."""

@@ -26,7 +26,8 @@ from engine.bulk.load import Load, LoadPlan
 from engine.bulk.progress import CopyProgress
 from engine.columnar.interface import ResultStream, RowEncoding
 from engine.execute.context import RowPathFull
-from engine.execute.triggers import RunningStatement, StatementTriggers, capture_of
+from engine.execute.transitions import Capture
+from engine.execute.triggers import RunningStatement, StatementTriggers, captured_tables
 from engine.foreground import aside
 from engine.node.stages import FILE_PREFIX
 from engine.session import serializable_statements
@@ -157,7 +158,8 @@ async def _between_triggers(session: Session, table: Table, run: Callable[[], Aw
     change = tree.Insert(table, ())
     statement = StatementTriggers(session.catalog, [change])
     triggers = session.routines.triggers
-    running = RunningStatement(capture_of(session.catalog, [change]), statement)
+    captured = captured_tables(session.catalog, [change])
+    running = RunningStatement(None if captured is None else Capture(session.catalog, captured), statement)
     with triggers.ends_statement(), triggers.during(running), session.using((table.oid,)):
         await suspend.run(lambda: statement.before(session.context()))
         count = await run()

@@ -10,7 +10,7 @@ from typing import Any
 
 import pyarrow.compute as pc
 
-from catalog.errors import not_supported
+from catalog.errors import SqlError, not_supported
 from engine.bulk import references
 from engine.bulk.complete import RowCompleter
 from engine.bulk.insert import BulkInsert, Conflict, repeat_work
@@ -19,6 +19,7 @@ from engine.bulk.rows import Row, RowSet
 from engine.bulk.thread import BulkThread
 from engine.changes.bulk import finish_recorded
 from engine.execute.conflicts import affected_twice
+from engine.execute.context import NotTogether, RowPlan, Together
 from engine.execute.foreign_keys import Outgoing
 from engine.execute.planner import plan_row
 from engine.execute.writer import Checks
@@ -80,7 +81,7 @@ class Insertion(DataChange):
 
     # ---- one by one -------------------------------------------------------------------------------------------------
 
-    def _row_plan(self) -> tuple[Any, list[tuple[int, int]]]:
+    def _row_plan(self) -> tuple[RowPlan, list[tuple[int, int]]]:
         """A row path plan that inserts one row of parameters, and the sources of their values: (type OID, index in a
         batch)."""
         statement, given = self.statement, len(self.analyzed.parameter_types)
@@ -104,12 +105,13 @@ class Insertion(DataChange):
         plan = plan_row(analyzed, self.session.catalog, self.session.key.format)
         if plan is None:
             not_supported("INSERT ... SELECT with a sub-query in its defaults, ON CONFLICT or RETURNING")
-        if self.part is not None and self.part.returned is not None:
-            return plan.rows, found
-        return plan.make_encoder(self.formats), found
+        return plan, found
 
     async def _singly(self, batches: AsyncIterator[Any]) -> int:
-        run, places = self._row_plan()
+        plan, places = self._row_plan()
+        returned = self.part is not None and self.part.returned is not None
+        run: Any = plan.rows if returned else plan.make_encoder(self.formats)
+        together = plan.together if self.fires and self._may_write_together() else None
         touched: set[bytes] | None = None
         if self.statement.on_conflict is not None and self.statement.on_conflict.action == "update":
             touched = set() if self.part is None else set(self.part.view.touched)
@@ -119,7 +121,7 @@ class Insertion(DataChange):
             columns = [to_values(one_array(batch.column(index)), oid) for oid, index in places]
             rows = zip(*columns, strict=True) if columns else iter([()] * batch.num_rows)
             if self.fires:
-                written += await self._insert_fired(run, list(rows))
+                written += await self._insert_fired(run, together, list(rows))
                 continue
             for row in rows:
                 data, more = await self._insert_one(run, (*self.parameters, *row), touched)
@@ -136,11 +138,29 @@ class Insertion(DataChange):
             await self.finish_checks(self.context.checks)
         return written
 
-    async def _insert_fired(self, run: Any, rows: list[tuple[object, ...]]) -> int:
+    def _may_write_together(self) -> bool:
+        """Whether the triggers may fire for some rows before the first of them is written."""
+        triggers = self.writer.triggers
+        return self.part is None and (triggers is None or triggers.inserts_apart(self.context))
+
+    def _insert_together(self, together: Together, rows: list[Row]) -> int | None:
+        """Inserts rows together. None: one fails, or has to wait, and nothing has happened."""
+        mark, notices = self.transaction.mark(), len(self.session.notices)
+        try:
+            return together.run(self.context, [(*self.parameters, *row) for row in rows])[1]
+        except (SqlError, NotTogether):
+            self.transaction.rollback_to(mark)
+            del self.session.notices[notices:]
+            return None
+
+    async def _insert_fired(self, run: Any, together: Together | None, rows: list[Row]) -> int:
         """Inserts rows of a table with triggers; returns how many were written."""
         context, written = self.context, 0
 
-        def insert(some: list[tuple[object, ...]]) -> int:
+        def insert(some: list[Row]) -> int:
+            done = None if together is None else self._insert_together(together, some)
+            if done is not None:
+                return done
             count = 0
             for row in some:
                 data, more = run(context, (*self.parameters, *row))

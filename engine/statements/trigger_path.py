@@ -11,11 +11,12 @@ not undone, because its triggers have fired for the rows before.
 from __future__ import annotations
 
 from collections.abc import Hashable, Mapping, Sequence
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING
 
 from catalog.patience import too_long
 from engine.execute.context import ExecContext, RowPathFull
-from engine.execute.triggers import Change, Firing, RunningStatement, StatementTriggers, capture_of
+from engine.execute.transitions import Capture
+from engine.execute.triggers import Change, RunningStatement, StatementTriggers, captured_tables, firing
 from engine.execute.writer import Checks
 from engine.sql import tree
 from engine.statements import paths
@@ -48,7 +49,7 @@ class TriggerPath:
         self._row: RowPlan | None = plan.row
         self._runs: dict[tuple[int, ...], RunRow] = {}
         self._columnar: ColumnarPath | None = None
-        self._changes = changes
+        self._captured = captured_tables(plan.catalog, changes)
         self._statement = StatementTriggers(plan.catalog, changes)
         self._relations = frozenset((*plan.relations, *(change.table.oid for change in changes)))
 
@@ -61,33 +62,42 @@ class TriggerPath:
     async def begin(self, session: Session, portal: Portal, held: Mapping[Hashable, int]) -> None:
         """Runs the whole statement."""
         triggers = session.routines.triggers
-        running = RunningStatement(capture_of(self._plan.catalog, self._changes), self._statement)
+        capture = None if self._captured is None else Capture(self._plan.catalog, self._captured)
+        running = RunningStatement(capture, None if self._statement.is_empty else self._statement)
         with triggers.ends_statement(), triggers.during(running), session.using(self._relations):
-            await self._begin(session, portal, held)
-            await suspend.run(triggers.run_pending)
+            if not await suspend.run(lambda: self._begin(session, portal)):
+                await self._run_columnar(session, portal, held)
+                await suspend.run(lambda: self._end(session))
 
-    async def _begin(self, session: Session, portal: Portal, held: Mapping[Hashable, int]) -> None:
+    def _begin(self, session: Session, portal: Portal) -> bool:
+        """Runs the whole statement, if it runs on the row path; otherwise its BEFORE STATEMENT triggers alone."""
         transaction = session.transaction
         assert transaction is not None
         transaction.begin_statement()
-        await suspend.run(lambda: self._statement.before(session.context()))
-        if self._row is None or not await self._run_row(session, portal, transaction):
-            await self._run_columnar(session, portal, held)
-        await suspend.run(session.routines.triggers.end_rows)
+        if not self._statement.is_empty:
+            self._statement.before(session.context())
+        if self._row is None or not self._run_row(self._row, session, portal, transaction):
+            return False
+        self._end(session)
+        return True
 
-    async def _run_row(self, session: Session, portal: Portal, transaction: Transaction) -> bool:
+    @staticmethod
+    def _end(session: Session) -> None:
+        session.routines.triggers.end_rows()
+        session.routines.triggers.run_pending()
+
+    def _run_row(self, row: RowPlan, session: Session, portal: Portal, transaction: Transaction) -> bool:
         """Runs it on the row path. False: there are too many rows, and none was written."""
-        assert self._row is not None
         run = self._runs.get(portal.formats)
         if run is None:
-            run = self._runs[portal.formats] = self._row.make_encoder(portal.formats)
+            run = self._runs[portal.formats] = row.make_encoder(portal.formats)
         view, notices = StatementView(transaction), len(session.notices)
         context = session.context()
         context.reader = context.transaction = patient(session, view)
         context.checks = Checks()
         context.stays = True
         try:
-            portal.pending, portal.count = await suspend.run(lambda: self._run(run, context, portal.parameters))
+            portal.pending, portal.count = self._run(run, context, portal.parameters)
         except RowPathFull:
             del session.notices[notices:]
             return False
@@ -103,7 +113,7 @@ class TriggerPath:
     def _run(run: RunRow, context: ExecContext, parameters: Sequence[object]) -> tuple[bytes, int]:
         found = run(context, parameters)
         assert context.checks is not None
-        cast(Firing, context.call.session).running_statement.end_rows(context, context.checks)
+        firing(context).running.end_rows(context, context.checks)
         context.checks.finish()
         return found
 

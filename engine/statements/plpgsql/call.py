@@ -50,7 +50,7 @@ async def run_do(session: Session, body: str, *, is_atomic: bool) -> None:
     if session.transaction is None:
         session.begin_implicit()
     frame = Frame(session, program, known, signature.name, is_atomic)
-    await suspend.run(lambda: _enter(session, program, frame, signature.name, ()))
+    await suspend.run(lambda: enter(session, frame, ()))
 
 
 def rows_of_program(
@@ -67,7 +67,7 @@ def rows_of_program(
     shown = signatures.text_of(routine)
     is_volatile = routine.volatility == "v"
     frame = Frame(session, program, known, shown, is_atomic, columns, is_volatile=is_volatile)
-    value = _enter(session, program, frame, shown, arguments)
+    value = enter(session, frame, arguments)
     if routine.returns_set:
         return frame.results
     if isinstance(value, Row):
@@ -87,25 +87,23 @@ def run_program(
     """The value of a call within another statement, which runs in a greenlet already."""
     shown = signatures.text_of(routine)
     frame = Frame(session, program, known, shown, is_atomic, is_volatile=routine.volatility == "v")
-    value = _enter(session, program, frame, shown, arguments)
+    value = enter(session, frame, arguments)
     return value.values if isinstance(value, Row) else value
 
 
-def run_trigger(
-    session: Session, program: Program, known: Known, shown: str, arguments: Sequence[object], *, is_volatile: bool
-) -> object:
-    """The result of a trigger function: a `Row`, a value of a composite type, or None."""
-    frame = Frame(session, program, known, shown, True, is_volatile=is_volatile)
-    return _enter(session, program, frame, shown, arguments)
-
-
-def _enter(session: Session, program: Program, frame: Frame, shown: str, arguments: Sequence[object]) -> object:
+def enter(session: Session, frame: Frame, arguments: Sequence[object]) -> object:
     """Runs a body, with a meter of its own; errors get its line of context."""
     assert session.transaction is not None
     session.transaction.queried = True
     with at_most(session.query_memory, session.memory):
-        try:
-            return program.run(frame, frame.context, *arguments)
-        except SqlError as error:
-            errors.add_context(error, errors.context_line(shown, *errors.place_of(program, error.__traceback__)))
-            raise
+        return run_apart(frame, arguments)
+
+
+def run_apart(frame: Frame, arguments: Sequence[object]) -> object:
+    """`enter` without a meter of its own."""
+    program = frame.program
+    try:
+        return program.run(frame, frame.context, *arguments)
+    except SqlError as error:
+        errors.add_context(error, errors.context_line(frame.shown, *errors.place_of(program, error.__traceback__)))
+        raise

@@ -29,6 +29,7 @@ from engine.execute.compiled_value import Value
 from engine.execute.expressions import ExpressionCompiler
 from engine.sql import ast, tree
 from engine.sql.analyze import Environment, Shared
+from engine.sql.analyze.routines import is_routine
 from engine.sql.analyze.state import State
 from engine.sql.plpgsql import tree as pl
 from engine.sql.plpgsql.parser import Signature
@@ -72,6 +73,10 @@ KINDS: dict[type, str] = {
 }
 
 
+_APART = (pl.Block, pl.Assign, pl.If, pl.Loop, pl.ForInteger, pl.Exit, pl.Return, pl.Raise, pl.Assert)
+"""The statements that run and read nothing, if their expressions do not."""
+
+
 def kind_of(statement: pl.PlStatement) -> str:
     """The name of a statement's kind in the context of an error (plpgsql_stmt_typename)."""
     match statement:
@@ -99,7 +104,8 @@ class Program:
     """A compiled body. `run(frame, context, arguments)` returns the result. `places`: for lines of its Python source,
     from which on they belong to a line of the body and a kind of statement. `texts`: the SQL that it runs or evaluates
     by its number. `contexts`: for their errors; `records`: which they may use; `named`: the record that is the whole
-    text. `print_strict`: whether errors of INTO STRICT show the parameters."""
+    text. `print_strict`: whether errors of INTO STRICT show the parameters. `is_apart`: it runs and reads nothing, by
+    statements or other functions."""
 
     run: Callable[..., object]
     conflict: str
@@ -110,6 +116,7 @@ class Program:
     records: Sequence[Sequence[pl.Variable]]
     named: Sequence[pl.Variable | None]
     print_strict: bool
+    is_apart: bool
 
     @property
     def code(self) -> CodeType:
@@ -146,6 +153,7 @@ class BodyCompiler:
         self._places: list[tuple[int, int, str]] = []
         self._constructs: list[_Construct] = []
         self._count = 0
+        self._is_apart = True
         self._error = ""  # the local of the error whose handler is compiled
 
     def compile(self) -> Program:
@@ -181,6 +189,7 @@ class BodyCompiler:
             list(map(records_in, self._texts)),
             list(map(record_named, self._texts)),
             self._body.print_strict if self._body.print_strict is not None else self._print_strict,
+            self._is_apart and not self._texts,
         )
 
     def _columns(self) -> list[TypeRef]:
@@ -233,6 +242,7 @@ class BodyCompiler:
             if records_in(fragment):
                 return None
             raise
+        self._is_apart &= found is None or not any(map(is_routine, walk(found)))
         if found is not None and self._fields:
             uses = {number: use for use, number in self._fields.items()}
             for node in walk(found):
@@ -356,6 +366,7 @@ class BodyCompiler:
 
     def _statements(self, statements: Sequence[pl.PlStatement]) -> None:
         for statement in statements:
+            self._is_apart &= isinstance(statement, _APART)
             self._at(statement.line, kind_of(statement))
             _EMITTERS[type(statement)](self, statement)
 

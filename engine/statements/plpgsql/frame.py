@@ -130,7 +130,7 @@ class Frame:
         self.columns = program.columns if columns is None else columns
         self.results: list[tuple[object, ...]] = []
         self._known = known
-        self._signature = signature
+        self.shown = signature  # in the context of errors
         self._is_atomic = is_atomic  # COMMIT and ROLLBACK are not allowed
         self._nested = NestedStatements(session, is_volatile)
         self._held = Holding(session.memory)  # the memory of the results
@@ -665,7 +665,7 @@ class Frame:
 
     def _context_of(self, error: SqlError) -> str:
         """The context of an error that has come to a handler of this call."""
-        line = errors.context_line(self._signature, *errors.place_of(self.program, error.__traceback__))
+        line = errors.context_line(self.shown, *errors.place_of(self.program, error.__traceback__))
         return line if error.context is None else f"{error.context}\n{line}"
 
     def assigned(self, found: tuple[object, TypeRef], wanted: TypeRef) -> object:

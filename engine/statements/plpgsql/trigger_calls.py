@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from catalog.errors import SqlError, not_supported
 from catalog.functions import registry
-from catalog.schema import Routine, Table, Trigger, VirtualTable
+from catalog.schema import Role, Routine, Table, Trigger, VirtualTable
 from catalog.types import format_type
 from catalog.types.base import Array
 from engine.execute.transitions import NEW_OID, OLD_OID, relations_of
@@ -20,7 +20,8 @@ from engine.sql.plpgsql import signatures
 from engine.sql.plpgsql.tree import Shape
 from engine.statements.plpgsql import errors, suspend
 from engine.statements.plpgsql.built_in_triggers import built_in_trigger
-from engine.statements.plpgsql.call import run_trigger
+from engine.statements.plpgsql.call import enter, run_apart
+from engine.statements.plpgsql.frame import Frame
 from engine.statements.plpgsql.programs import trigger_program_of
 from engine.statements.plpgsql.records import Row
 from engine.statements.routine_calls import as_runner
@@ -37,16 +38,20 @@ READY_KEPT = 256
 
 @dataclass(frozen=True, slots=True)
 class _Ready:
-    """A trigger's function, compiled for its relation. `arguments`: those behind NEW and OLD."""
+    """A trigger's function, compiled for its relation. `changed`: the catalog with the transaction's schema changes;
+    `arguments`: those behind NEW and OLD; `is_apart`: it reads and writes nothing but its row, and runs as the present
+    user."""
 
-    catalog: Catalog
+    changed: Catalog | None
     key: PlanKey
+    routine: Routine
     program: Program
     known: Known
     shape: Shape
     shown: str
     local: dict[str, VirtualTable]
     arguments: tuple[object, ...]
+    is_apart: bool
 
 
 class TriggerCalls:
@@ -58,6 +63,8 @@ class TriggerCalls:
         self._pending: list[PendingCall] = []
         self.running = RunningStatement()  # the statement that runs
         self._ready: dict[TriggerCall, _Ready] = {}
+        self._catalog: Catalog | None = None  # for which these are ready
+        self._frames: dict[TriggerCall, Frame] = {}  # of functions that are apart: one serves all calls of a statement
 
     def postpone(self, call: PendingCall) -> None:
         """Lets a deferred trigger wait for the end of the statement, which is that of its transaction."""
@@ -66,6 +73,10 @@ class TriggerCalls:
     @contextmanager
     def during(self, running: RunningStatement) -> Iterator[None]:
         """The statement runs within."""
+        catalog = self._session.catalog
+        if self._catalog is not catalog or len(self._ready) >= READY_KEPT:
+            self._catalog, self._ready = catalog, {}
+        self._frames = {}
         before, self.running = self.running, running
         try:
             yield
@@ -74,9 +85,10 @@ class TriggerCalls:
 
     def end_rows(self) -> None:
         """Fires the AFTER triggers of the statement that runs, unless they have fired; in a greenlet."""
-        checks = Checks()
-        self.running.end_rows(self._session.context(), checks)
-        checks.finish()
+        if self.running.has_end:
+            checks = Checks()
+            self.running.end_rows(self._session.context(), checks)
+            checks.finish()
 
     @contextmanager
     def _with_transitions(self, call: TriggerCall, local: dict[str, VirtualTable]) -> Iterator[None]:
@@ -121,60 +133,89 @@ class TriggerCalls:
         """Whether the trigger is enabled under session_replication_role."""
         return trigger.enabled == "A" or (trigger.enabled == "R") == self._session.is_replica
 
-    def fire(self, call: TriggerCall, old: Values | None, new: Values | None) -> Values | None:
-        """See Firing (engine/execute/triggers.py). Raises what the function raises, 42804 for a row of another form."""
+    def as_owner(self, table: Table) -> AbstractContextManager[None]:
+        """See Firing."""
+        session = self._session
+        owner = session.catalog.get(table.owner)
+        if not isinstance(owner, Role) or owner.name == session.user_name:
+            return nullcontext()
+        return session.identity.acting_as(owner)
+
+    def is_apart(self, call: TriggerCall) -> bool:
+        """See Firing."""
         routine = self._session.catalog.get(call.trigger.function)
+        return not isinstance(routine, Routine) or self._ready_call(routine, call).is_apart
+
+    def fire(self, call: TriggerCall, old: Values | None, new: Values | None) -> Values | None:
+        """See Firing."""
+        session = self._session
+        ready = self._ready.get(call)
+        assert session.transaction is not None
+        if ready is None or ready.changed is not session.transaction.catalog or ready.key is not session.key:
+            routine = session.catalog.get(call.trigger.function)
+            if not isinstance(routine, Routine):
+                return built_in_trigger(registry.function(call.trigger.function).source)(call, old, new)
+            ready = self._ready_call(routine, call)
+        shape = ready.shape
+        given = (
+            None if new is None else Row(shape, tuple(new)), None if old is None else Row(shape, tuple(old)),
+            *ready.arguments,
+        )  # fmt: skip
         self.depth += 1
         try:
-            if isinstance(routine, Routine):
-                return self._run(routine, call, old, new)
-            source = registry.function(call.trigger.function).source
-            return built_in_trigger(source)(call, old, new)
+            found = self._run_apart(call, ready, given) if ready.is_apart else self._run(call, ready, given)
         finally:
             self.depth -= 1
+        if found is None or call.timing == "AFTER" or not call.trigger.for_row:
+            return None
+        if found.__class__ is Row and found.shape is shape:  # type: ignore[attr-defined]
+            return found.values  # type: ignore[attr-defined, no-any-return]
+        with errors.LineContext(errors.context_line(ready.shown, 0, "during function exit")):
+            return _fit_row(found, shape)
 
-    def _run(self, routine: Routine, call: TriggerCall, old: Values | None, new: Values | None) -> Values | None:
+    def _run_apart(self, call: TriggerCall, ready: _Ready, given: Sequence[object]) -> object:
+        frame = self._frames.get(call)
+        if frame is None:
+            frame = self._frames[call] = Frame(self._session, ready.program, ready.known, ready.shown, True)
+        return run_apart(frame, given)
+
+    def _run(self, call: TriggerCall, ready: _Ready, given: Sequence[object]) -> object:
+        """The result of a function that may run statements."""
         session = self._session
         if not suspend.is_running():
             not_supported(f'trigger "{call.trigger.name}" here')
-        ready = self._ready_call(routine, call)
-        given = (_record(ready.shape, new), _record(ready.shape, old), *ready.arguments)
-        is_volatile = routine.volatility == "v"
-        with as_runner(session, routine), self._with_transitions(call, ready.local):
-            found = run_trigger(session, ready.program, ready.known, ready.shown, given, is_volatile=is_volatile)
-        if found is None or call.timing == "AFTER" or not call.trigger.for_row:
-            return None
-        if isinstance(found, Row) and found.shape is ready.shape:
-            return found.values
-        with errors.LineContext(errors.context_line(ready.shown, 0, "during function exit")):
-            return _fit_row(found, ready.shape)
+        is_volatile = ready.routine.volatility == "v"
+        frame = Frame(session, ready.program, ready.known, ready.shown, True, is_volatile=is_volatile)
+        with as_runner(session, ready.routine):
+            if not ready.local and not session.local_relations:
+                return enter(session, frame, given)
+            with self._with_transitions(call, ready.local):
+                return enter(session, frame, given)
 
     def _ready_call(self, routine: Routine, call: TriggerCall) -> _Ready:
         """What does not differ from call to call."""
         session = self._session
         known = self._ready.get(call)
-        if known is not None and known.catalog is session.catalog and known.key is session.key:
+        assert session.transaction is not None
+        changed = session.transaction.catalog
+        if known is not None and known.changed is changed and known.key is session.key:
             return known
-        if len(self._ready) >= READY_KEPT:
-            self._ready.clear()
         trigger, relation = call.trigger, call.relation
         local = relations_of(trigger, relation) if isinstance(relation, Table) else {}
         program, texts, shape = trigger_program_of(session, routine, relation, tuple(local))
         arguments = Array.of(trigger.arguments)
         if trigger.arguments:
             arguments = Array(arguments.elements, arguments.dimensions, (0,))
+        shown = signatures.text_of(routine)
+        is_apart = program.is_apart and not local and not routine.security_definer
         made = self._ready[call] = _Ready(
-            session.catalog, session.key, program, texts, shape, signatures.text_of(routine), local,
+            changed, session.key, routine, program, texts, shape, shown, local,
             (trigger.name, call.timing, "ROW" if trigger.for_row else "STATEMENT", call.operation, relation.oid,
              relation.name, relation.name, session.catalog.schema_name(relation.schema), len(trigger.arguments),
              arguments),
+            is_apart,
         )  # fmt: skip
         return made
-
-
-def _record(shape: Shape, values: Values | None) -> Row | None:
-    """NEW and OLD."""
-    return None if values is None else Row(shape, tuple(values))
 
 
 def _fit_row(found: object, shape: Shape) -> Values:

@@ -14,7 +14,7 @@ from catalog.errors import not_supported
 from catalog.schema import Routine
 from catalog.types import oids
 from catalog.types.base import TypeRef
-from engine.execute.triggers import PendingCall
+from engine.execute.triggers import PendingCall, RunningStatement
 from engine.statements.patient_transaction import patient
 from engine.statements.plpgsql import suspend
 from engine.statements.plpgsql.call import rows_of_program, run_program
@@ -54,7 +54,7 @@ class CallsWithin:
         deferred = session.transaction.deferred
         while deferred is not None and (call := deferred.due_trigger(everything)) is not None:
             session.transaction.begin_statement()
-            with session.using((call.relation.oid,)):
+            with session.using((call.relation.oid,)), self.triggers.during(RunningStatement()):
                 await suspend.run(partial(cast(PendingCall, call).run, session.context()))
 
     def patient(self, transaction: Transaction) -> Transaction:
