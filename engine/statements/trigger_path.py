@@ -74,12 +74,17 @@ class TriggerPath:
         transaction = session.transaction
         assert transaction is not None
         transaction.begin_statement()
-        if not self._statement.is_empty:
-            self._statement.before(session.context())
-        if self._row is None or not self._run_row(self._row, session, portal, transaction):
+        if self._row is None:
+            self._fire_before(session)
+            return False
+        if not self._run_row(self._row, session, portal, transaction):
             return False
         self._end(session)
         return True
+
+    def _fire_before(self, session: Session) -> None:
+        if not self._statement.is_empty:
+            self._statement.before(session.context())
 
     @staticmethod
     def _end(session: Session) -> None:
@@ -91,12 +96,14 @@ class TriggerPath:
         run = self._runs.get(portal.formats)
         if run is None:
             run = self._runs[portal.formats] = row.make_encoder(portal.formats)
-        view, notices = StatementView(transaction), len(session.notices)
-        context = session.context()
-        context.reader = context.transaction = patient(session, view)
-        context.checks = Checks()
-        context.stays = True
+        view = StatementView(transaction)  # the statement does not see what its own BEFORE triggers write
         try:
+            self._fire_before(session)
+            notices = len(session.notices)
+            context = session.context()
+            context.reader = context.transaction = patient(session, view)
+            context.checks = Checks()
+            context.stays = True
             portal.pending, portal.count = self._run(run, context, portal.parameters)
         except RowPathFull:
             del session.notices[notices:]

@@ -319,6 +319,19 @@ SCRIPTS = {
         "CREATE TRIGGER x BEFORE INSERT ON t FOR EACH ROW EXECUTE FUNCTION f()",
         "INSERT INTO t VALUES (1)",
     ],
+    "what a BEFORE STATEMENT trigger writes": [
+        "CREATE TABLE t (a int PRIMARY KEY, b int)",
+        "INSERT INTO t VALUES (1, 1), (2, 2)",
+        "CREATE FUNCTION f() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN EXECUTE TG_ARGV[0]; RETURN NULL; END $$",
+        "CREATE TRIGGER x BEFORE UPDATE ON t EXECUTE FUNCTION f('INSERT INTO t SELECT max(a) + 1, 0 FROM t')",
+        "UPDATE t SET b = b + 1 RETURNING *",
+        "SELECT * FROM t ORDER BY a",
+        "CREATE TRIGGER x BEFORE DELETE ON t EXECUTE FUNCTION f('UPDATE t SET b = 9 WHERE a = 2')",
+        "DELETE FROM t WHERE a = 1",
+        "DELETE FROM t WHERE b = 9",
+        "DELETE FROM t WHERE a = 2",
+        "SELECT * FROM t ORDER BY a",
+    ],
     "what a statement sees in a transaction that has written": [
         "CREATE TABLE t (a int PRIMARY KEY, b int)",
         "CREATE FUNCTION f() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN "
