@@ -1,4 +1,5 @@
-"""A run from the command line: `python -m tests.differential [--families | --plpgsql | --triggers] [--seconds N | --seed N]`."""
+"""A run from the command line: `python -m tests.differential [--families | --plpgsql | --triggers] [--seconds N]`, or
+`--seed N`."""
 
 from __future__ import annotations
 
@@ -12,8 +13,8 @@ import psycopg
 from tests.differential.compare import Tally, run_scenario
 from tests.differential.families import prepared, run_families, run_family
 from tests.differential.plpgsql import run_programs
-from tests.differential.triggers import run_sets
 from tests.differential.sides import open_sides, run_seeds
+from tests.differential.triggers import run_sets
 from tests.oracle import PostgresServer
 from tests.server import ShoalServer
 
