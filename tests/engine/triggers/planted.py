@@ -5,7 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from engine.execute import triggers
+from engine.execute import foreign_keys, triggers
+from engine.session import session
+from engine.sql.analyze import rules
+from engine.statements.ddl_context import SessionDdl
 
 
 def _reverse() -> None:
@@ -51,6 +54,22 @@ def _fire_at_once() -> None:
     triggers.AfterRow.around = early  # type: ignore[method-assign]
 
 
+def _forget_cascades() -> None:
+    foreign_keys.ChildTable._events = {"u": None, "d": None}  # type: ignore[assignment]
+
+
+def _change_in_use() -> None:
+    SessionDdl.refuse_in_use = lambda *_: None  # type: ignore[method-assign]
+
+
+def _forget_view_defaults() -> None:
+    rules.default_of_view = lambda *_: None
+
+
+def _check_replicas() -> None:
+    session.Session.is_replica = property(lambda _: False, lambda _, __: None)  # type: ignore[assignment]
+
+
 FAULTS: dict[str, Callable[[], None]] = {
     "the order of names is reversed": _reverse,
     "conditions are ignored": _forget_conditions,
@@ -58,4 +77,8 @@ FAULTS: dict[str, Callable[[], None]] = {
     "NULL skips no row": _keep_rows,
     "a changed row is not written": _forget_changes,
     "AFTER triggers fire at their row": _fire_at_once,
+    "foreign keys fire no statement triggers": _forget_cascades,
+    "a table in use is changed": _change_in_use,
+    "defaults of views are forgotten": _forget_view_defaults,
+    "replicas check foreign keys": _check_replicas,
 }

@@ -27,6 +27,19 @@ SCRIPT = [
     "UPDATE t SET n = n + 1 WHERE a IN (1, 2, 3)",
     "INSERT INTO t VALUES (20, 'new', 1), (23, 'skipped', 2)",
     "SELECT * FROM t ORDER BY a",
+    "CREATE TABLE c (a int PRIMARY KEY REFERENCES t ON DELETE CASCADE, note text)",
+    "CREATE TRIGGER s AFTER DELETE ON c EXECUTE FUNCTION trace()",
+    "INSERT INTO c VALUES (1), (2)",
+    "DELETE FROM t WHERE a = 1",
+    "CREATE FUNCTION change() RETURNS trigger LANGUAGE plpgsql AS "
+    "$$ BEGIN ALTER TABLE c ADD COLUMN more int; RETURN NEW; END $$",
+    "CREATE TRIGGER x BEFORE UPDATE ON c FOR EACH ROW EXECUTE FUNCTION change()",
+    "UPDATE c SET note = 'x'",
+    "CREATE VIEW v AS SELECT a, note FROM t",
+    "ALTER VIEW v ALTER note SET DEFAULT 'given'",
+    "INSERT INTO v (a) VALUES (30) RETURNING *",
+    "SET session_replication_role = replica",
+    "INSERT INTO c VALUES (99)",
 ]
 
 

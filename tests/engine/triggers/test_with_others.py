@@ -332,6 +332,25 @@ SCRIPTS = {
         "DELETE FROM t WHERE a = 2",
         "SELECT * FROM t ORDER BY a",
     ],
+    "many rows": [
+        "CREATE TABLE t (a int PRIMARY KEY, b int DEFAULT 7, c text, d int GENERATED ALWAYS AS (b + a) STORED)",
+        "CREATE FUNCTION f() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN IF NEW.a = 30001 THEN RAISE EXCEPTION "
+        "'no more'; END IF; IF NEW.a % 5 = 0 THEN RETURN NULL; END IF; NEW.b := NEW.b + 1; NEW.c := 'x'; "
+        "RETURN NEW; END $$",
+        "CREATE FUNCTION g() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN IF NEW.a % 5000 = 1 THEN NEW.b := "
+        "(SELECT count(*) FROM t); END IF; RETURN NEW; END $$",
+        "CREATE TRIGGER f BEFORE INSERT ON t FOR EACH ROW EXECUTE FUNCTION f()",
+        "INSERT INTO t (a) SELECT i FROM generate_series(1, 30000) i",
+        "SELECT count(*), sum(a), sum(b), sum(d), min(c) FROM t",
+        "INSERT INTO t (a) SELECT i FROM generate_series(30002, 50000) i UNION ALL SELECT 1 UNION ALL SELECT 30001",
+        "INSERT INTO t (a) SELECT i FROM generate_series(30002, 50000) i UNION ALL SELECT 30001 UNION ALL SELECT 1",
+        "DELETE FROM t WHERE a > 10",
+        "CREATE TRIGGER g BEFORE INSERT ON t FOR EACH ROW EXECUTE FUNCTION g()",
+        "INSERT INTO t (a) SELECT i FROM generate_series(30002, 50000) i",
+        "SELECT a, b FROM t WHERE a % 5000 = 1 ORDER BY a",
+        "UPDATE t SET b = b + 1",
+        "SELECT count(*), sum(b) FROM t",
+    ],
     "what a statement sees in a transaction that has written": [
         "CREATE TABLE t (a int PRIMARY KEY, b int)",
         "CREATE FUNCTION f() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN "
