@@ -175,7 +175,7 @@ class TriggerCalls:
 
     def _run_apart(self, call: TriggerCall, ready: _Ready, given: Sequence[object]) -> object:
         frame = self._frames.get(call)
-        if frame is None:
+        if frame is None or frame.program is not ready.program:
             frame = self._frames[call] = Frame(self._session, ready.program, ready.known, ready.shown, True)
         return run_apart(frame, given)
 
