@@ -189,7 +189,7 @@ class DdlContext(Protocol):
     def drop_tablespace(self, item: Tablespace) -> None:
         """Removes its storage when the transaction is durable."""
 
-    def refuse_in_use(self, item: Table | View | Sequence, what: str) -> None:
+    def refuse_in_use(self, item: Table | View | Sequence | Index, what: str) -> None:
         """Raises 55006 for a relation that a statement around this one uses, or that has pending triggers. `what`: the
         command."""
 

@@ -321,6 +321,7 @@ class Removal:
                 hint="Use DROP ... CASCADE to drop the dependent objects too.",
             )
         self._notify(extra)
+        self._refuse_in_use()
         if self.columns:
             self._drop_columns()
         for composite, column in self.attributes:
@@ -334,10 +335,6 @@ class Removal:
                 triggers.remove(self.context, relation, trigger)
         changes: dict[int, SchemaObject | None] = dict.fromkeys(self.gone)
         for item in self.gone.values():
-            if isinstance(item, Table | View | Sequence):
-                self.context.refuse_in_use(item, "DROP TABLE")  # PostgreSQL says so for views too
-            elif isinstance(item, Index):
-                self.context.refuse_in_use(self.context.catalog.table(item.table), "DROP INDEX")
             if isinstance(item, Table | Sequence) or (isinstance(item, Index) and not item.primary):
                 self.context.drop_storage(item.storage_id)
             if isinstance(item, Index) and item.table not in self.gone:
@@ -347,6 +344,15 @@ class Removal:
         self._edit_tables(changes)
         self.context.change(changes)
         self._drop_policies()
+
+    def _refuse_in_use(self) -> None:
+        """55006 for a relation that a statement around this one uses: indexes first, as PostgreSQL drops them."""
+        for item in sorted(self.gone.values(), key=lambda item: item.oid, reverse=True):
+            if isinstance(item, Index):
+                self.context.refuse_in_use(item, "DROP INDEX")
+        for item in self.gone.values():
+            if isinstance(item, Table | View | Sequence):
+                self.context.refuse_in_use(item, "DROP TABLE")  # PostgreSQL says so for views too
 
     def _drop_policies(self) -> None:
         left = [(table, policy) for table, policy in self.policies if table not in self.gone]

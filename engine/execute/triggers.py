@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterable, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Protocol, cast
+from typing import TYPE_CHECKING, Any, Protocol, cast
 
 from catalog.errors import SqlError, not_supported
 from catalog.schema import Table, Trigger, View
@@ -78,7 +78,7 @@ class Firing(Protocol):
 
 def firing(context: ExecContext) -> Firing:
     """The session's calls of triggers."""
-    return cast(Firing, context.call.session.triggers)
+    return cast(Firing, cast(Any, context.call.session).triggers)
 
 
 Holds = Callable[[ExecContext, Row | None, Row | None], bool]

@@ -224,7 +224,7 @@ class SessionDdl:
     def drop_tablespace(self, item: Tablespace) -> None:
         self._session.node.held.doubt(item.oid)
 
-    def refuse_in_use(self, item: Table | View | SequenceObject, what: str) -> None:
+    def refuse_in_use(self, item: Table | View | SequenceObject | Index, what: str) -> None:
         why = ""
         deferred = self.transaction.deferred
         if any(item.oid in relations for relations in self._session.in_use):

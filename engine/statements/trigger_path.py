@@ -51,7 +51,9 @@ class TriggerPath:
         self._columnar: ColumnarPath | None = None
         self._captured = captured_tables(plan.catalog, changes)
         self._statement = StatementTriggers(plan.catalog, changes)
-        self._relations = frozenset((*plan.relations, *(change.table.oid for change in changes)))
+        tables = [change.table for change in changes]
+        indexes = [index for change in changes if not isinstance(change, tree.Delete) for index in change.table.indexes]
+        self._relations = frozenset((*plan.relations, *(table.oid for table in tables), *indexes))
 
     def with_constants(self, parameters: Sequence[object]) -> TriggerPath:
         return self

@@ -159,7 +159,9 @@ class _Planner:
                 self._take_default(place)
         return select, places
 
-    def _without_defaults(self, rows: Sequence[Sequence[ast.Node]], places: Sequence[int]) -> tuple[Row, ...]:
+    def _without_defaults(
+        self, rows: Sequence[Sequence[ast.Node]], places: Sequence[int]
+    ) -> tuple[tuple[ast.Node, ...], ...]:
         """VALUES with NULL for DEFAULT, and behind its columns one for each that may be DEFAULT: whether it is."""
         may_be = [at for at in range(len(places)) if any(isinstance(row[at], ast.SetToDefault) for row in rows)]
         for number, at in enumerate(may_be):

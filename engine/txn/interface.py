@@ -67,7 +67,6 @@ class Transaction(Protocol):
     read_only: bool
     is_replica: bool  # session_replication_role: foreign keys are neither checked nor act
     snapshot_lsn: Lsn
-    writes: dict[bytes, bytes | None]  # own uncommitted writes; None marks a deletion. Change through put/delete only
 
     def deferral(self) -> Deferred | None:
         """The deferred checks; None outside a transaction block, where nothing is deferred."""

@@ -96,6 +96,13 @@ class StatementView:
         found = self._before.get(key, _UNCHANGED)
         return self.transaction.writes.get(key, MISSING) if found is _UNCHANGED else found
 
+    def written_items(self) -> Iterator[tuple[bytes, bytes | None]]:
+        """The keys and values that the transaction had written when the statement began."""
+        for key in list(self.transaction.writes) if self.start else ():
+            value = self.written(key)
+            if value is not MISSING:
+                yield key, value  # type: ignore[misc]
+
     def get(self, key: bytes) -> bytes | None:
         own = self.written(key)
         if own is not MISSING:

@@ -19,7 +19,7 @@ REPEATABLE READ: if `get_locked` finds a version newer than the snapshot, it rai
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -613,6 +613,10 @@ class Transaction(LockHolder):
     def written_since(self, mark: int) -> list[bytes]:
         """The keys written singly after the mark, in order; one may occur several times."""
         return [item if isinstance(item, bytes) else item[0] for item in self._undo[mark:]]
+
+    def written_items(self) -> Iterable[tuple[bytes, bytes | None]]:
+        """The keys and values that it has written."""
+        return self.writes.items()
 
     def replaced_since(self, mark: int) -> Iterator[tuple[bytes, object]]:
         """The keys written singly after the mark, in order, each with what it had before: None was deleted, MISSING not

@@ -303,10 +303,10 @@ class BodyCompiler:
         records = records_among((fragment.tree, target.steps), fragment.scope)
         found = None if records else self._local(fragment)
         if found is not None:
-            given = tree.Param(len(self._body.variables) + 1, found.type)
-            code.line(f"p{given.number} = {self._expression(fragment)}")
+            part = tree.Param(len(self._body.variables) + 1, found.type)
+            code.line(f"p{part.number} = {self._expression(fragment)}")
             try:
-                code.line(f"{name} = {self._store_source(target, given, fragment.scope)}")
+                code.line(f"{name} = {self._store_source(target, part, fragment.scope)}")
             except NotOnRowPath:
                 not_supported("a query in a subscript that is assigned to")
             return

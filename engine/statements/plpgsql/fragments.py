@@ -144,6 +144,21 @@ def shape_of_record(value: object) -> Shape | None:
     return getattr(value, "shape", None)
 
 
+def shape_of_rows(expression: tree.Expr) -> Shape | None:
+    """The shape of the rows that an expression gives, if it chooses among rows of one shape: CASE, COALESCE."""
+    match expression:
+        case tree.RowExpr():
+            return tuple((name, item.type) for name, item in zip(expression.names, expression.elements, strict=True))
+        case tree.CaseExpr():
+            parts: Sequence[tree.Expr] = (*(value for _, value in expression.whens), expression.default)
+        case tree.CoalesceExpr():
+            parts = expression.arguments
+        case _:
+            return None
+    shapes = {shape_of_rows(part) for part in parts if not (isinstance(part, tree.Const) and part.value is None)}
+    return shapes.pop() if len(shapes) == 1 else None
+
+
 def record_named(fragment: Fragment) -> Variable | None:
     """The record that an expression consists of; None for any other expression."""
     node = fragment.tree

@@ -37,6 +37,7 @@ from engine.statements.plpgsql.fragments import (
     failing_part,
     part_of_variable,
     shape_of_record,
+    shape_of_rows,
 )
 from engine.statements.plpgsql.names import Names, ParameterUse, unassigned_error
 from engine.statements.plpgsql.nested import NestedStatements, Rows, wait_within
@@ -228,6 +229,9 @@ class Frame:
         known = lookup(type_.oid)
         if isinstance(value, Row) or (value is None and type_.oid in (oids.UNKNOWN, oids.TEXT, oids.RECORD)):
             return value
+        shape = None if plain is None else shape_of_rows(plain)
+        if shape is not None:
+            return None if value is None else Row(shape, tuple(value))  # type: ignore[arg-type]
         if not isinstance(known, CompositeType):
             raise SqlError("42804", "cannot return non-composite value from function returning composite type")
         return None if value is None else Row(known.fields, tuple(value))  # type: ignore[arg-type]

@@ -168,8 +168,8 @@ class TriggerCalls:
             self.depth -= 1
         if found is None or call.timing == "AFTER" or not call.trigger.for_row:
             return None
-        if found.__class__ is Row and found.shape is shape:  # type: ignore[attr-defined]
-            return found.values  # type: ignore[attr-defined, no-any-return]
+        if found.__class__ is Row and found.shape is shape:
+            return found.values
         with errors.LineContext(errors.context_line(ready.shown, 0, "during function exit")):
             return _fit_row(found, shape)
 

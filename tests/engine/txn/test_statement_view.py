@@ -50,11 +50,13 @@ class _Statement:
         self.view = StatementView(transaction)
         self.values = [transaction.get(key) for key in KEYS]
         self.rows = _content(transaction)
+        self.written = dict(transaction.written_items())
 
     def check(self, wholly: bool) -> None:
         assert [self.view.get(key) for key in KEYS] == self.values
         if wholly:
             assert _content(self.view) == self.rows
+            assert dict(self.view.written_items()) == self.written
             assert list(self.view.scan(KEYS[1], KEYS[7], reverse=True)) == self.rows[::-1]
 
 
