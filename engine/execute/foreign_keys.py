@@ -428,7 +428,7 @@ class ChildTable:
             for key, row in list(self.rows(transaction, wanted)):
                 self._change(transaction, context, key, row, None if deletes else values, checks)
             return
-        with firing(context).as_owner(event.table):
+        with firing(context).of_foreign_key(event.table):
             event.before(context)
             for key, row in list(self.rows(transaction, wanted)):
                 self._change(transaction, context, key, row, None if deletes else values, checks)

@@ -463,6 +463,8 @@ class InsertCompiler:
         strength = UPDATE if any(item.column in keys for item in conflict.assignments) else NO_KEY_UPDATE
         code.line(f"stored = transaction.get_locked(conflict, {strength}, current=True)")
         code.line("if stored is None: raise affected_twice()")
+        if shell.triggers is not None:  # which have changed the row
+            code.line("if transaction.is_modified(conflict): raise affected_twice()")
         names = [code.temporary("c") for _ in table.columns]
         if self.partitioned is not None:
             code.line("key = conflict")

@@ -72,8 +72,9 @@ class Firing(Protocol):
     def postpone(self, call: PendingCall) -> None:
         """Lets a deferred trigger wait for the end of the statement, outside of a transaction block."""
 
-    def as_owner(self, table: Table) -> AbstractContextManager[None]:
-        """A block that runs as the owner of a table."""
+    def of_foreign_key(self, table: Table) -> AbstractContextManager[None]:
+        """A block that changes rows of a table for a foreign key, within that one's own trigger: as the table's
+        owner."""
 
 
 def firing(context: ExecContext) -> Firing:
@@ -192,11 +193,11 @@ class RowTriggers:
         found = [item for item in self._before_update if _concerns(item.trigger, changed)]
         if not found:
             return self.complete_row(context, new, checked)
-        stored = transaction.newest(key)
+        before = transaction.own_value(key)
         fired = self._before(found, context, old, new)
         if fired is None:
             return None
-        if transaction.newest(key) != stored:
+        if transaction.own_value(key) is not before:
             raise modified_error("updated")
         return self.complete_row(context, fired, checked)
 
@@ -204,11 +205,11 @@ class RowTriggers:
         """Fires the BEFORE DELETE triggers. False: the row stays."""
         if not self._before_delete:
             return True
-        stored = transaction.newest(key)
+        before = transaction.own_value(key)
         for item in self._before_delete:
             if item.is_due(context, old, None) and item.fire(context, old, None) is None:
                 return False
-        if transaction.newest(key) != stored:
+        if transaction.own_value(key) is not before:
             raise modified_error("deleted")
         return True
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from engine.execute.triggers import modified_error
 from engine.statements.plpgsql import suspend
-from engine.txn.interface import LockWait
+from engine.txn.interface import UPDATE, LockWait
 from engine.txn.overlay import MISSING
 from engine.txn.statement_view import StatementView
 
@@ -40,16 +40,18 @@ class PatientTransaction:
                     raise
                 suspend.wait(self._session.wait_for(lock))
 
-    def _refuse_modified(self, key: bytes) -> None:
-        if self._view is None or key in self._own:
-            return
-        written = self._whole.writes.get(key, MISSING)
-        if written is not MISSING and written is not self._view.written(key):
-            raise modified_error("updated")
+    def is_modified(self, key: bytes) -> bool:
+        """Whether a trigger's statement has written a row since this statement began."""
+        written = self._whole.own_value(key)
+        return self._view is not None and written is not MISSING and written is not self._view.written(key)
+
+    def _refuse_modified(self, key: bytes, done: str) -> None:
+        if key not in self._own and self.is_modified(key):
+            raise modified_error(done)
 
     def get_locked(self, key: bytes, strength: int, *args: Any, **kwargs: Any) -> Any:
         if not kwargs.get("current"):
-            self._refuse_modified(key)
+            self._refuse_modified(key, "deleted" if strength == UPDATE else "updated")
         return self._wait(self._within.get_locked, key, strength, *args, **kwargs)
 
     def get_moved(self, *args: Any, **kwargs: Any) -> Any:
@@ -57,7 +59,7 @@ class PatientTransaction:
 
     def get_to_change(self, key: bytes, *args: Any, **kwargs: Any) -> Any:
         if not kwargs.get("current"):
-            self._refuse_modified(key)
+            self._refuse_modified(key, "updated")
         return self._wait(self._within.get_to_change, key, *args, **kwargs)
 
     def strengthen(self, key: bytes) -> None:

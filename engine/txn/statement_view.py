@@ -96,6 +96,9 @@ class StatementView:
         found = self._before.get(key, _UNCHANGED)
         return self.transaction.writes.get(key, MISSING) if found is _UNCHANGED else found
 
+    def own_value(self, key: bytes) -> object:
+        return self.transaction.own_value(key)
+
     def written_items(self) -> Iterator[tuple[bytes, bytes | None]]:
         """The keys and values that the transaction had written when the statement began."""
         for key in list(self.transaction.writes) if self.start else ():

@@ -614,6 +614,10 @@ class Transaction(LockHolder):
         """The keys written singly after the mark, in order; one may occur several times."""
         return [item if isinstance(item, bytes) else item[0] for item in self._undo[mark:]]
 
+    def own_value(self, key: bytes) -> object:
+        """What it has written under a key; MISSING for nothing."""
+        return self.writes.get(key, MISSING)
+
     def written_items(self) -> Iterable[tuple[bytes, bytes | None]]:
         """The keys and values that it has written."""
         return self.writes.items()

@@ -10,6 +10,7 @@ most one referring row: so triggers fire in an order that does not depend on whe
 from __future__ import annotations
 
 import random
+import re
 from time import monotonic
 
 import psycopg
@@ -71,12 +72,11 @@ class Generator:
     def schema(self) -> list[str]:
         """Tables p and f, which refers to p; p may be partitioned, and v is a view of p."""
         action = self.choose("CASCADE", "CASCADE", "SET NULL", "SET DEFAULT", "NO ACTION", "RESTRICT")
-        late = self.choose("", "", " DEFERRABLE INITIALLY DEFERRED") if action == "NO ACTION" else ""
         parted = self.chance.random() < 0.3
         made = list(PARTED) if parted else [f"CREATE TABLE p ({COLUMNS}{self._generated()})"]
         made.append(
             f"CREATE TABLE f ({COLUMNS}, r int DEFAULT 1 UNIQUE REFERENCES p ON DELETE {action} ON UPDATE "
-            f"{self.choose('CASCADE', action)}{late})"
+            f"{self.choose('CASCADE', action)})"
         )
         made.append(
             "INSERT INTO p (a, b, c) SELECT i, i % 4, CASE WHEN i % 3 > 0 THEN 'x' END FROM generate_series(1, 8) i"
@@ -102,7 +102,7 @@ class Generator:
             timing, level = "INSTEAD OF", "ROW"
         events = self.chance.sample(("INSERT", "UPDATE", "DELETE"), self.chance.choice((1, 1, 2, 3)))
         if level == "STATEMENT":
-            function = self.choose("say", "run", "try")
+            function = "say" if timing == "BEFORE" else self.choose("say", "run", "try")
         condition = ""
         if level == "ROW" and table != "v" and len(events) == 1 and self.chance.random() < 0.35:
             condition = f" WHEN ({self.choose(*CONDITIONS[events[0]])})"
@@ -145,7 +145,7 @@ class Generator:
                     f"{then}{returning}"
                 )
             case 9:
-                values = f"VALUES ({key}, 1), ({other + 8}, 2)"
+                values = f"VALUES ({key if self.chance.random() < 0.6 else other + 8}, 2)"
                 return (
                     f"MERGE INTO {'p' if table == 'v' else table} t USING ({values}) s (k, x) ON t.a = s.k "
                     f"WHEN MATCHED AND t.b > 2 THEN DELETE WHEN MATCHED THEN UPDATE SET b = t.b + s.x "
@@ -184,8 +184,20 @@ STATE = (
     "SELECT * FROM f ORDER BY a",
     "SELECT what FROM log ORDER BY n",
     "SELECT tgname, tgrelid::regclass, tgenabled, pg_get_triggerdef(oid) FROM pg_trigger WHERE NOT tgisinternal "
-    "ORDER BY 2::text, 1",
+    "ORDER BY tgrelid::regclass::text, 1",
 )
+
+
+_OF_KEYS = re.compile(r'\n?SQL statement "(UPDATE|DELETE FROM) ONLY "sets"."[^\n]*')
+_PARTS = re.compile(r"\bf_r_fkey\d+")
+
+
+def _comparable(found: tuple[object, ...]) -> tuple[object, ...]:
+    """An outcome without PostgreSQL's queries for foreign keys, and its names of the keys of partitions."""
+    if len(found) == 3:
+        return found
+    texts = (_PARTS.sub("f_r_fkey", _OF_KEYS.sub("", item)) if isinstance(item, str) else item for item in found)
+    return tuple(item or None for item in texts)
 
 
 def run_set(seed: int, postgres: Connection, shoal: Connection) -> tuple[str, str]:
@@ -199,7 +211,7 @@ def run_set(seed: int, postgres: Connection, shoal: Connection) -> tuple[str, st
             for connection in (postgres, shoal):
                 connection.execute("SAVEPOINT s")
             theirs, ours = outcome(postgres, sql), outcome(shoal, sql)
-            if ours != theirs:
+            if _comparable(ours) != _comparable(theirs):
                 if ours[1] in REFUSED:
                     return str(ours[2]), ""
                 return "", "\n".join((f"seed {seed}", *done, f"  PostgreSQL {theirs}", f"  Shoal      {ours}"))

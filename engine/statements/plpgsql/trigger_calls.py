@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -133,13 +133,18 @@ class TriggerCalls:
         """Whether the trigger is enabled under session_replication_role."""
         return trigger.enabled == "A" or (trigger.enabled == "R") == self._session.is_replica
 
-    def as_owner(self, table: Table) -> AbstractContextManager[None]:
+    @contextmanager
+    def of_foreign_key(self, table: Table) -> Iterator[None]:
         """See Firing."""
         session = self._session
         owner = session.catalog.get(table.owner)
-        if not isinstance(owner, Role) or owner.name == session.user_name:
-            return nullcontext()
-        return session.identity.acting_as(owner)
+        acts = isinstance(owner, Role) and owner.name != session.user_name
+        self.depth += 1
+        try:
+            with session.identity.acting_as(owner) if acts else nullcontext():
+                yield
+        finally:
+            self.depth -= 1
 
     def is_apart(self, call: TriggerCall) -> bool:
         """See Firing."""
