@@ -43,7 +43,7 @@ class PatientTransaction:
     def is_modified(self, key: bytes) -> bool:
         """Whether a trigger's statement has written a row since this statement began."""
         written = self._whole.own_value(key)
-        return self._view is not None and written is not MISSING and written is not self._view.written(key)
+        return self._view is not None and written is not MISSING and written is not self._view.value_at_start(key)
 
     def _refuse_modified(self, key: bytes, done: str) -> None:
         if key not in self._own and self.is_modified(key):

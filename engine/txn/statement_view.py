@@ -86,7 +86,7 @@ class StatementView:
             self.note_writes()
             self._noted = mark
 
-    def written(self, key: bytes) -> object:
+    def value_at_start(self, key: bytes) -> object:
         """What the transaction had written under a key when the statement began: None is deleted, MISSING is
         nothing."""
         if not self.start:
@@ -102,12 +102,12 @@ class StatementView:
     def written_items(self) -> Iterator[tuple[bytes, bytes | None]]:
         """The keys and values that the transaction had written when the statement began."""
         for key in list(self.transaction.writes) if self.start else ():
-            value = self.written(key)
+            value = self.value_at_start(key)
             if value is not MISSING:
                 yield key, value  # type: ignore[misc]
 
     def get(self, key: bytes) -> bytes | None:
-        own = self.written(key)
+        own = self.value_at_start(key)
         if own is not MISSING:
             return own  # type: ignore[return-value]
         for run in reversed(self.runs):
@@ -124,7 +124,7 @@ class StatementView:
 
     def _own(self, low: bytes, high: bytes, reverse: bool) -> Iterator[tuple[bytes, bytes | None]]:
         for key in self.transaction.keys_written(low, high, reverse):
-            value = self.written(key)
+            value = self.value_at_start(key)
             if value is not MISSING:
                 yield key, value  # type: ignore[misc]
 

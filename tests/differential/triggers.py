@@ -146,8 +146,9 @@ class Generator:
                 )
             case 9:
                 values = f"VALUES ({key if self.chance.random() < 0.6 else other + 8}, 2)"
+                table = "f" if "v" not in self.tables else "p" if table == "v" else table
                 return (
-                    f"MERGE INTO {'p' if table == 'v' else table} t USING ({values}) s (k, x) ON t.a = s.k "
+                    f"MERGE INTO {table} t USING ({values}) s (k, x) ON t.a = s.k "
                     f"WHEN MATCHED AND t.b > 2 THEN DELETE WHEN MATCHED THEN UPDATE SET b = t.b + s.x "
                     f"WHEN NOT MATCHED THEN INSERT (a, b) VALUES (s.k, s.x)"
                 )
