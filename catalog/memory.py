@@ -248,10 +248,10 @@ def meter() -> Meter:
 
 
 @contextmanager
-def at_most(size: int, account: Account | None = None) -> Iterator[Meter]:
+def at_most(size: int) -> Iterator[Meter]:
     """Limits the memory within the context to `size` bytes, by a separate meter. The statement's meter does not count
-    it. `account`: of the connection, which may have less left."""
-    before, _of_thread.meter = _of_thread.meter, Meter().begin(size, account)
+    it."""
+    before, _of_thread.meter = _of_thread.meter, Meter().begin(size, None)
     try:
         yield _of_thread.meter
     finally:

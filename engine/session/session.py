@@ -76,6 +76,7 @@ if TYPE_CHECKING:
     from catalog.schema import VirtualTable
     from engine.bulk.progress import CopyProgress
     from engine.storage.moments import Lsn
+    from engine.txn.statement_view import StatementView
 
 
 def _nothing() -> None:
@@ -183,6 +184,7 @@ class Session:
         self.ended = 0.0  # end of the last statement that may have waited
         self.waited = 0.0  # seconds that the statement has waited for locks, before it runs again
         self.depth = 0  # number of nested statements that may wait
+        self.statement_view: StatementView | None = None  # what the running statement sees, if it calls functions
         self.call_depth = 0  # number of nested calls of users' functions and procedures
         self.in_use: list[Collection[int]] = []  # the relations of the statements around the running one
         self.commits = 0

@@ -3,7 +3,7 @@ f(...) and SELECT * FROM f(...). call.py runs them."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
@@ -12,16 +12,20 @@ from catalog.errors import SqlError
 from catalog.schema import Routine
 from catalog.types import lookup, oids
 from catalog.types.composite import CompositeType
-from engine.execute.context import Field
+from engine.execute.context import ExecContext, Field
 from engine.sql import ast, privileges, tree
 from engine.sql.analyze import Shared, analyze_expression
 from engine.sql.analyze.resolve import signature
 from engine.sql.analyze.routines import body_of, check_execute, is_routine, refuse_trigger_function, runner
+from engine.sql.tree_walk import walk
+from engine.statements import registry
+from engine.statements.utility import UtilityPlan
 
 if TYPE_CHECKING:
     from engine.session.session import Session
 
-DEEPEST = 700
+Compute = Callable[[ExecContext, Sequence[object]], object]
+DEEPEST = 690
 """Calls of routines within one another: about as many as PostgreSQL's default max_stack_depth lets run."""
 
 
@@ -32,6 +36,18 @@ class WholeCall:
     call: tree.FuncExpr
     rows: bool
     fields: tuple[Field, ...] | None
+
+
+class CallPlan(UtilityPlan):
+    """The plan of a SELECT that is a call. `computes`: the compiled arguments, once they have been needed."""
+
+    __slots__ = ("call", "computes")
+
+    def __init__(self, call: WholeCall) -> None:
+        super().__init__(registry.kind_of(ast.CallStmt(ast.Node())), call.fields)
+        self.call = call
+        self.computes: list[Compute] | None = None
+        self.is_cacheable = True
 
 
 def whole_call(session: Session, statement: tree.Statement) -> WholeCall | None:
@@ -53,6 +69,8 @@ def whole_call(session: Session, statement: tree.Statement) -> WholeCall | None:
     else:
         return None
     if not isinstance(call, tree.FuncExpr) or not is_routine(call):
+        return None
+    if any(isinstance(item, tree.SubLink) or is_routine(item) for item in walk(call.arguments)):
         return None
     routine = routine_of(session, call)
     refuse_trigger_function(routine)
@@ -87,6 +105,9 @@ def as_runner(session: Session, routine: Routine) -> Iterator[None]:
         )
         raise SqlError("54001", "stack depth limit exceeded", hint=hint)
     session.call_depth += 1
+    view = session.statement_view
+    if routine.volatility == "v":
+        session.statement_view = None  # each of its statements sees what is there when it begins
     try:
         if not routine.security_definer:
             yield
@@ -96,6 +117,7 @@ def as_runner(session: Session, routine: Routine) -> Iterator[None]:
             yield
     finally:
         session.call_depth -= 1
+        session.statement_view = view
 
 
 def routine_of(session: Session, call: tree.FuncExpr) -> Routine:
@@ -128,9 +150,22 @@ def procedure_call(session: Session, node: ast.CallStmt, shared: Shared | None =
 
 def _without_outputs(session: Session, call: ast.FuncCall) -> ast.FuncCall:
     """The call without the expressions of OUT arguments, which are not computed."""
+    names = call.argument_names or (None,) * len(call.arguments)
     for item in session.catalog.routines.get(call.names[-1], ()):
-        modes = [argument.mode for argument in item.arguments]
-        if item.kind == "p" and "o" in modes and len(modes) == len(call.arguments) and not any(call.argument_names):
-            kept = tuple(value for value, mode in zip(call.arguments, modes, strict=True) if mode != "o")
-            return replace(call, arguments=kept, argument_names=())
+        if item.kind != "p" or not any(argument.mode == "o" for argument in item.arguments):
+            continue
+        named = {argument.name: argument.mode for argument in item.arguments if argument.name}
+        positional = [argument.mode for argument in item.arguments]
+        modes = [
+            positional[at] if name is None and at < len(positional) else named.get(name or "", "")
+            for at, name in enumerate(names)
+        ]
+        if modes.count("o") == positional.count("o"):
+            kept = [at for at, mode in enumerate(modes) if mode != "o"]
+            left = tuple(names[at] for at in kept)
+            return replace(
+                call,
+                arguments=tuple(call.arguments[at] for at in kept),
+                argument_names=left if any(left) else (),
+            )
     return call

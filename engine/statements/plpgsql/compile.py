@@ -49,54 +49,16 @@ from engine.statements.plpgsql.fragments import (
 )
 from engine.statements.plpgsql.names import LocalNames, ParameterUse
 from engine.statements.plpgsql.records import Row, assignment_of
+from engine.statements.plpgsql.statement_kinds import kind_of
 from engine.statements.plpgsql.utilities import refusal
 
+BODY_FILE = "<PL/pgSQL "
+"""What the file names of programs begin with."""
 TICKS = 1
 """Turns of a loop before the first look at the clock (Frame.look)."""
 
-KINDS: dict[type, str] = {
-    pl.Block: "statement block",
-    pl.Assign: "assignment",
-    pl.If: "IF",
-    pl.Case: "CASE",
-    pl.ForInteger: "FOR with integer loop variable",
-    pl.ForCursor: "FOR over cursor",
-    pl.Foreach: "FOREACH over array",
-    pl.Return: "RETURN",
-    pl.ReturnNext: "RETURN NEXT",
-    pl.ReturnQuery: "RETURN QUERY",
-    pl.Raise: "RAISE",
-    pl.Assert: "ASSERT",
-    pl.RunDynamic: "EXECUTE",
-    pl.OpenCursor: "OPEN",
-    pl.CloseCursor: "CLOSE",
-}
-
-
 _APART = (pl.Block, pl.Assign, pl.If, pl.Loop, pl.ForInteger, pl.Exit, pl.Return, pl.Raise, pl.Assert)
 """The statements that run and read nothing, if their expressions do not."""
-
-
-def kind_of(statement: pl.PlStatement) -> str:
-    """The name of a statement's kind in the context of an error (plpgsql_stmt_typename)."""
-    match statement:
-        case pl.Loop():
-            return "LOOP" if statement.condition is None else "WHILE"
-        case pl.ForQuery():
-            return "FOR over EXECUTE statement" if statement.dynamic else "FOR over SELECT rows"
-        case pl.Exit():
-            return "CONTINUE" if statement.again else "EXIT"
-        case pl.RunSql():
-            if statement.perform:
-                return "PERFORM"
-            return {ast.CallStmt: "CALL", ast.DoStmt: "DO"}.get(type(statement.sql.tree), "SQL statement")
-        case pl.GetDiagnostics():
-            return "GET STACKED DIAGNOSTICS" if statement.stacked else "GET DIAGNOSTICS"
-        case pl.Fetch():
-            return "MOVE" if statement.move else "FETCH"
-        case pl.EndTransaction():
-            return "ROLLBACK" if statement.undo else "COMMIT"
-    return KINDS[type(statement)]
 
 
 @dataclass(slots=True)
@@ -104,8 +66,8 @@ class Program:
     """A compiled body. `run(frame, context, arguments)` returns the result. `places`: for lines of its Python source,
     from which on they belong to a line of the body and a kind of statement. `texts`: the SQL that it runs or evaluates
     by its number. `contexts`: for their errors; `records`: which they may use; `named`: the record that is the whole
-    text. `print_strict`: whether errors of INTO STRICT show the parameters. `is_apart`: it runs and reads nothing, by
-    statements or other functions."""
+    text. `print_strict`: whether errors of INTO STRICT show the parameters. `shown`: the function as errors call it.
+    `is_apart`: it runs and reads nothing, by statements or other functions."""
 
     run: Callable[..., object]
     conflict: str
@@ -116,7 +78,9 @@ class Program:
     records: Sequence[Sequence[pl.Variable]]
     named: Sequence[pl.Variable | None]
     print_strict: bool
-    is_apart: bool
+    shown: str
+    is_volatile: bool = True
+    is_apart: bool = False
 
     @property
     def code(self) -> CodeType:
@@ -176,7 +140,7 @@ class BodyCompiler:
             else:
                 code.line(f"frame.refuse_end({self._signature.is_trigger})")
         try:
-            run = code.finish("body", f"<PL/pgSQL {self._signature.name}>")
+            run = code.finish("body", f"{BODY_FILE}{self._signature.name}>")
         except NotOnRowPath:
             not_supported("a body with so many blocks and loops within one another")
         return Program(
@@ -189,7 +153,8 @@ class BodyCompiler:
             list(map(records_in, self._texts)),
             list(map(record_named, self._texts)),
             self._body.print_strict if self._body.print_strict is not None else self._print_strict,
-            self._is_apart and not self._texts,
+            self._signature.name,
+            is_apart=self._is_apart and not self._texts,
         )
 
     def _columns(self) -> list[TypeRef]:
@@ -277,7 +242,10 @@ class BodyCompiler:
             return
         if variable.type is None:
             number, values = self._text(fragment)
-            code.line(f"{name} = frame.evaluate_row({number}, {values})")
+            if variable.shape is None:
+                code.line(f"{name} = frame.evaluate_row({number}, {values})")
+            else:
+                code.line(f"{name} = frame.row_of({number}, {values}, {code.constant(variable.shape, 'shape')})")
             return
         code.line(f"{name} = {self._expression(fragment, variable.type)}")
         self._check_not_null(variable)
@@ -443,7 +411,7 @@ class BodyCompiler:
         word = "continue" if statement.again else "break"
         if target is None:  # the label of the function itself
             self._at(0, "")
-            self._code.line("frame.refuse_end()")
+            self._code.line(f"frame.refuse_end({self._signature.is_trigger})")
             return
         if target is self._constructs[-1]:
             self._code.line(word)
@@ -494,39 +462,41 @@ class BodyCompiler:
         code, whole = self._code, TypeRef(oids.INT4)
         low, high = self._expression(statement.low, whole), self._expression(statement.high, whole)
         step = "1" if statement.step is None else self._expression(statement.step, whole)
-        found = local(self._body.found)
+        found, turned = local(self._body.found), code.temporary("turned")
         with self._construct(statement.label, is_loop=True) as construct:
-            code.line(f"{found}_ = False")
+            code.line(f"{turned} = False")
             with code.block(
                 f"for {local(statement.variable)} in frame.numbers({low}, {high}, {step}, {statement.reverse}):"
             ):
-                code.line(f"{found}_ = True")
+                code.line(f"{turned} = True")
                 self._tick()
                 self._statements(statement.statements)
-            code.line(f"{found} = {found}_")
+            code.line(f"{found} = {turned}")
         self._pass_on(construct)
 
     def _for_query(self, statement: pl.ForQuery) -> None:
         code, found = self._code, local(self._body.found)
         rows, fields, row = code.temporary("rows"), code.temporary("fields"), code.temporary("row")
-        code.line(f"{fields}, {rows} = {self._query(statement.query, statement.dynamic, statement.using)}")
+        turned = code.temporary("turned")
+        source = self._query(statement.query, statement.dynamic, statement.using, is_loop=True)
+        code.line(f"{fields}, {rows} = {source}")
         with self._construct(statement.label, is_loop=True) as construct:
-            code.line(f"{found}_ = False")
+            code.line(f"{turned} = False")
             with code.block(f"for {row} in {rows}:"):
-                code.line(f"{found}_ = True")
+                code.line(f"{turned} = True")
                 self._tick()
                 self._take_row(statement.into, row, fields)
                 self._statements(statement.statements)
-            code.line(f"{found} = {found}_")
+            code.line(f"{found} = {turned}")
         self._pass_on(construct)
 
-    def _query(self, query: pl.Fragment, dynamic: bool, using: Sequence[pl.Fragment]) -> str:
+    def _query(self, query: pl.Fragment, dynamic: bool, using: Sequence[pl.Fragment], is_loop: bool = False) -> str:
         """Source of a query's columns and rows."""
         if dynamic:
             text = self._expression(query, TypeRef(oids.TEXT))
-            return f"frame.dynamic_rows({text}, {self._values(using)})"
+            return f"frame.dynamic_rows({text}, {self._values(using)}, {is_loop})"
         number, values = self._text(query)
-        return f"frame.rows({number}, {values})"
+        return f"frame.{'loop_rows' if is_loop else 'rows'}({number}, {values})"
 
     def _values(self, fragments: Sequence[pl.Fragment]) -> str:
         """Source of values with their types."""
@@ -667,8 +637,6 @@ class BodyCompiler:
     def _diagnostics(self, statement: pl.GetDiagnostics) -> None:
         code = self._code
         for target, item in statement.items:
-            if item == "pg_context":
-                not_supported("GET DIAGNOSTICS PG_CONTEXT")
             if statement.stacked:
                 source = f"frame.stacked_item({self._error or 'None'}, {item!r})"
             else:
@@ -697,15 +665,16 @@ class BodyCompiler:
         code, found = self._code, local(self._body.found)
         number, values = self._text(statement.value)
         fields, rows, row = code.temporary("fields"), code.temporary("rows"), code.temporary("row")
+        turned = code.temporary("turned")
         code.line(f"{fields}, {rows} = frame.elements({number}, {values}, {statement.slice})")
         with self._construct(statement.label, is_loop=True) as construct:
-            code.line(f"{found}_ = False")
+            code.line(f"{turned} = False")
             with code.block(f"for {row} in {rows}:"):
-                code.line(f"{found}_ = True")
+                code.line(f"{turned} = True")
                 self._tick()
                 self._take_row(statement.into, row, fields)
                 self._statements(statement.statements)
-            code.line(f"{found} = {found}_")
+            code.line(f"{found} = {turned}")
         self._pass_on(construct)
 
     # ---- cursors ----------------------------------------------------------------------------------------------------
@@ -755,17 +724,18 @@ class BodyCompiler:
         number, values = self._text(cursor.cursor.query)
         name = local(cursor)
         fields, rows, row = code.temporary("fields"), code.temporary("rows"), code.temporary("row")
+        turned = code.temporary("turned")
         code.line(f"{name} = frame.open_cursor({name}, {number}, {values}, False)")
         code.line(f"{fields}, {rows} = frame.cursor_rows({name})")
         with self._construct(statement.label, is_loop=True) as construct:
-            code.line(f"{found}_ = False")
+            code.line(f"{turned} = False")
             with code.block("try:"):
                 with code.block(f"for {row} in {rows}:"):
-                    code.line(f"{found}_ = True")
+                    code.line(f"{turned} = True")
                     self._tick()
                     self._take_row((pl.Target(statement.variable),), row, fields)
                     self._statements(statement.statements)
-                code.line(f"{found} = {found}_")
+                code.line(f"{found} = {turned}")
             with code.block("finally:"):
                 code.line(f"frame.end_cursor({name})")
         self._pass_on(construct)

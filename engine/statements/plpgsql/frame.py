@@ -29,7 +29,8 @@ from engine.sql.analyze.state import State
 from engine.sql.parser import parse
 from engine.sql.plpgsql.tree import Fragment, Shape, Target, Variable
 from engine.statements import planning
-from engine.statements.plpgsql import errors, frame_cursors
+from engine.statements.plpgsql import errors, frame_cursors, stack
+from engine.statements.plpgsql.compile import TICKS
 from engine.statements.plpgsql.errors import LineContext, TextContext
 from engine.statements.plpgsql.fragments import (
     Text,
@@ -53,12 +54,13 @@ if TYPE_CHECKING:
     from engine.session.session import Session
     from engine.statements.plpgsql.compile import Program
 
-TICKS = 100
 SLICE_SECONDS = 0.005
 """For which a function may hold the event loop."""
 LOOK_SECONDS = 0.001
 """Between two looks at the clock."""
 MOST_TICKS = 10_000
+MOST_TAKES = 1000
+"""Lists of types whose casts are kept, for each program."""
 
 Locals = Mapping[str, Any]
 _NO_SHAPES: Mapping[int, Shape | None] = {}
@@ -87,6 +89,8 @@ class Known:
     evaluations: dict[object, Evaluation] = field(default_factory=dict)
     statements: dict[object, tuple[Prepared, tuple[ParameterUse, ...], PlanKey]] = field(default_factory=dict)
     casts: dict[tuple[TypeRef, TypeRef], Cast | None] = field(default_factory=dict)
+    # By the identity of a list of types: that list, the columns of the rows that went there last, and their casts.
+    takes: dict[int, tuple[object, object, list[Cast | None]]] = field(default_factory=dict)
 
 
 class Point:
@@ -119,11 +123,8 @@ class Frame:
         session: Session,
         program: Program,
         known: Known,
-        signature: str,
         is_atomic: bool,
         columns: Sequence[TypeRef] | None = None,
-        *,
-        is_volatile: bool = True,
     ) -> None:
         self.session = session
         self.context = session.context()  # of the expressions in the function's source
@@ -131,18 +132,13 @@ class Frame:
         self.columns = program.columns if columns is None else columns
         self.results: list[tuple[object, ...]] = []
         self._known = known
-        self.shown = signature  # in the context of errors
         self._is_atomic = is_atomic  # COMMIT and ROLLBACK are not allowed
-        self._nested = NestedStatements(session, is_volatile)
-        self._held = Holding(session.memory)  # the memory of the results
+        self._nested = NestedStatements(session, program.is_volatile)
+        self._held: Holding | None = None  # the memory of the results
         self._measured = 0  # how many of them it has
         self._points = 0
         self._looked = self._yielded = perf_counter()
         self._ticks = TICKS
-
-    @property
-    def checks_asserts(self) -> bool:
-        return self.session.settings.find("plpgsql.check_asserts") != "off"
 
     # ---- expressions ------------------------------------------------------------------------------------------------
 
@@ -161,7 +157,7 @@ class Frame:
             return values[f"p{record.number + 1}"], TypeRef(oids.RECORD)
         shapes, key = self._shapes(number, values)
         found = self._known.evaluations.get((key, wanted))
-        if found is None or found.settings is not self.session.key or found.is_old(self.session.catalog):
+        if found is None or found.settings != self.session.key or found.is_old(self.session.catalog):
             with program.contexts[number]:
                 found = self._known.evaluations[key, wanted] = self._evaluation(program.texts[number], shapes, wanted)
                 found.settings = self.session.key
@@ -204,6 +200,13 @@ class Frame:
             with suppress(NotOnRowPath):
                 return Evaluation(text.uses, type_, compile_expression(plain, environment.format))
         return Evaluation(text.uses, query.output[0].expression.type, prepared=self._plan(fragment, text))
+
+    def row_of(self, number: int, values: Locals, shape: Shape) -> Row | None:
+        """The value of a text as a row of a table."""
+        row = self.evaluate_row(number, values)
+        if row is None or row.shape == shape:
+            return row
+        return Row(shape, tuple(self.values_of(row.values, row.fields, [type_ for _, type_ in shape])))
 
     def evaluate_row(self, number: int, values: Locals) -> Row | None:
         """The value of a text that is a row: a record, a value of a composite type, ROW(...). Raises 42804."""
@@ -256,7 +259,7 @@ class Frame:
         """A text as a planned statement, with the values of its parameters."""
         shapes, key = self._shapes(number, values)
         known, settings = self._known.statements.get(key), self.session.key
-        if known is None or known[0].catalog is not self.session.catalog or known[2] is not settings:
+        if known is None or known[0].catalog is not self.session.catalog or known[2] != settings:
             fragment = self.program.texts[number]
             if isinstance(fragment.tree, planning.QUERY_STATEMENTS):
                 text = analyse_text(fragment, self.session.environment, shapes, self.program.conflict)
@@ -281,9 +284,20 @@ class Frame:
             prepared, parameters = self._statement(number, values)
         places = output_places(self.session, prepared.statement.tree, writable)
         with self.program.contexts[number]:
-            fields, rows = self._nested.rows(prepared, parameters, may_commit=not self._is_atomic)
+            fields, rows = self._nested.rows(prepared, parameters, may_commit=self._may_commit())
+        self._renew_context()
         results = zip(places, rows[0], fields, strict=True) if rows else ()
         return {place: (value, item.type) for place, value, item in results}
+
+    def _may_commit(self) -> bool:
+        transaction = self.session.transaction
+        return not self._is_atomic and not (transaction is not None and transaction.savepoints)
+
+    def loop_rows(self, query: int, values: Locals) -> tuple[Sequence[Field], Rows]:
+        """The columns and rows of the query of a loop. PostgreSQL runs it as a cursor: its errors do not name it."""
+        with self.program.contexts[query]:
+            prepared, parameters = self._statement(query, values)
+        return self._nested.rows(prepared, parameters)
 
     def perform(self, number: int, values: Locals) -> bool:
         """PERFORM: whether there was a row."""
@@ -302,7 +316,10 @@ class Frame:
             raise SqlError("42601", "query has no destination for result data")
         with context:
             self._nested.rows(prepared, parameters)
-        return self._nested.count > 0 if isinstance(prepared.plan, RowsPlan) else found
+        if isinstance(prepared.plan, RowsPlan):
+            return self._nested.count > 0
+        self._renew_context()
+        return found
 
     def one_row(self, number: int, values: Locals, strict: bool) -> tuple[Sequence[Field], tuple[object, ...] | None]:
         """The row for INTO. Raises P0002 and P0003 where STRICT wants exactly one."""
@@ -344,9 +361,9 @@ class Frame:
     # ---- dynamic statements -----------------------------------------------------------------------------------------
 
     def _dynamic(
-        self, text: str | None, using: Sequence[tuple[object, TypeRef]]
+        self, text: str | None, using: Sequence[tuple[object, TypeRef]], is_loop: bool = False
     ) -> tuple[Sequence[Field] | None, Rows]:
-        """EXECUTE: the columns and rows of the last statement of a text."""
+        """EXECUTE: the columns and rows of the last statement of a text. `is_loop`: see `loop_rows`."""
         if text is None:
             raise SqlError("22004", "query string argument of EXECUTE is null")
         fields: Sequence[Field] | None = None
@@ -359,8 +376,11 @@ class Frame:
             with TextContext(text):
                 prepared = planning.prepare(self.session, statement, types)
                 prepared.tally = self.session.node.statements.nested
+            with nullcontext() if is_loop else TextContext(text):
                 _, rows = self._nested.rows(prepared, [value for value, _ in using])
             fields = prepared.fields
+            if not isinstance(prepared.plan, RowsPlan):
+                self._renew_context()
         return fields, rows
 
     def execute(self, text: str | None, using: Sequence[tuple[object, TypeRef]]) -> None:
@@ -380,9 +400,11 @@ class Frame:
             raise self._with_parameters(found, numbered)
         return fields, found
 
-    def dynamic_rows(self, text: str | None, using: Sequence[tuple[object, TypeRef]]) -> tuple[Sequence[Field], Rows]:
+    def dynamic_rows(
+        self, text: str | None, using: Sequence[tuple[object, TypeRef]], is_loop: bool
+    ) -> tuple[Sequence[Field], Rows]:
         """The rows of FOR ... IN EXECUTE and RETURN QUERY EXECUTE."""
-        fields, rows = self._dynamic(text, using)
+        fields, rows = self._dynamic(text, using, is_loop)
         if fields is None:
             raise SqlError("42P11", "cannot open EXECUTE query as cursor")
         return fields, rows
@@ -395,7 +417,14 @@ class Frame:
         """A row as the values of variables of these types: what is too much is dropped, what is missing is NULL."""
         if row is None:
             return [None] * len(types)
-        found = [self._cast(value, item.type, type_) for value, item, type_ in zip(row, fields, types, strict=False)]
+        known = self._known.takes.get(id(types))
+        if known is None or known[0] is not types or known[1] is not fields:
+            if len(self._known.takes) >= MOST_TAKES:
+                self._known.takes.clear()
+            casts = [self._cast_of(item.type, type_) for item, type_ in zip(fields, types, strict=False)]
+            known = self._known.takes[id(types)] = types, fields, casts
+        context = self.context
+        found = [value if cast is None else cast(context, (value,)) for value, cast in zip(row, known[2], strict=False)]
         return found + [None] * (len(types) - len(found))
 
     @staticmethod
@@ -419,10 +448,14 @@ class Frame:
         return tuple(self.values_of(row, fields, [type_ for _, type_ in known.fields]))
 
     def _cast(self, value: object, source: TypeRef, target: TypeRef) -> object:
-        if (source, target) not in self._known.casts:
-            self._known.casts[source, target] = cast_of(self.session.environment, source, target)
-        cast = self._known.casts[source, target]
-        return value if cast is None else cast(self.session.context(), [value])
+        cast = self._cast_of(source, target)
+        return value if cast is None else cast(self.session.context(), (value,))
+
+    def _cast_of(self, source: TypeRef, target: TypeRef) -> Cast | None:
+        casts = self._known.casts
+        if (source, target) not in casts:
+            casts[source, target] = cast_of(self.session.environment, source, target)
+        return casts[source, target]
 
     def store_field(
         self, row: Row | None, name: str, steps: Sequence[object], number: int, values: Locals, shape: Shape | None
@@ -503,6 +536,8 @@ class Frame:
         """Counts the memory of results by the last one. Raises 53200."""
         row = self.results[-1]
         size = POINTER + sys.getsizeof(row) + sum(map(sys.getsizeof, row))
+        if self._held is None:
+            self._held = Holding(self.session.memory)
         self._held.add(size * (len(self.results) - self._measured))
         self._measured = len(self.results)
 
@@ -636,6 +671,7 @@ class Frame:
         error = errors.message_of(level, condition, message, [self._text(*item) for item in values], given)
         if level == "exception":
             raise error
+        error.context = "\n".join(stack.lines_around())
         self.session.notices.append(error)
 
     def _text(self, value: object, type_: TypeRef) -> str | None:
@@ -646,14 +682,20 @@ class Frame:
             return record_text(encoders, value.values)
         return lookup(type_.oid).text_encoder(self.session.key.format)(value).decode()
 
+    @property
+    def checks_asserts(self) -> bool:
+        """plpgsql.check_asserts"""
+        return self.session.settings.find("plpgsql.check_asserts") not in ("off", "false", "0")
+
     def fail_assertion(self, message: str | None) -> None:
         """P0004."""
         raise SqlError("P0004", "assertion failed" if message is None else message)
 
     def current(self, item: str) -> tuple[object, TypeRef]:
         """An item of GET CURRENT DIAGNOSTICS."""
-        assert item == "row_count"
-        return self._nested.count, TypeRef(oids.INT8)
+        if item == "row_count":
+            return self._nested.count, TypeRef(oids.INT8)
+        return "\n".join(stack.lines_around()), TypeRef(oids.TEXT)
 
     def stacked_item(self, error: SqlError | None, item: str) -> tuple[object, TypeRef]:
         """An item of GET STACKED DIAGNOSTICS. Raises 0Z002 outside of a handler."""
@@ -669,8 +711,9 @@ class Frame:
 
     def _context_of(self, error: SqlError) -> str:
         """The context of an error that has come to a handler of this call."""
-        line = errors.context_line(self.shown, *errors.place_of(self.program, error.__traceback__))
-        return line if error.context is None else f"{error.context}\n{line}"
+        line = errors.context_line(self.program.shown, *errors.place_of(self.program, error.__traceback__))
+        inside = () if error.context is None else (error.context,)
+        return "\n".join((*inside, line, *stack.lines_around()[1:]))  # without this call: it is elsewhere now
 
     def assigned(self, found: tuple[object, TypeRef], wanted: TypeRef) -> object:
         """A value with its type, for a variable of a type."""
@@ -697,14 +740,19 @@ class Frame:
             if lsn:
                 wait_within(session, session.durable(lsn))
         made = session.begin_implicit()
-        fresh, context = session.context(), self.context
-        context.reader, context.transaction, context.call = fresh.reader, fresh.transaction, fresh.call
+        self._renew_context()
         if chain and transaction is not None:
             session.variables.continue_modes(transaction, made)
 
     def fail(self, sqlstate: str, message: str) -> None:
         """Raises an error."""
         raise SqlError(sqlstate, message)
+
+    def _renew_context(self) -> None:
+        """After a statement that may have changed the schema, or ended the transaction."""
+        fresh, context = self.session.context(), self.context
+        context.reader, context.transaction, context.call = fresh.reader, fresh.transaction, fresh.call
+        context.catalog = fresh.catalog
 
     def refuse_again(self) -> None:
         """0Z002: RAISE without anything, outside of a handler."""

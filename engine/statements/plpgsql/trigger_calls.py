@@ -16,7 +16,6 @@ from engine.execute.transitions import NEW_OID, OLD_OID, relations_of
 from engine.execute.triggers import PendingCall, RunningStatement, TriggerCall
 from engine.execute.triggers import Row as Values
 from engine.execute.writer import Checks
-from engine.sql.plpgsql import signatures
 from engine.sql.plpgsql.tree import Shape
 from engine.statements.plpgsql import errors, suspend
 from engine.statements.plpgsql.built_in_triggers import built_in_trigger
@@ -48,7 +47,6 @@ class _Ready:
     program: Program
     known: Known
     shape: Shape
-    shown: str
     local: dict[str, VirtualTable]
     arguments: tuple[object, ...]
     is_apart: bool
@@ -175,13 +173,13 @@ class TriggerCalls:
             return None
         if found.__class__ is Row and found.shape is shape:
             return found.values
-        with errors.LineContext(errors.context_line(ready.shown, 0, "during function exit")):
+        with errors.LineContext(errors.context_line(ready.program.shown, 0, "during function exit")):
             return _fit_row(found, shape)
 
     def _run_apart(self, call: TriggerCall, ready: _Ready, given: Sequence[object]) -> object:
         frame = self._frames.get(call)
         if frame is None or frame.program is not ready.program:
-            frame = self._frames[call] = Frame(self._session, ready.program, ready.known, ready.shown, True)
+            frame = self._frames[call] = Frame(self._session, ready.program, ready.known, is_atomic=True)
         return run_apart(frame, given)
 
     def _run(self, call: TriggerCall, ready: _Ready, given: Sequence[object]) -> object:
@@ -189,13 +187,12 @@ class TriggerCalls:
         session = self._session
         if not suspend.is_running():
             not_supported(f'trigger "{call.trigger.name}" here')
-        is_volatile = ready.routine.volatility == "v"
-        frame = Frame(session, ready.program, ready.known, ready.shown, True, is_volatile=is_volatile)
+        frame = Frame(session, ready.program, ready.known, is_atomic=True)
         with as_runner(session, ready.routine):
             if not ready.local and not session.local_relations:
-                return enter(session, frame, given)
+                return enter(frame, given)
             with self._with_transitions(call, ready.local):
-                return enter(session, frame, given)
+                return enter(frame, given)
 
     def _ready_call(self, routine: Routine, call: TriggerCall) -> _Ready:
         """What does not differ from call to call."""
@@ -211,10 +208,9 @@ class TriggerCalls:
         arguments = Array.of(trigger.arguments)
         if trigger.arguments:
             arguments = Array(arguments.elements, arguments.dimensions, (0,))
-        shown = signatures.text_of(routine)
         is_apart = program.is_apart and not local and not routine.security_definer
         made = self._ready[call] = _Ready(
-            changed, session.key, routine, program, texts, shape, shown, local,
+            changed, session.key, routine, program, texts, shape, local,
             (trigger.name, call.timing, "ROW" if trigger.for_row else "STATEMENT", call.operation, relation.oid,
              relation.name, relation.name, session.catalog.schema_name(relation.schema), len(trigger.arguments),
              arguments),
