@@ -136,10 +136,11 @@ class TriggerCalls:
         """See Firing."""
         session = self._session
         owner = session.catalog.get(table.owner)
-        acts = isinstance(owner, Role) and owner.name != session.user_name
+        assert isinstance(owner, Role)
+        is_owner = owner.name == session.user_name
         self.depth += 1
         try:
-            with session.identity.acting_as(owner) if acts else nullcontext():
+            with nullcontext() if is_owner else session.identity.acting_as(owner):
                 yield
         finally:
             self.depth -= 1
