@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from engine.execute.triggers import modified_error
 from engine.statements.plpgsql import suspend
-from engine.txn.interface import UPDATE, LockWait
+from engine.txn.interface import LockWait
 from engine.txn.overlay import MISSING
 from engine.txn.statement_view import StatementView
 
@@ -45,13 +45,13 @@ class PatientTransaction:
         written = self._whole.own_value(key)
         return self._view is not None and written is not MISSING and written is not self._view.value_at_start(key)
 
-    def _refuse_modified(self, key: bytes, done: str) -> None:
+    def _refuse_modified(self, key: bytes) -> None:
         if key not in self._own and self.is_modified(key):
-            raise modified_error(done)
+            raise modified_error("updated")
 
     def get_locked(self, key: bytes, strength: int, *args: Any, **kwargs: Any) -> Any:
         if not kwargs.get("current"):
-            self._refuse_modified(key, "deleted" if strength == UPDATE else "updated")
+            self._refuse_modified(key)
         return self._wait(self._within.get_locked, key, strength, *args, **kwargs)
 
     def get_moved(self, *args: Any, **kwargs: Any) -> Any:
@@ -59,7 +59,7 @@ class PatientTransaction:
 
     def get_to_change(self, key: bytes, *args: Any, **kwargs: Any) -> Any:
         if not kwargs.get("current"):
-            self._refuse_modified(key, "updated")
+            self._refuse_modified(key)
         return self._wait(self._within.get_to_change, key, *args, **kwargs)
 
     def strengthen(self, key: bytes) -> None:

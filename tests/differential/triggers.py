@@ -195,10 +195,13 @@ _PARTS = re.compile(r"\bf_r_fkey\d+")
 
 def _comparable(found: tuple[object, ...]) -> tuple[object, ...]:
     """An outcome without PostgreSQL's queries for foreign keys, and its names of the keys of partitions."""
-    if len(found) == 3:
-        return found
-    texts = (_PARTS.sub("f_r_fkey", _OF_KEYS.sub("", item)) if isinstance(item, str) else item for item in found)
-    return tuple(item or None for item in texts)
+
+    def plain(item: object) -> object:
+        if isinstance(item, str):
+            return _PARTS.sub("f_r_fkey", _OF_KEYS.sub("", item)) or None
+        return tuple(map(plain, item)) if isinstance(item, (list, tuple)) else item
+
+    return tuple(map(plain, found))
 
 
 def run_set(seed: int, postgres: Connection, shoal: Connection) -> tuple[str, str]:
