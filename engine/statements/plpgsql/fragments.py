@@ -73,9 +73,9 @@ def analyse_text(
 def _with_fields(fragment: Fragment, shapes: Mapping[int, Shape | None]) -> ast.Node:
     """The tree of a text, with fields in place of record.* in the rows of INSERT ... VALUES."""
     node = fragment.tree
-    query = node.query if isinstance(node, ast.InsertStmt) else None
-    if not isinstance(query, ast.SelectStmt) or not query.values:
+    if not isinstance(node, ast.InsertStmt) or not isinstance(node.query, ast.SelectStmt) or not node.query.values:
         return node
+    query = node.query
     rows = tuple(tuple(part for cell in row for part in _cells(cell, fragment.scope, shapes)) for row in query.values)
     return node if rows == query.values else replace(node, query=replace(query, values=rows))
 
@@ -143,7 +143,7 @@ def failing_part(expression: tree.Expr, environment: Environment) -> tree.Expr |
         match node:
             case tree.RelabelType() | tree.CoerceTypmod() | tree.CoerceViaIO():
                 arguments = (node.argument,)
-            case tree.FuncExpr():
+            case tree.FuncExpr() | tree.BoolExpr():
                 arguments = node.arguments
         found = next((part for item in arguments if (part := search(item)) is not None), None)
         return found or (node if arguments and is_constant(node) and compiler.constant(node) is None else None)

@@ -175,9 +175,10 @@ class Frame:
             with LineContext(f"query: {program.texts[number].query}"):
                 raise SqlError("21000", "query returned more than one row")
         value = rows[0][0] if rows else None
-        if wanted is not None and value is not None:
+        if wanted is None or value is None:
+            return value, fields[0].type
+        with program.contexts[number] if program.texts[number].target else nullcontext():  # a part of an assignment
             return self._cast(value, fields[0].type, wanted), wanted
-        return value, fields[0].type
 
     def _evaluation(self, fragment: Fragment, shapes: Mapping[int, Shape | None], wanted: TypeRef | None) -> Evaluation:
         environment = self.session.environment
@@ -191,12 +192,12 @@ class Frame:
                 raise SqlError("42601", f"query returned {len(query.output)} columns")
         plain = text.plain(environment)
         if plain is not None:
-            failing = failing_part(plain, environment)
-            if failing is not None:
-                compile_value(failing, environment.format)(self.session.context(), ())
             type_ = wanted or plain.type
             if wanted is not None:
                 plain = assignment_of(State(Shared(environment, ())), plain, wanted)
+            failing = failing_part(plain, environment)
+            if failing is not None:
+                compile_value(failing, environment.format)(self.session.context(), ())
             with suppress(NotOnRowPath):
                 return Evaluation(text.uses, type_, compile_expression(plain, environment.format))
         return Evaluation(text.uses, query.output[0].expression.type, prepared=self._plan(fragment, text))
@@ -332,6 +333,8 @@ class Frame:
             fields, rows = self._nested.rows(prepared, parameters)
         found = self._only(rows, strict or prepared.plan.writes, strict)
         if isinstance(found, SqlError):
+            if not self.program.print_strict:
+                raise found
             _, uses, _ = self._known.statements[self._shapes(number, values)[1]]
             shown = sorted(uses, key=lambda use: use.variable.number)
             raise self._with_parameters(found, [_named_value(use, values) for use in shown])
@@ -461,7 +464,8 @@ class Frame:
         self, row: Row | None, name: str, steps: Sequence[object], number: int, values: Locals, shape: Shape | None
     ) -> Row:
         """A record with the value of a text in a field. Raises 55000 without a value, 42703 for a missing field."""
-        row, position = self._place_in(row, name, steps, shape)
+        with self.program.contexts[number]:
+            row, position = self._place_in(row, name, steps, shape)
         value = self.evaluate(number, values, row.shape[position][1])
         return Row(row.shape, (*row.values[:position], value, *row.values[position + 1 :]))
 
@@ -576,6 +580,7 @@ class Frame:
 
     def open_cursor(self, name: str | None, number: int, values: Locals, scroll: bool | None) -> str:
         """OPEN with a query: the cursor's name."""
+        frame_cursors.check_unused(self.session, name)
         with self.program.contexts[number]:
             prepared, parameters = self._statement(number, values)
             return frame_cursors.open_portal(self.session, name, prepared, parameters, scroll)
@@ -772,5 +777,7 @@ def _named_value(use: ParameterUse, values: Locals) -> tuple[str, object, TypeRe
     variable = use.variable
     if variable.type is not None:
         return variable.name, _value(use, values), variable.type
-    name, type_ = values[f"p{variable.number + 1}"].shape[use.field]
+    record = values[f"p{variable.number + 1}"]
+    shape: Shape = record.shape if variable.shape is None else variable.shape
+    name, type_ = shape[use.field]
     return name, _value(use, values), type_
