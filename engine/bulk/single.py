@@ -9,12 +9,13 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 from catalog.errors import SqlError
 from engine.bulk.rows import Row
+from engine.execute.context import NotTogether
 from engine.execute.writer import Checks, TableWriter
-from engine.txn.interface import LockWait
+from engine.txn.interface import BatchTransaction, LockWait
 
 if TYPE_CHECKING:
     from engine.bulk.session import BulkSession
@@ -56,6 +57,9 @@ class SingleInsert:
 
     def _add_fired(self, rows: list[Row], start: int, failed: Callable[[int, SqlError], SqlError]) -> int:
         """A slice of the rows of a table with triggers."""
+        count = self._add_together(rows[start : start + SLICE]) if self._may_write_together() else None
+        if count is not None:
+            return count
         triggers, count = self._writer.triggers, 0
         for place in range(start, min(start + SLICE, len(rows))):
             try:
@@ -66,6 +70,31 @@ class SingleInsert:
             except SqlError as error:
                 raise failed(place, error) from None
         return count
+
+    def _may_write_together(self) -> bool:
+        """Whether the triggers may fire for some rows before the first of them is written."""
+        writer, triggers = self._writer, self._writer.triggers
+        if type(writer) is not TableWriter or writer.exclusions:
+            return False
+        if any(foreign.parent is writer for foreign in writer.outgoing):
+            return False
+        return triggers is None or triggers.inserts_apart(self._context)
+
+    def _add_together(self, rows: list[Row]) -> int | None:
+        """Writes rows together. None: one fails, and nothing has happened."""
+        triggers, transaction, context = self._writer.triggers, self._transaction, self._context
+        mark, known, notices = transaction.mark(), len(self._checks), len(self._session.notices)
+        try:
+            made = rows
+            if triggers is not None:
+                made = [row for row in (triggers.new_row(context, given) for given in rows) if row is not None]  # type: ignore[misc]
+            self._writer.write_together(cast(BatchTransaction, transaction), context, made, self._checks)
+            return len(made)
+        except (SqlError, NotTogether):
+            transaction.rollback_to(mark)
+            del self._checks[known:]
+            del self._session.notices[notices:]
+            return None
 
     async def _add_one(self, row: Row) -> None:
         transaction = self._transaction

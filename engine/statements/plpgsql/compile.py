@@ -537,7 +537,7 @@ class BodyCompiler:
         number, values = self._text(statement.value)
         code.line(f"{value} = frame.evaluate_typed({number}, {values})")
         self._at(0, "while casting return value to function's return type")
-        code.line(f"return frame.assigned({value}, {code.constant(signature.result, 'type')})")
+        code.line(f"return frame.value_for({value}, {code.constant(signature.result, 'type')})")
 
     def _return_next(self, statement: pl.ReturnNext) -> None:
         signature, code = self._signature, self._code
