@@ -15,7 +15,7 @@ from engine.statements.plpgsql import errors, suspend
 from engine.statements.plpgsql.compile import Program
 from engine.statements.plpgsql.frame import Frame, Known
 from engine.statements.plpgsql.programs import compile_body, program_of
-from engine.statements.plpgsql.records import Row, check_columns
+from engine.statements.plpgsql.records import Row, Uncast, check_columns
 
 if TYPE_CHECKING:
     from engine.execute.context import RoutineCall
@@ -92,9 +92,14 @@ def enter(frame: Frame, arguments: Sequence[object]) -> object:
     session.transaction.queried = True
     outside = exchange_meter(Meter().begin(session.query_memory, session.memory))
     try:
-        return run_apart(frame, arguments)
+        value = run_apart(frame, arguments)
     finally:
         exchange_meter(outside)
+    if not isinstance(value, Uncast):
+        return value
+    line = f"PL/pgSQL function {frame.program.shown} while casting return value to function's return type"
+    with errors.LineContext(line):
+        return frame.value_for((value.value, value.type), value.wanted)
 
 
 def run_apart(frame: Frame, arguments: Sequence[object]) -> object:

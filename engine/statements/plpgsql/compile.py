@@ -48,7 +48,7 @@ from engine.statements.plpgsql.fragments import (
     variables_among,
 )
 from engine.statements.plpgsql.names import LocalNames, ParameterUse
-from engine.statements.plpgsql.records import Row, assignment_of
+from engine.statements.plpgsql.records import Row, Uncast, assignment_of
 from engine.statements.plpgsql.statement_kinds import kind_of
 from engine.statements.plpgsql.utilities import refusal
 
@@ -533,11 +533,10 @@ class BodyCompiler:
         if found is not None and found.type.oid == signature.result.oid and not signature.result.domain:
             code.line(f"return {self._expression(statement.value, signature.result)}")
             return
-        value = code.temporary("value")
         number, values = self._text(statement.value)
-        code.line(f"{value} = frame.evaluate_typed({number}, {values})")
-        self._at(0, "while casting return value to function's return type")
-        code.line(f"return frame.value_for({value}, {code.constant(signature.result, 'type')})")
+        code.names["Uncast"] = Uncast  # no handler of the function sees the cast's error
+        given = f"*frame.evaluate_typed({number}, {values}), {code.constant(signature.result, 'type')}"
+        code.line(f"return Uncast({given})")
 
     def _return_next(self, statement: pl.ReturnNext) -> None:
         signature, code = self._signature, self._code

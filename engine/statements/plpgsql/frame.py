@@ -28,6 +28,7 @@ from engine.sql.analyze import Shared
 from engine.sql.analyze.state import State
 from engine.sql.parser import parse
 from engine.sql.plpgsql.tree import Fragment, Shape, Target, Variable
+from engine.sql.tree_walk import has_sublink
 from engine.statements import planning
 from engine.statements.plpgsql import errors, frame_cursors, stack
 from engine.statements.plpgsql.compile import TICKS
@@ -197,10 +198,19 @@ class Frame:
                 plain = assignment_of(State(Shared(environment, ())), plain, wanted)
             failing = failing_part(plain, environment)
             if failing is not None:
-                compile_value(failing, environment.format)(self.session.context(), ())
+                self._fail_first(failing, fragment)
             with suppress(NotOnRowPath):
                 return Evaluation(text.uses, type_, compile_expression(plain, environment.format))
         return Evaluation(text.uses, query.output[0].expression.type, prepared=self._plan(fragment, text))
+
+    def _fail_first(self, failing: tree.Expr, fragment: Fragment) -> None:
+        """Raises the error of a constant part. That of a literal which is assigned is at its place."""
+        try:
+            compile_value(failing, self.session.environment.format)(self.session.context(), ())
+        except SqlError as error:
+            if fragment.target and fragment.text[:1] == "'" and error.position is None:
+                error.position = fragment.before + 1
+            raise
 
     def row_of(self, number: int, values: Locals, shape: Shape) -> Row | None:
         """The value of a text as a row of a table."""
@@ -223,6 +233,9 @@ class Frame:
             text = analyse_text(fragment, self.session.environment, shapes, self.program.conflict)
         plain = text.plain(self.session.environment)
         parameters = [_value(use, values) for use in text.uses]
+        if isinstance(plain, tree.RowExpr) and has_sublink(plain):
+            shape = tuple((name, item.type) for name, item in zip(plain.names, plain.elements, strict=True))
+            return Row(shape, tuple(self._evaluate(number, values, None)[0]))  # type: ignore[arg-type]
         if isinstance(plain, tree.RowExpr):
             format_ = self.session.environment.format
             found = [compile_value(item, format_)(self.session.context(), parameters) for item in plain.elements]
@@ -295,10 +308,14 @@ class Frame:
         return not self._is_atomic and not (transaction is not None and transaction.savepoints)
 
     def loop_rows(self, query: int, values: Locals) -> tuple[Sequence[Field], Rows]:
-        """The columns and rows of the query of a loop. PostgreSQL runs it as a cursor: its errors do not name it."""
+        """The columns and rows of the query of a loop. PostgreSQL runs it as a cursor: its errors do not name it, and
+        ROW_COUNT does not count it."""
         with self.program.contexts[query]:
             prepared, parameters = self._statement(query, values)
-        return self._nested.rows(prepared, parameters)
+        before = self._nested.count
+        found = self._nested.rows(prepared, parameters)
+        self._nested.count = before
+        return found
 
     def perform(self, number: int, values: Locals) -> bool:
         """PERFORM: whether there was a row."""
@@ -407,7 +424,10 @@ class Frame:
         self, text: str | None, using: Sequence[tuple[object, TypeRef]], is_loop: bool
     ) -> tuple[Sequence[Field], Rows]:
         """The rows of FOR ... IN EXECUTE and RETURN QUERY EXECUTE."""
+        before = self._nested.count
         fields, rows = self._dynamic(text, using, is_loop)
+        if is_loop:
+            self._nested.count = before
         if fields is None:
             raise SqlError("42P11", "cannot open EXECUTE query as cursor")
         return fields, rows
