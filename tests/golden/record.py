@@ -34,6 +34,7 @@ FIRST_OWN = 16384
 _NUMBER = re.compile(r"(?<![\w.])\d{5,}(?![\w.])")
 _KINDS = {
     "ColumnarRead": "columnar", "ColumnarChange": "dml", "CompoundPath": "compound", "UtilityPlan": "utility",
+    "CallPlan": "utility",
     "EmptyStatement": "empty", "AsOfPlan": "past",
 }  # fmt: skip
 _PLACE = re.compile(r"\{([tw])(\d+)\}")

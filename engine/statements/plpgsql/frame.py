@@ -233,20 +233,15 @@ class Frame:
             text = analyse_text(fragment, self.session.environment, shapes, self.program.conflict)
         plain = text.plain(self.session.environment)
         parameters = [_value(use, values) for use in text.uses]
-        if isinstance(plain, tree.RowExpr) and has_sublink(plain):
-            shape = tuple((name, item.type) for name, item in zip(plain.names, plain.elements, strict=True))
-            return Row(shape, tuple(self._evaluate(number, values, None)[0]))  # type: ignore[arg-type]
-        if isinstance(plain, tree.RowExpr):
+        shape = None if plain is None else shape_of_rows(plain)
+        if isinstance(plain, tree.RowExpr) and shape is not None and not has_sublink(plain):
             format_ = self.session.environment.format
             found = [compile_value(item, format_)(self.session.context(), parameters) for item in plain.elements]
-            return Row(
-                tuple((name, item.type) for name, item in zip(plain.names, plain.elements, strict=True)), tuple(found)
-            )
+            return Row(shape, tuple(found))
         value, type_ = self._evaluate(number, values, None)
         known = lookup(type_.oid)
         if isinstance(value, Row) or (value is None and type_.oid in (oids.UNKNOWN, oids.TEXT, oids.RECORD)):
             return value
-        shape = None if plain is None else shape_of_rows(plain)
         if shape is not None:
             return None if value is None else Row(shape, tuple(value))  # type: ignore[arg-type]
         if not isinstance(known, CompositeType):
