@@ -99,7 +99,7 @@ def enter(frame: Frame, arguments: Sequence[object]) -> object:
         return value
     line = f"PL/pgSQL function {frame.program.shown} while casting return value to function's return type"
     with errors.LineContext(line):
-        return frame.value_for((value.value, value.type), value.wanted)
+        return frame.convert((value.value, value.type), value.wanted)
 
 
 def run_apart(frame: Frame, arguments: Sequence[object]) -> object:
