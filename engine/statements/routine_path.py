@@ -59,6 +59,8 @@ class RoutinePath:
                     found = await suspend.run(lambda: run(context, portal.parameters))  # noqa: B023
                 portal.pending, portal.count = found
                 portal.pending_rows = portal.count if portal.prepared.fields is not None else 0
+                if portal.prepared.command == "SELECT":
+                    portal.count = 0  # its rows are counted when they are sent
                 return
             except LockWait as wait:
                 if portal.view is not None:
