@@ -67,6 +67,7 @@ class Catalog:
     types: Mapping[tuple[int, str], int] = field(default_factory=dict)  # user types: (schema OID, name) -> OID
     heirs: frozenset[int] = frozenset()  # OIDs of the tables with parents, because every statement looks for children
     code: Mapping[int, Extension | Routine] = field(default_factory=dict)  # by OID, those of other databases included
+    with_triggers: frozenset[int] = frozenset()  # OIDs of the relations with triggers, because every change looks here
 
     def with_object(self, item: SchemaObject) -> Catalog:
         """Adds `item`, or replaces the object with its OID."""
@@ -132,7 +133,7 @@ class Catalog:
                 named[type(item)][item.name] = oid
         changed = Catalog(
             self.version + 1, self.database, objects, relations, named[Schema], named[Role], named[Database],
-            named[Tablespace], types, heirs, code,
+            named[Tablespace], types, heirs, code, self._with_triggers_after(changes),
         )  # fmt: skip
         if types:
             remember(changed.user_types)
@@ -143,6 +144,12 @@ class Catalog:
         if not coming and self.heirs.isdisjoint(changes):
             return self.heirs
         return self.heirs.difference(changes) | coming
+
+    def _with_triggers_after(self, changes: Mapping[int, SchemaObject | None]) -> frozenset[int]:
+        coming = {oid for oid, item in changes.items() if isinstance(item, Table | View) and item.triggers}
+        if not coming and self.with_triggers.isdisjoint(changes):
+            return self.with_triggers
+        return self.with_triggers.difference(changes) | coming
 
     def _is_here(self, item: SchemaObject) -> bool:
         """Whether an object belongs to this database. A schema belongs to one database (0: to all)."""
@@ -199,6 +206,28 @@ class Catalog:
             for target in {item.references for item in table.constraints if item.references is not None}:
                 found.setdefault(target, []).append(table.oid)
         return found
+
+    @cached_property
+    def triggering(self) -> frozenset[int]:
+        """The tables whose changes may fire triggers: those with triggers, the tables above them, and the tables whose
+        foreign keys' actions change such a table."""
+        if not self.with_triggers:
+            return frozenset()
+        found = {oid for oid in self.with_triggers if isinstance(self.objects.get(oid), Table)}
+        for oid in tuple(found):  # whose transition tables may get their rows
+            if any(item.old_table or item.new_table for item in self.table(oid).triggers):
+                found.update(item.oid for item in self.descendants(oid))
+        pending = list(found)
+        while pending:
+            table = self.table(pending.pop())
+            more = set(table.parents)
+            for constraint in table.constraints:
+                if constraint.references is not None and {constraint.on_delete, constraint.on_update} & set("cnd"):
+                    more.add(constraint.references)
+                    more.update(item.oid for item in self.descendants(constraint.references))
+            pending += more - found
+            found |= more
+        return frozenset(found)
 
     @cached_property
     def children(self) -> Mapping[int, abc.Sequence[int]]:

@@ -245,6 +245,36 @@ class Source:
     columns: tuple[tuple[int, str], ...]  # (attnum, name)
 
 
+@dataclass(frozen=True, slots=True)
+class Trigger:
+    """A trigger of a table or view (pg_trigger).
+
+    `timing`: b before, a after, i instead of. `events`: of i insert, u update, d delete, t truncate. `columns`: those
+    of UPDATE OF. `condition`: the text of WHEN over the relations old and new. `constraint`: the OID of the constraint
+    of a constraint trigger. `enabled`: as in tgenabled. `parent`: the trigger of the partitioned table that this one is
+    a copy of. `old_table`, `new_table`: the names of transition tables.
+    """
+
+    oid: int
+    name: str
+    function: int
+    timing: str
+    events: str
+    for_row: bool = False
+    columns: tuple[int, ...] = ()
+    condition: str | None = None
+    arguments: tuple[str, ...] = ()
+    enabled: str = "O"
+    old_table: str = ""
+    new_table: str = ""
+    constraint: int = 0
+    references: int = 0  # FROM: OID of the other table
+    deferrable: bool = False
+    initially_deferred: bool = False
+    parent: int = 0
+    comment: str | None = None
+
+
 EVERYBODY = 0
 """The OID in `Policy.roles` that stands for PUBLIC."""
 
@@ -305,6 +335,8 @@ class Table:
     parents: tuple[int, ...] = ()  # OIDs of the parents in inheritance; of a partition: its partitioned table
     partitioning: Partitioning | None = None
     bound: PartitionBound | None = None  # of a partition
+    triggers: tuple[Trigger, ...] = ()
+    references_off: bool = False  # DISABLE TRIGGER ALL: foreign keys neither check its changes nor act on them
     policies: tuple[Policy, ...] = ()
     row_security: bool = False  # ENABLE ROW LEVEL SECURITY: the policies apply
     force_row_security: bool = False  # FORCE ROW LEVEL SECURITY: they apply to the owner too
@@ -425,6 +457,7 @@ class View:
     options: tuple[tuple[str, str], ...] = ()  # WITH (security_barrier, security_invoker)
     extension: int = 0  # OID of the extension that created it
     sources: tuple[Source, ...] = ()
+    triggers: tuple[Trigger, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -70,6 +70,7 @@ class _Session(Protocol):
     session_user_name: str
     database_name: str
     search_path: tuple[str, ...]
+    trigger_depth: int
 
     @property
     def surroundings(self) -> _Services: ...
@@ -118,7 +119,7 @@ implement("getdatabaseencoding", lambda: "UTF8")
 implement("pg_is_in_recovery", lambda: False)
 implement("pg_is_wal_replay_paused", lambda: False)
 implement("pg_jit_available", lambda: False)
-implement("pg_trigger_depth", lambda: 0)
+implement("pg_trigger_depth", lambda call: _session(call).trigger_depth, needs_session=True)
 mark(
     Trait.SESSION_ONLY, "current_database", "pg_backend_pid", "pgsql_version", "pg_is_in_recovery", "shoal_last_commit"
 )

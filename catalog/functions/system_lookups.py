@@ -124,9 +124,17 @@ _by_key("pg_get_function_result", internal.FUNCTION_NAMES, "result")
 _by_key("pg_get_functiondef", internal.FUNCTION_NAMES, "definition")
 _by_key("pg_function_is_visible", internal.FUNCTION_NAMES, "visible")
 _by_key("pg_get_function_sqlbody", internal.FUNCTION_NAMES, "body")
+_by_key("pg_get_triggerdef", internal.TRIGGER_TEXTS, "plain")
+
+
+@implements("pg_get_triggerdef_ext", needs_session=True)
+def _trigger_definition(call: CallContext, oid: int, pretty: bool) -> str | None:
+    found = find(call, internal.TRIGGER_TEXTS, "oid", oid)
+    return next((cast(str, row[2 if pretty else 1]) for row in found), None)
+
+
 _always(
-    "pg_get_ruledef pg_get_ruledef_ext pg_get_triggerdef pg_get_triggerdef_ext "
-    "pg_get_statisticsobjdef pg_get_statisticsobjdef_columns",
+    "pg_get_ruledef pg_get_ruledef_ext pg_get_statisticsobjdef pg_get_statisticsobjdef_columns",
     None,
 )
 

@@ -177,8 +177,8 @@ class _Finder:
 
     def default(self, names: Names) -> Address:
         relation, number = self.column(names)
-        if isinstance(relation, Table):
-            column = relation.column_by_number(number)
+        if isinstance(relation, Table | View):
+            column = next(item for item in relation.columns if item.number == number)
             if column.default is not None or column.generated is not None:
                 return derived_oids.PG_ATTRDEF, derived_oids.default_number(relation.oid, number), 0
         shown = f'default value for column "{names[-1]}" of relation "{".".join(names[:-1])}"'

@@ -128,6 +128,9 @@ class Surroundings(Protocol):
     def expression(self, text: str, table: Table | None, pretty: bool) -> str:
         """Returns a stored expression as pg_get_expr does in this session."""
 
+    def condition(self, text: str, relation: Table | View, pretty: bool) -> str:
+        """Returns the condition of a trigger as its definition shows it."""
+
     def is_call(self, text: str, table: Table) -> bool:
         """Whether the expression is printed as a function call, which needs no parentheses in an index definition."""
 

@@ -176,13 +176,13 @@ def _of_relation(catalog: Catalog, item: Table | View | Sequence | Index) -> Ite
     yield _type(catalog, derived_oids.row_array_type(item.oid), schema, f"_{name}"[:63])
     if isinstance(item, View) or item.query is not None:
         yield _on(derived_oids.PG_REWRITE, derived_oids.rule(item.oid), "rule", schema, name, "_RETURN")
-    if isinstance(item, View):
-        return
     for column in item.columns:
         if column.default is not None or column.generated is not None:
             parts = ("default value", None, None, f"for {_plain(schema, name, column.name)}")
             oid = derived_oids.default_number(item.oid, column.number)
             yield derived_oids.PG_ATTRDEF, oid, 0, parts, (schema, name, column.name), ()
+    if isinstance(item, View):
+        return
     for constraint in item.constraints:
         if constraint.kind in "pucfx":
             yield _on(derived_oids.PG_CONSTRAINT, constraint.oid, "table constraint", schema, name, constraint.name)

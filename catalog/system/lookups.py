@@ -39,6 +39,7 @@ from catalog.system.relations import (
     SETTINGS,
     TABLE_COUNTS,
     TABLESPACE_SIZES,
+    TRIGGER_TEXTS,
     TYPE_INPUT,
     TYPE_NAMES,
     UPDATABLE,
@@ -223,6 +224,8 @@ def _pretty(table: VirtualTable) -> Callable[[list[str]], str]:
 
 _by_key("pg_get_constraintdef", CONSTRAINT_TEXTS, "plain")
 register("pg_get_constraintdef_ext", _pretty(CONSTRAINT_TEXTS), CONSTRAINT_TEXTS)
+_by_key("pg_get_triggerdef", TRIGGER_TEXTS, "plain")
+register("pg_get_triggerdef_ext", _pretty(TRIGGER_TEXTS), TRIGGER_TEXTS)
 _by_key("pg_get_viewdef", VIEW_TEXTS, "plain")
 register("pg_get_viewdef_ext", _pretty(VIEW_TEXTS), VIEW_TEXTS)
 register("pg_get_viewdef_wrap", lambda a: look_up(VIEW_TEXTS, "pretty", a[0]), VIEW_TEXTS)
@@ -248,8 +251,7 @@ _by_key("pg_get_functiondef", FUNCTION_NAMES, "definition")
 _by_key("pg_function_is_visible", FUNCTION_NAMES, "visible")
 _by_key("pg_get_function_sqlbody", FUNCTION_NAMES, "body")
 register(
-    "pg_get_ruledef pg_get_ruledef_ext pg_get_triggerdef pg_get_triggerdef_ext "
-    "pg_get_statisticsobjdef pg_get_statisticsobjdef_columns",
+    "pg_get_ruledef pg_get_ruledef_ext pg_get_statisticsobjdef pg_get_statisticsobjdef_columns",
     lambda a: "NULL::VARCHAR",
 )
 register(

@@ -107,7 +107,12 @@ def _of_rule(_: Catalog, value: object) -> Iterable[int]:
 def _of_constraint(catalog: Catalog, value: object) -> Iterable[int]:
     """Returns the table or the domain of a constraint."""
     found = catalog.constraint_owners.get(cast(int, value))
-    return _user_types(catalog) if found is None else (found,)
+    return (*_user_types(catalog), *catalog.with_triggers) if found is None else (found,)
+
+
+def _with_triggers(catalog: Catalog, _: object) -> Iterable[int]:
+    """Returns the relations with triggers."""
+    return catalog.with_triggers
 
 
 def _of_policy(catalog: Catalog, value: object) -> Iterable[int]:
@@ -189,7 +194,7 @@ def _get_read_relations(item: View | Table | Routine) -> Iterable[int]:
 
 
 def _with_defaults(catalog: Catalog) -> Iterable[int]:
-    return [item.oid for item in catalog.by_kind.get(Table, ())]
+    return [item.oid for kind in (Table, View) for item in catalog.by_kind.get(kind, ())]
 
 
 def _find_by_identity(catalog: Catalog, value: object) -> Iterable[int]:
@@ -225,7 +230,7 @@ def _register() -> None:
     by_itself = (
         "pg_class.oid pg_attribute.attrelid pg_attrdef.adrelid pg_index.indexrelid pg_constraint.conrelid "
         "pg_sequence.seqrelid pg_rewrite.ev_class pg_namespace.oid pg_database.oid pg_authid.oid pg_tablespace.oid "
-        "pg_inherits.inhrelid pg_partitioned_table.partrelid pg_policy.polrelid"
+        "pg_inherits.inhrelid pg_partitioned_table.partrelid pg_policy.polrelid pg_trigger.tgrelid"
     )
     tables: dict[str, Owners] = dict.fromkeys(by_itself.split(), _itself)
     tables |= {
@@ -262,6 +267,7 @@ def _register() -> None:
     for table in (*by_oid, internal.ROW_SECURITY):
         _owners[table.oid, "oid"] = _itself
     _owners[internal.RELATION_NAMES.oid, "oid"] = _relation
+    _owners[internal.TRIGGER_TEXTS.oid, "oid"] = _with_triggers
     _owners[internal.CONSTRAINT_TEXTS.oid, "oid"] = _of_constraint
     _owners[internal.TYPE_NAMES.oid, "oid"] = _of_type
     _owners[internal.IDENTITIES.oid, "oid"] = _find_by_identity

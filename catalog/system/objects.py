@@ -37,7 +37,6 @@ from catalog.system.content import (
     indexes,
     objects_of,
     sequences,
-    tables,
     tables_and_views,
     views,
 )
@@ -106,7 +105,7 @@ def _tables(items: list[Item], _: Surroundings) -> Columns:
         "relnatts": [len(table.columns) for table in found],
         "relchecks": [sum(constraint.kind == "c" for constraint in table.constraints) for table in found],
         "relhastriggers": [
-            referenced or any(constraint.kind == "f" for constraint in table.constraints)
+            referenced or bool(table.triggers) or any(constraint.kind == "f" for constraint in table.constraints)
             for table, referenced, _, _ in items
         ],
         "relreplident": "d",
@@ -154,6 +153,7 @@ def _views(items: list[Item], surroundings: Surroundings) -> Columns:
         "relkind": "v",
         "relnatts": [len(view.columns) for view in found],
         "relhasrules": True,
+        "relhastriggers": [bool(view.triggers) for view in found],
         "reloptions": [_view_options(view) for view in found],
     }
 
@@ -290,23 +290,26 @@ def index_columns(surroundings: Surroundings, index: Index, table: Table) -> lis
     return found
 
 
-@content("pg_attrdef", "session", tables)
+@content("pg_attrdef", "session", tables_and_views)
 def _defaults(items: list[Item], surroundings: Surroundings) -> Columns:
     found = [
-        (table, column, column.default if column.default is not None else column.generated)
-        for (table,) in items
-        for column in table.columns
+        (item, column, column.default if column.default is not None else column.generated)
+        for (item,) in items
+        for column in item.columns
         if column.default is not None or column.generated is not None
     ]
     return {
-        "oid": [derived_oids.default_number(table.oid, column.number) for table, column, _ in found],
-        "adrelid": [table.oid for table, _, _ in found],
+        "oid": [derived_oids.default_number(item.oid, column.number) for item, column, _ in found],
+        "adrelid": [item.oid for item, _, _ in found],
         "adnum": [column.number for _, column, _ in found],
-        "adbin": [expression_tree(surroundings, text or "", table) for table, _, text in found],
+        "adbin": [
+            expression_tree(surroundings, text or "", item if isinstance(item, Table) else None)
+            for item, _, text in found
+        ],
     }
 
 
-def expression_tree(surroundings: Surroundings, text: str, table: Table) -> str:
+def expression_tree(surroundings: Surroundings, text: str, table: Table | None) -> str:
     """Returns the value of a pg_node_tree column: the plain and the pretty text, one of which pg_get_expr returns."""
     return f"{surroundings.expression(text, table, False)}\x1f{surroundings.expression(text, table, True)}"
 
@@ -545,9 +548,9 @@ _NAME_PARTS = re.compile(r'"((?:[^"]|"")+)"|([^".]+)')
 
 
 def _drawn_from(catalog: Catalog, item: Table | View | SequenceObject) -> Item:
-    """Returns (object, (column, sequence) for each nextval() in a table's defaults)."""
+    """Returns (object, (column, sequence) for each nextval() in the defaults of a table or view)."""
     found = []
-    for column in item.columns if isinstance(item, Table) else ():
+    for column in item.columns if isinstance(item, Table | View) else ():
         for name in _DRAWS.findall(column.default or ""):
             parts = [
                 quoted.replace('""', '"') if quoted else plain
@@ -557,6 +560,23 @@ def _drawn_from(catalog: Catalog, item: Table | View | SequenceObject) -> Item:
             if oid is not None and not column.identity:
                 found.append((column.number, oid))
     return item, tuple(found)
+
+
+def _default_dependencies(
+    item: Table | View, draws: Seq[tuple[int, int]], surroundings: Surroundings
+) -> list[_Dependency]:
+    """Returns the rows of pg_depend of the defaults and generated columns of a table or view."""
+    relation = derived_oids.PG_CLASS
+    found: list[_Dependency] = []
+    for column in item.columns:
+        if column.default is not None or column.generated is not None:
+            default = (derived_oids.PG_ATTRDEF, derived_oids.default_number(item.oid, column.number), 0)
+            found.append((*default, relation, item.oid, column.number, "a" if column.generated is None else "i"))
+            found += [(*default, relation, oid, 0, "n") for number, oid in draws if number == column.number]
+            if column.generated is not None and isinstance(item, Table):
+                read = surroundings.expression_references(column.generated, item)
+                found += [(*default, *reference, "n") for reference in read]
+    return found
 
 
 def _dependencies_of(
@@ -574,19 +594,13 @@ def _dependencies_of(
         rule = (derived_oids.PG_REWRITE, derived_oids.rule(item.oid), 0)
         found += [(*rule, relation, item.oid, 0, kind) for kind in "in"]
         found += [(*rule, *reference, "n") for reference in surroundings.references(item)]
+        found += _default_dependencies(item, draws, surroundings)
         if isinstance(item, View) and item.extension:
             found.append((relation, item.oid, 0, derived_oids.PG_EXTENSION, item.extension, 0, "e"))
         return found
     kind = "n" if item.bound is None else "a"
     found += [(relation, item.oid, 0, relation, parent, 0, kind) for parent in item.parents]
-    for column in item.columns:
-        if column.default is not None or column.generated is not None:
-            default = (derived_oids.PG_ATTRDEF, derived_oids.default_number(item.oid, column.number), 0)
-            found.append((*default, relation, item.oid, column.number, "a" if column.generated is None else "i"))
-            found += [(*default, relation, oid, 0, "n") for number, oid in draws if number == column.number]
-            if column.generated is not None:
-                read = surroundings.expression_references(column.generated, item)
-                found += [(*default, *reference, "n") for reference in read]
+    found += _default_dependencies(item, draws, surroundings)
     for constraint in item.constraints:
         own = (derived_oids.PG_CONSTRAINT, constraint.oid, 0)
         if constraint.kind in "pux" and constraint.index is not None:

@@ -18,6 +18,7 @@ from catalog.system import (  # noqa: F401 - each registers its parts
     partitions,
     routines,
     shared,
+    triggers,
     user_types,
 )
 from catalog.system.relations import system_relations

@@ -29,6 +29,7 @@ from engine.bulk.rows import RowSet
 from engine.bulk.thread import BulkThread
 from engine.ddl.context import BuildIndex, CopyStorage, Job, RewriteTable, ValidateConstraint
 from engine.execute.exclusions import Exclusion, Members
+from engine.execute.foreign_keys import Outgoing
 from engine.execute.shown import constraint_error
 from engine.execute.writer import IndexWriter, TableWriter
 from engine.sql import tree
@@ -268,7 +269,7 @@ async def _validate(session: BulkSession, job: ValidateConstraint, thread: BulkT
     thread.at_end(newest.end)
     batches = newest.batches()
     if constraint.kind == "f":
-        foreign = next(item for item in writer.outgoing if item.constraint.oid == constraint.oid)
+        foreign = Outgoing(writer, constraint)  # also under DISABLE TRIGGER ALL
         foreign.removing = job.violated
         parent = await references.ParentKeys.open(session, foreign)
         thread.at_end(parent.close)

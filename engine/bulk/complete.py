@@ -146,6 +146,10 @@ class RowCompleter:
         else:
             self._once[item.column] = compute(self._context, ())
 
+    def allow_nulls(self) -> None:
+        """NOT NULL is checked later."""
+        self._required = []
+
     @property
     def draws(self) -> bool:
         """Whether every row needs values that only the engine's thread can compute."""

@@ -189,7 +189,13 @@ class Load:
         self.writer, checks = self.encoder.writer, rules.checks
         if table.partitioning is not None:  # each partition checks its own rows
             self.writer, checks = PartitionedWriter(session.catalog, table, session.key.format), ()
-        self.completer = RowCompleter(session, self.writer, defaults, rules.generated, checks, plan.where)
+        self._fires = table.oid in session.catalog.triggering
+        generated = rules.generated
+        if self.writer.triggers is not None:  # BEFORE triggers come before both
+            generated, checks = (), ()
+        self.completer = RowCompleter(session, self.writer, defaults, generated, checks, plan.where)
+        if self.writer.triggers is not None:
+            self.completer.allow_nulls()
 
     async def run(self, source: CopySource) -> int:
         """Loads everything, and returns the number of rows."""
@@ -198,6 +204,8 @@ class Load:
         small = len(first) <= 2 * SMALL_BYTES and self.parser.reader.count(first) <= SMALL_ROWS
         if small and not pieces.has_left:
             return await self._load_small(first)
+        if self._fires:
+            return await self._load_singly(first, pieces)
         if isinstance(self.writer, PartitionedWriter):
             if concerns_itself(self.session.catalog, self.plan.table):
                 return await self._load_singly(first, pieces)
@@ -237,8 +245,7 @@ class Load:
     async def _add_singly(self, single: SingleInsert, piece: Piece, large: bool = False) -> int:
         drawn = await self.completer.draw(piece.rows.count) if self.completer.draws else {}
         rows, kept = await aside(self._complete, piece, drawn) if large else self._complete(piece, drawn)
-        await single.add(rows.tuples(), lambda place, error: self._at_line(piece, kept, place, error))
-        return rows.count
+        return await single.add(rows.tuples(), lambda place, error: self._at_line(piece, kept, place, error))
 
     def _complete(self, piece: Piece, drawn: Mapping[int, Sequence[object]]) -> tuple[RowSet, Numbers | None]:
         """`_check` with the rows as tuples."""
@@ -340,6 +347,10 @@ class Load:
 
     def _at_line(self, piece: Piece, kept: Numbers | None, place: int, error: SqlError) -> SqlError:
         line = _line(piece, kept, place)
+        if self._fires and self.writer.triggers is not None:
+            own = self.parser.context(line)
+            error.context = own if error.context is None else f"{error.context}\n{own}"
+            return error
         if error.sqlstate in (NOT_NULL_VIOLATION, CHECK_VIOLATION):  # by the partition: of the row as it came
             error.context = self.parser.context(line)
         else:

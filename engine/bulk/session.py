@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Protocol, TypeVar
 
 if TYPE_CHECKING:
     from catalog.catalog import Catalog
@@ -21,6 +21,9 @@ if TYPE_CHECKING:
     from engine.txn.interface import LockWait
     from engine.txn.sequences import Sequences
     from engine.txn.transaction import Transaction
+
+
+T = TypeVar("T")
 
 
 class _Changes(Protocol):
@@ -87,6 +90,13 @@ class _Client(Protocol):
     def tell_now(self) -> Callable[[SqlError], None] | None: ...
 
 
+class _Routines(Protocol):
+    """Statements that fire triggers (engine/statements/plpgsql/within.py)."""
+
+    async def run_patiently(self, function: Callable[[], T]) -> T: ...
+    def patient(self, transaction: Transaction) -> Transaction: ...
+
+
 class _Functions(Protocol):
     def blockers(self, process_id: int) -> list[int]: ...
 
@@ -115,9 +125,13 @@ class BulkSession(Protocol):
     @property
     def functions(self) -> _Functions: ...
     @property
+    def routines(self) -> _Routines: ...
+    @property
     def memory(self) -> Account: ...
     @property
     def query_memory(self) -> int: ...
+    @property
+    def notices(self) -> list[SqlError]: ...
     @property
     def copying(self) -> CopyProgress | None: ...
 

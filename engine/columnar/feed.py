@@ -333,7 +333,7 @@ class Feed:
                 changes[key] = get(key)
         if isinstance(reader, (Transaction, StatementView)):
             prefix = storage_prefix(table.storage_id)
-            changes.update(own_writes(reader.writes.items(), prefix))
+            changes.update(own_writes(reader.written_items(), prefix))
             return [run.path for run in reader.runs if run.has(prefix)], changes
         return [], changes
 

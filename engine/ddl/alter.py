@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from catalog.errors import SqlError, not_supported
 from catalog.schema import Index, SchemaObject, Sequence, Table, View
-from engine.ddl import alter_children, names, ownership, partition_members
+from engine.ddl import alter_children, names, ownership, partition_members, views
 from engine.ddl.alteration import ROW_SECURITY, Alteration
 from engine.ddl.context import DdlContext
 from engine.ddl.tablespaces import place_of_index
@@ -54,6 +54,8 @@ def _lock_of(command: ast.AlterTableCmd) -> str:
     if command.action in _SHUT_OUT_CHANGES:
         return "share update exclusive"
     definition = command.definition
+    if command.action in ("enable_trigger", "disable_trigger"):
+        return "share row exclusive"
     if (
         isinstance(definition, ast.ConstraintDef)
         and definition.kind == "foreign"
@@ -72,6 +74,8 @@ def _alter_other(context: DdlContext, item: Index | View | Sequence, statement: 
             context.change({item.oid: _set_owner(context, item, command)})
         elif command.action in ("set_options", "reset_options", "set_statistics") and not isinstance(item, View):
             continue  # storage parameters of a tree that has none
+        elif command.action in ("set_default", "drop_default") and isinstance(item, View):
+            item = views.alter_default(context, item, command)
         elif command.action == "attach_partition" and isinstance(item, Index):
             assert command.relation is not None
             partition_members.attach_index(context, item, command.relation)

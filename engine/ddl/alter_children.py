@@ -38,6 +38,7 @@ def alter(context: DdlContext, table: Table, commands: tuple[ast.AlterTableCmd, 
         _refuse_for_key(context, table, command)
         if only:
             _refuse_only(context, table, command)
+    context.refuse_in_use(table, "ALTER TABLE")
     alteration = Alteration(context, table)
     alteration.run(tuple(ordinary))
     if only:  # which keys and foreign keys of partitioned tables do not heed when they are dropped

@@ -19,7 +19,7 @@ from catalog.errors import SqlError, not_supported
 from catalog.schema import Column, Constraint, Index, SchemaObject, Sequence, Table, View
 from catalog.types import format_type, lookup, type_row
 from catalog.types.base import TypeRef
-from engine.ddl import ownership, partitions, policies
+from engine.ddl import ownership, partitions, policies, triggers
 from engine.ddl.collations import column_collation
 from engine.ddl.context import BuildIndex, DdlContext, RewriteTable, ValidateConstraint
 from engine.ddl.drop import Removal, name_object, word_of
@@ -153,6 +153,11 @@ class Alteration:
             self.rewrite = True
         self._fill(column)
 
+    def enable_trigger(self, command: ast.AlterTableCmd) -> None:
+        self.builder.table = triggers.enable(self.context, self.table, command)
+
+    disable_trigger = enable_trigger
+
     def add_inherited_column(self, column: Column) -> None:
         """Adds a column that the table's parent has got."""
         table = self.table
@@ -240,6 +245,7 @@ class Alteration:
 
     def _refuse_dependents(self, column: Column, cascade: bool) -> None:
         dependents = [found for found in self._referring(column) if found[0].oid != self.table.oid]
+        users = triggers.using_column(self.context, self.table, column.number)
         views = self._views_reading(column, f"dropping column {column.name} of {self.table.name}")
         for item in self.table.columns:
             if item.generated is not None and column.number in self._used(item.generated, item.type):
@@ -250,7 +256,7 @@ class Alteration:
             if any(text and column.number in self._used(text, None) for text in texts):
                 self._take_index(index)
         bound = policies.policies_with_column(self.context, self.table, column.number)
-        if not dependents and not views and not bound:
+        if not dependents and not views and not users and not bound:
             return
         for user in (*views, *(other for other, _ in (*dependents, *bound))):  # who drops one is waited for
             self.context.lock_relation(user.oid, "access exclusive")
@@ -261,6 +267,7 @@ class Alteration:
                 lines.append(f"{word_of(view)} {view.name} depends on {what}")
                 over = policies.policies_over(self.context, view.oid)
                 lines += [f"{policies.show_policy(p, t)} depends on {word_of(view)} {view.name}" for t, p in over]
+            lines += [f"trigger {item.name} on table {self.table.name} depends on {what}" for item in users]
             lines += [f"{policies.show_policy(policy, table)} depends on {what}" for table, policy in bound]
             raise SqlError(
                 "2BP01",
@@ -268,9 +275,13 @@ class Alteration:
                 detail="\n".join(lines),
                 hint="Use DROP ... CASCADE to drop the dependent objects too.",
             )
+        kept_triggers = tuple(item for item in self.table.triggers if item not in users)
+        self.builder.table = replace(self.table, triggers=kept_triggers)
         removal = Removal(self.context, cascade)
         removal.take(views, self.table)
-        removal.take_policies(bound, f"column {column.name} of table {self.table.name}")
+        on = f"column {column.name} of table {self.table.name}"
+        removal.take_triggers([f"trigger {item.name} on table {self.table.name}" for item in users], on)
+        removal.take_policies(bound, on)
         removal.carry_out([self.table])
         kept_policies = self.context.catalog.table(self.table.oid).policies
         self.builder.table = replace(self.table, policies=kept_policies)
@@ -630,7 +641,7 @@ def _not_null(column: Column) -> Constraint:
 _COMMAND_NAMES = (
     "add_column", "drop_column", "alter_type", "set_default", "drop_default", "set_not_null", "drop_not_null",
     "add_identity", "set_identity", "drop_identity", "drop_expression", "add_constraint", "drop_constraint",
-    "validate_constraint", "owner", "tablespace", "set_options", "reset_options",
+    "validate_constraint", "owner", "tablespace", "set_options", "reset_options", "enable_trigger", "disable_trigger",
 )  # fmt: skip
 ROW_SECURITY = {
     "enable_row_security": "ENABLE ROW SECURITY", "disable_row_security": "DISABLE ROW SECURITY",

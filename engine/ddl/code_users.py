@@ -62,6 +62,9 @@ def users_of_code(context: DdlContext, schema: str, wanted: Callable[[int], bool
             query = item.query or ""
             if mark in query and (found := _used(stored_query(item, environment), wanted)):
                 yield Use(item, found)
+            for column in item.columns if isinstance(item, View) else ():
+                if found := used(column.default):
+                    yield Use(item, found, "default", column.number, column.name)
         elif isinstance(item, Table):
             for column in item.columns:
                 if found := used(column.default) or used(column.generated, item):

@@ -9,7 +9,17 @@ from typing import TYPE_CHECKING, Protocol
 
 from catalog.catalog import Catalog
 from catalog.errors import SqlError
-from catalog.schema import DEFAULT_TABLESPACE_OID, Constraint, Index, Schema, SchemaObject, Sequence, Table, Tablespace
+from catalog.schema import (
+    DEFAULT_TABLESPACE_OID,
+    Constraint,
+    Index,
+    Schema,
+    SchemaObject,
+    Sequence,
+    Table,
+    Tablespace,
+    View,
+)
 from engine.execute.context import ExecContext
 from engine.sql import ast, tree
 from engine.sql.analyze import Environment
@@ -178,6 +188,10 @@ class DdlContext(Protocol):
 
     def drop_tablespace(self, item: Tablespace) -> None:
         """Removes its storage when the transaction is durable."""
+
+    def refuse_in_use(self, item: Table | View | Sequence | Index, what: str) -> None:
+        """Raises 55006 for a relation that a statement around this one uses, or that has pending triggers. `what`: the
+        command."""
 
     def lock_relation(self, oid: int, mode: str) -> None:
         """Locks a relation. The mode is a mode of LOCK TABLE ('access exclusive', 'share', ...)."""

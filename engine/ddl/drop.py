@@ -37,10 +37,10 @@ from catalog.schema import (
     View,
     VirtualTable,
 )
-from engine.ddl import collations, names, ownership, policies
+from engine.ddl import collations, names, ownership, policies, triggers
 from engine.ddl.code_users import Use, own_objects, shown_use, users_of_code
 from engine.ddl.context import DdlContext
-from engine.ddl.rewrite_text import default_over
+from engine.ddl.rewrite_text import default_over, tables_and_views
 from engine.ddl.sequences import restart_sequence
 from engine.ddl.user_types import find_type, users_of
 from engine.sql import ast
@@ -66,8 +66,7 @@ def name_object(item: SchemaObject) -> str:
 
 
 UNKNOWN_KINDS = {
-    "aggregate": "aggregate",
-    "trigger": "trigger", "foreign table": "foreign table",
+    "aggregate": "aggregate", "foreign table": "foreign table",
     "rule": "rule", "policy": "policy", "operator": "operator",
 }  # fmt: skip
 
@@ -84,6 +83,7 @@ class Removal:
         self.defaults: list[tuple[int, int]] = []  # (table OID, column number) whose default used a dropped sequence
         self.columns: list[tuple[Table, Column]] = []  # whose type is dropped
         self.attributes: list[tuple[Composite, Column]] = []
+        self.triggers: list[tuple[int, int]] = []  # (relation OID, trigger OID) whose function is dropped
         self._extra: list[tuple[str, str, int]] = []
         """The dependents that only CASCADE drops: (object, object that it depends on, OID of its table or 0)."""
 
@@ -116,9 +116,14 @@ class Removal:
         elif isinstance(item, Routine):
             schema = self.context.catalog.schema_name(item.schema)
             self._take_callers(users_of_code(self.context, schema, lambda oid: oid == item.oid))
+            self._take_triggers(item)
         self._take_bodies(item)
         if isinstance(item, Table | View | Sequence):
             self._take_views(item)
+
+    def take_triggers(self, triggers: Iterable[str], column: str) -> None:
+        """Adds triggers, which the caller removes, that use a column."""
+        self._extra += [(trigger, column, 0) for trigger in triggers]
 
     def take(self, views: Iterable[View | Table], table: Table) -> None:
         """Adds the views that use a column of a table."""
@@ -217,8 +222,8 @@ class Removal:
             if isinstance(use.item, Table) and generated and generated.generated is not None:
                 self._extra.append((f"column {use.name} of table {use.item.name}", on, use.item.oid))
                 self.columns.append((use.item, generated))
-            elif isinstance(use.item, Table) and use.part == "default":
-                what = f"default value for column {use.name} of table {use.item.name}"
+            elif use.part == "default":
+                what = f"default value for column {use.name} of {name_object(use.item)}"
                 self._extra.append((what, on, 0))
                 self.defaults.append((use.item.oid, use.number))
             elif isinstance(use.item, Table) and use.part == "check":
@@ -230,6 +235,17 @@ class Removal:
             else:
                 self._extra.append((name_object(use.item), on, 0))
                 self.add(use.item)
+
+    def _take_triggers(self, function: Routine) -> None:
+        """Adds the triggers that call a dropped function."""
+        for owner in (*self.context.catalog.by_kind.get(Table, ()), *self.context.catalog.by_kind.get(View, ())):
+            assert isinstance(owner, Table | View)
+            for trigger in owner.triggers:
+                if trigger.function == function.oid:
+                    self.triggers.append((owner.oid, trigger.oid))
+                    if not trigger.parent:
+                        shown = f"trigger {trigger.name} on {word_of(owner)} {owner.name}"
+                        self._extra.append((shown, name_object(function), owner.oid))
 
     def _take_parts(self, table: Table) -> None:
         catalog = self.context.catalog
@@ -254,19 +270,14 @@ class Removal:
                         self._depend_constraint(other, constraint, table)
 
     def _take_defaults(self, sequence: Sequence) -> None:
-        for table in self.context.catalog.tables():
-            for column in table.columns:
-                if table.oid in self.gone:
+        for item in tables_and_views(self.context.catalog):
+            for column in item.columns:
+                if item.oid in self.gone:
                     continue
                 if column.sequence == sequence.oid or default_over(self.context, column, {sequence.oid}) is not None:
-                    self._extra.append(
-                        (
-                            f"default value for column {column.name} of table {table.name}",
-                            f"sequence {sequence.name}",
-                            0,
-                        )
-                    )
-                    self.defaults.append((table.oid, column.number))
+                    what = f"default value for column {column.name} of {name_object(item)}"
+                    self._extra.append((what, f"sequence {sequence.name}", 0))
+                    self.defaults.append((item.oid, column.number))
 
     def _views_over(self, oid: int) -> Iterator[View | Table]:
         for _, item in sorted(self.context.catalog.objects.items()):
@@ -310,6 +321,7 @@ class Removal:
                 hint="Use DROP ... CASCADE to drop the dependent objects too.",
             )
         self._notify(extra)
+        self._refuse_in_use()
         if self.columns:
             self._drop_columns()
         for composite, column in self.attributes:
@@ -317,6 +329,10 @@ class Removal:
             if isinstance(current, Composite) and composite.oid not in self.gone:
                 kept = tuple(item for item in current.columns if item.number != column.number)
                 self.context.change({composite.oid: replace(current, columns=kept)})
+        for relation, trigger in self.triggers:
+            if relation not in self.gone:
+                self.context.lock_relation(relation, "access exclusive")
+                triggers.remove(self.context, relation, trigger)
         changes: dict[int, SchemaObject | None] = dict.fromkeys(self.gone)
         for item in self.gone.values():
             if isinstance(item, Table | Sequence) or (isinstance(item, Index) and not item.primary):
@@ -328,6 +344,15 @@ class Removal:
         self._edit_tables(changes)
         self.context.change(changes)
         self._drop_policies()
+
+    def _refuse_in_use(self) -> None:
+        """55006 for a relation that a statement around this one uses: indexes first, as PostgreSQL drops them."""
+        for item in sorted(self.gone.values(), key=lambda item: item.oid, reverse=True):
+            if isinstance(item, Index):
+                self.context.refuse_in_use(item, "DROP INDEX")
+        for item in self.gone.values():
+            if isinstance(item, Table | View | Sequence):
+                self.context.refuse_in_use(item, "DROP TABLE")  # PostgreSQL says so for views too
 
     def _drop_policies(self) -> None:
         left = [(table, policy) for table, policy in self.policies if table not in self.gone]
@@ -363,14 +388,14 @@ class Removal:
             self.context.lock_relation(table_oid, "access exclusive")
             kept = tuple(item for item in table.constraints if item.oid != constraint_oid)
             changes[table_oid] = replace(table, constraints=kept)
-        for table_oid, number in self.defaults:
-            table = changes.get(table_oid) or catalog.table(table_oid)
-            if isinstance(table, Table) and table_oid not in self.gone:
+        for oid, number in self.defaults:
+            relation = changes.get(oid) or catalog.get(oid)
+            if isinstance(relation, Table | View) and oid not in self.gone:
                 columns = tuple(
                     replace(item, default=None, sequence=None) if item.number == number else item
-                    for item in table.columns
+                    for item in relation.columns
                 )
-                changes[table_oid] = replace(table, columns=columns)
+                changes[oid] = replace(relation, columns=columns)
 
     @staticmethod
     def _is_root(what: str, roots: list[SchemaObject]) -> bool:
@@ -491,9 +516,11 @@ def _drop_unknown(context: DdlContext, statement: ast.DropStmt, tag: str) -> str
 
 
 def drop_from_table(context: DdlContext, statement: ast.DropFromTableStmt) -> str:
-    """DROP POLICY, TRIGGER, RULE. No table has a trigger or rule, so IF EXISTS does nothing for them. Raises 42P01,
-    42704, 42501, and 2BP01 for the rule of a view."""
+    """DROP POLICY, TRIGGER, RULE. No table has a rule, so IF EXISTS does nothing for it. Raises 42P01, 42704, 42501,
+    and 2BP01 for the rule of a view."""
     tag = f"DROP {statement.kind.upper()}"
+    if statement.kind == "trigger" and triggers.drop(context, statement) is not None:
+        return tag
     relation = context.environment.find_relation(statement.relation.schema, statement.relation.name)
     schema = statement.relation.schema
     if relation is None:
@@ -590,6 +617,19 @@ def _refuse_part(context: DdlContext, item: SchemaObject) -> None:
 def truncate(context: DdlContext, statement: ast.TruncateStmt) -> str:
     """TRUNCATE. The tables get new storage ids, so that a rollback restores the rows. Raises 0A000 for a referenced
     table."""
+    for table in truncated_tables(context, statement):
+        context.lock_relation(table.oid, "share")  # as PostgreSQL does, which builds the empty indexes
+        context.change(empty_table(context, table))
+        if statement.restart_identity:
+            for item in list(context.catalog.objects.values()):
+                if isinstance(item, Sequence) and item.owned_by and item.owned_by[0] == table.oid:
+                    context.change({item.oid: restart_sequence(context, item, None)})
+    return "TRUNCATE TABLE"
+
+
+def truncated_tables(context: DdlContext, statement: ast.TruncateStmt) -> list[Table]:
+    """The tables of a TRUNCATE, locked: those that it names, their children, and with CASCADE those that refer to
+    them."""
     tables: dict[int, Table] = {}
     for relation in statement.relations:
         table = names.table_named(context, relation, letter="D")
@@ -620,13 +660,8 @@ def truncate(context: DdlContext, statement: ast.TruncateStmt) -> str:
                 context.lock_relation(other.oid, "access exclusive")
                 tables[other.oid] = other
     for table in tables.values():
-        context.lock_relation(table.oid, "share")  # as PostgreSQL does, which builds the empty indexes
-        context.change(empty_table(context, table))
-        if statement.restart_identity:
-            for item in list(context.catalog.objects.values()):
-                if isinstance(item, Sequence) and item.owned_by and item.owned_by[0] == table.oid:
-                    context.change({item.oid: restart_sequence(context, item, None)})
-    return "TRUNCATE TABLE"
+        context.refuse_in_use(table, "TRUNCATE")
+    return list(tables.values())
 
 
 def _referring(context: DdlContext, tables: dict[int, Table]) -> list[tuple[Table, Constraint, Table]]:

@@ -32,6 +32,8 @@ def foreign_key(builder: TableBuilder, constraint: ast.ConstraintDef) -> Constra
         raise SqlError("42830", "number of referencing and referenced columns for foreign key disagree")
     if parent.oid != table.oid and not names.may_on_table(context, parent, "x", frozenset(referenced)):
         raise SqlError("42501", f"permission denied for table {parent.name}")
+    if table.references_off or parent.references_off:
+        not_supported("a foreign key of a table with DISABLE TRIGGER ALL")
     index = _matching_index(parent, parent_indexes, referenced)
     name = constraint.name or names.free_constraint_name(
         table.constraints, table.name, "_".join(constraint.columns), "fkey"

@@ -27,6 +27,7 @@ def create_index(context: DdlContext, statement: ast.IndexStmt) -> str:
     statement = with_method(context, statement)
     table = names.table_named(context, statement.relation, "share", materialized=True)
     must_create_in(context, table.schema, user_role(context))
+    context.refuse_in_use(table, "CREATE INDEX")
     if len(statement.elements) > MAX_KEYS:
         raise SqlError("54011", f"cannot use more than {MAX_KEYS} columns in an index")
     check_parameters(statement.options, METHODS[statement.method].options)

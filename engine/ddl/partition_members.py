@@ -11,7 +11,7 @@ from catalog.schema import (
     Index,
     Table,
 )
-from engine.ddl import inheritance, names, ownership
+from engine.ddl import inheritance, names, ownership, triggers
 from engine.ddl.alteration import Alteration
 from engine.ddl.context import BuildIndex, DdlContext, ValidateConstraint
 from engine.ddl.partitions import (
@@ -107,6 +107,7 @@ def attach(context: DdlContext, parent: Table, relation: ast.RangeVar, spec: ast
         index = context.catalog.index(oid)
         add_index_part(context, context.catalog.table(child.oid), parent, index)
     attach_foreign_keys(context, parent, context.catalog.table(child.oid))
+    triggers.copy_all(context, parent, context.catalog.table(child.oid))
     text = constraint_text(context.catalog, context.catalog.table(child.oid))
     if text is not None:
         for item in [context.catalog.table(child.oid), *context.catalog.descendants(child.oid)]:
@@ -249,6 +250,7 @@ def detach(context: DdlContext, parent: Table, command: ast.AlterTableCmd) -> No
         for item in child.constraints
     )
     context.change({child.oid: replace(child, bound=None, constraints=constraints)})
+    triggers.without_copies(context, context.catalog.table(child.oid))
     for oid in child.indexes:
         index = context.catalog.index(oid)
         if index.parent is not None:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import cast
 
+from catalog.catalog import Catalog
 from catalog.errors import not_supported
 from catalog.extensions import available
 from catalog.identifiers import quote_identifier
@@ -16,6 +17,7 @@ from engine.ddl.code_users import users_of_code
 from engine.ddl.context import DdlContext
 from engine.ddl.expressions import stored_text
 from engine.ddl.policies import policies_naming, policy_rewrites
+from engine.ddl.triggers import with_columns
 from engine.sql import tree
 from engine.sql.analyze import analyze_expression
 from engine.sql.analyze.domains import analyze_check
@@ -74,9 +76,9 @@ def rename_relations(context: DdlContext, changes: dict[int, SchemaObject | None
         if isinstance(schema := context.catalog.get(oid), Schema):
             _refuse_used_code(context, schema, what)
     follow = [
-        (table.oid, column.number, found)
-        for table in context.catalog.tables()
-        for column in table.columns
+        (relation.oid, column.number, found)
+        for relation in tables_and_views(context.catalog)
+        for column in relation.columns
         if (found := default_over(context, column, renamed)) is not None
     ]
     rewrites = policy_rewrites(context, policies_naming(renamed))
@@ -84,10 +86,19 @@ def rename_relations(context: DdlContext, changes: dict[int, SchemaObject | None
     for rewrite in rewrites:
         rewrite()
     for oid, number, found in follow:
-        table = context.catalog.table(oid)
+        relation = context.catalog.get(oid)
+        assert isinstance(relation, Table | View)
         text = stored_text(context, found)
-        columns = tuple(replace(item, default=text) if item.number == number else item for item in table.columns)
-        context.change({oid: replace(table, columns=columns)})
+        columns = tuple(replace(item, default=text) if item.number == number else item for item in relation.columns)
+        context.change({oid: replace(relation, columns=columns)})
+
+
+def tables_and_views(catalog: Catalog) -> Iterator[Table | View]:
+    """The relations whose columns may have defaults, in the order of their OIDs within their kinds."""
+    for kind in (Table, View):
+        for item in catalog.by_kind.get(kind, ()):
+            assert isinstance(item, Table | View)
+            yield item
 
 
 def default_over(context: DdlContext, column: Column, oids: set[int]) -> tree.Expr | None:
@@ -121,7 +132,7 @@ def renamed_texts(context: DdlContext, old: Table, new: Table, column: int) -> d
         else item
         for item in new.columns
     )
-    changed = replace(new, constraints=constraints, columns=columns)
+    changed = replace(new, constraints=constraints, columns=columns, triggers=with_columns(context, old, new))
     if new.partitioning is not None:
         parts = tuple(
             replace(item, expression=rewritten(item.expression, None, "partition key expressions"))

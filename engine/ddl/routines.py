@@ -229,6 +229,13 @@ def _result(
     if required is not None and result.oid != required.oid:
         shown = types.format_type(required.oid)
         raise _wrong(f"function result type must be {shown} because of OUT parameters")
+    if result.oid == oids.TRIGGER and _is_plpgsql(statement):
+        if statement.parameters:
+            hint = "The arguments of the trigger can be accessed through TG_NARGS and TG_ARGV instead."
+            error = _wrong("trigger functions cannot have declared arguments", hint=hint)
+            error.context = f'compilation of PL/pgSQL function "{statement.name[-1]}" near line 1'
+            raise error
+        return result, given.returns_set, 0
     if result.oid in _NO_ARGUMENTS and result.oid not in (oids.VOID, oids.RECORD):
         raise _wrong(f"SQL functions cannot return type {types.format_type(result.oid)}")
     inputs = {item.type.oid for item in arguments if item.mode in "ibv"}
@@ -240,6 +247,10 @@ def _result(
             "anyrange, or anymultirange.",
         )
     return result, given.returns_set, 0
+
+
+def _is_plpgsql(statement: ast.CreateFunctionStmt) -> bool:
+    return any(option.name == "language" and str(option.value).lower() == "plpgsql" for option in statement.options)
 
 
 def _relation_of(context: DdlContext, name: ast.TypeName) -> Table | View | None:

@@ -26,7 +26,7 @@ from catalog.schema import (
 from catalog.types import format_type, lookup
 from catalog.types.base import TypeRef
 from catalog.types.oids import INTEGERS, UNDECLARED
-from engine.ddl import inheritance, names, partitions
+from engine.ddl import inheritance, names, partitions, triggers
 from engine.ddl.collations import column_collation
 from engine.ddl.context import DdlContext
 from engine.ddl.exclusion import exclusion
@@ -472,6 +472,8 @@ def create_table(context: DdlContext, statement: ast.CreateStmt) -> str:
         partitions.inherit_keys(builder, parents[0])
     builder.table = replace(builder.table, layouts=(layout(0, builder.table.columns),))
     context.change(builder.objects())
+    if statement.bound is not None:
+        triggers.copy_all(context, parents[0], builder.table)
     return "CREATE TABLE"
 
 

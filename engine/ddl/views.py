@@ -12,6 +12,7 @@ from catalog.schema import Sequence as SequenceObject
 from catalog.types import format_type
 from engine.ddl import ownership
 from engine.ddl.context import DdlContext
+from engine.ddl.expressions import default_text
 from engine.sql import ast, tree
 from engine.sql.analyze import analyze
 from engine.sql.analyze.collations import output_collations
@@ -66,12 +67,30 @@ def create_view(context: DdlContext, statement: ast.ViewStmt) -> str:
     ownership.must_own(context, existing)
     context.lock_relation(existing.oid, "access exclusive")
     _must_extend(context, existing, columns)
+    kept = existing.columns
     changed = replace(
-        existing, columns=columns, query=text, sources=sources, depends_on=analyzed.relations, options=options,
-        check_option=check_option,
+        existing, columns=(*kept, *columns[len(kept) :]), query=text, sources=sources,
+        depends_on=analyzed.relations, options=options, check_option=check_option,
     )  # fmt: skip
     context.change({existing.oid: changed})
     return "CREATE VIEW"
+
+
+def alter_default(context: DdlContext, view: View, command: ast.AlterTableCmd) -> View:
+    """ALTER COLUMN ... SET and DROP DEFAULT: the changed view. Raises 42703, 42804."""
+    column = next((item for item in view.columns if item.name == command.name), None)
+    if column is None:
+        raise SqlError("42703", f'column "{command.name}" of relation "{view.name}" does not exist')
+    context.lock_relation(view.oid, "access exclusive")
+    context.refuse_in_use(view, "ALTER TABLE")
+    text = None
+    if command.action == "set_default":
+        assert command.definition is not None
+        text = default_text(context, command.definition, column.type)
+    columns = tuple(replace(item, default=text) if item is column else item for item in view.columns)
+    changed = replace(view, columns=columns)
+    context.change({view.oid: changed})
+    return changed
 
 
 def _reads_temporary(context: DdlContext, relations: Iterable[int]) -> bool:

@@ -29,6 +29,7 @@ from engine.execute.code import NotOnRowPath
 from engine.execute.context import ExecContext
 from engine.execute.index_expressions import default_values, generated_values, row_checks
 from engine.execute.shown import constraint_error, shown_key
+from engine.execute.triggers import TableEvent, firing
 from engine.execute.writer import Checks, Row, TableWriter, use_foreign_keys
 from engine.partitions.partition_writer import Moving
 from engine.partitions.router import Router, column_numbers, key_column_numbers
@@ -155,7 +156,9 @@ class Outgoing:
 
     def check(self, transaction: Transaction, values: Row, now: bool = False) -> None:
         """Raises 23503 unless the referenced row exists; it stays locked FOR KEY SHARE. If the constraint is deferred,
-        a missing key is deferred too, unless `now`."""
+        a missing key is deferred too, unless `now`. A replica checks nothing, unless `now`."""
+        if transaction.is_replica and not now:
+            return
         wanted = [values[position] for position in self._positions]
         if None in wanted:
             if self.constraint.match == "f" and any(value is not None for value in wanted):
@@ -275,7 +278,7 @@ class Incoming:
         checks: Checks | None,
     ) -> None:
         wanted = [old[position] for position in self._parent_positions]
-        if None in wanted:
+        if None in wanted or transaction.is_replica:
             return
         transaction.lock_table(self._table.oid, ROW_EXCLUSIVE if action in "cnd" else ROW_SHARE)
         child = self.child
@@ -414,33 +417,66 @@ class ChildTable:
         checks: Checks | None,
     ) -> None:
         """CASCADE, SET NULL or SET DEFAULT on the referring rows. `replacement`: the new key, for ON UPDATE."""
-        writer = self.writer
         deletes = action == "c" and replacement is None
         values: Sequence[object] = [None] * len(self._positions)
         if action == "c" and replacement is not None:
             values = replacement
         elif action == "d":
             values = self._default_values(context)
-        for key, row in list(self.rows(transaction, wanted)):
-            try:
-                if deletes:
-                    value = transaction.get_locked(key, UPDATE, current=True)
-                else:
-                    value = transaction.get_to_change(key, current=True)
-            except LockWait as wait:
-                if transaction.isolation != READ_COMMITTED:
-                    wait.then = partial(self._refuse_other, transaction, key, row)
-                raise
-            if value is None:
-                continue
-            old = writer.decode(value)
-            if deletes:
+        event = self._events["d" if deletes else "u"]
+        if event is None:
+            for key, row in list(self.rows(transaction, wanted)):
+                self._change(transaction, context, key, row, None if deletes else values, checks)
+            return
+        with firing(context).of_foreign_key(event.table):
+            event.before(context)
+            for key, row in list(self.rows(transaction, wanted)):
+                self._change(transaction, context, key, row, None if deletes else values, checks)
+        assert checks is not None  # the statement has taken TriggerPath
+        event.after(context, checks)
+
+    @cached_property
+    def _events(self) -> dict[str, TableEvent | None]:
+        """By event (u, d): the statement triggers of the table that declares the foreign key; None if it has no
+        triggers at all."""
+        catalog = self.writer.catalog
+        _, owner = _as_declared(catalog, self._constraint, self.writer.table)
+        if owner.oid not in catalog.with_triggers and self.writer.triggers is None:
+            return {"u": None, "d": None}
+        columns = frozenset(self._constraint.columns)
+        return {"u": TableEvent(catalog, owner, "u", columns), "d": TableEvent(catalog, owner, "d", None)}
+
+    def _change(
+        self,
+        transaction: Transaction,
+        context: ExecContext,
+        key: bytes,
+        row: Row,
+        values: Sequence[object] | None,
+        checks: Checks | None,
+    ) -> None:
+        """Deletes a referring row (`values` None), or changes its foreign key."""
+        writer = self.writer
+        try:
+            if values is None:
+                stored = transaction.get_locked(key, UPDATE, current=True)
+            else:
+                stored = transaction.get_to_change(key, current=True)
+        except LockWait as wait:
+            if transaction.isolation != READ_COMMITTED:
+                wait.then = partial(self._refuse_other, transaction, key, row)
+            raise
+        if stored is None:
+            return
+        old = writer.decode(stored)
+        if values is None:
+            if writer.triggers is None or writer.triggers.may_delete(transaction, context, key, old):
                 writer.delete(transaction, context, key, old, checks)
-                continue
-            new = list(old)
-            for position, item in zip(self._positions, values, strict=True):
-                new[position] = item
-            self._changes.write(transaction, context, key, old, new, checks)
+            return
+        new = list(old)
+        for position, item in zip(self._positions, values, strict=True):
+            new[position] = item
+        self._changes.write(transaction, context, key, old, new, checks)
 
     def lock(self, transaction: Transaction, key: bytes, row: Row) -> None:
         """Locks a row that refers to a deleted key. Raises LockWait."""
@@ -490,6 +526,7 @@ class _CascadedChanges:
         _, owner = _as_declared(catalog, constraint, table)
         self._writer = writer
         self._generated_at = [writer.positions[item.column] for item in rules.generated]
+        self._named = frozenset(changed)
         if concerned and owner.oid != table.oid:
             self._writer = TableWriter(catalog, table, writer.settings)
             self._writer.moving = Moving(self._writer, owner)
@@ -515,6 +552,11 @@ class _CascadedChanges:
             for position, value in zip(self._generated_at, self._generated(new), strict=True):
                 new[position] = value
         writer = self._writer
+        if writer.triggers is not None:
+            row = writer.triggers.changed_row(transaction, context, key, old, tuple(new), self._named)
+            if row is not None:
+                writer.updater(self._named)(transaction, context, key, old, row, checks)
+            return
         writer.check_not_null(new)
         if self._first_false is not None and (name := self._first_false(new)) is not None:
             raise writer.check_violation(name, new)

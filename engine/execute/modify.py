@@ -140,7 +140,8 @@ class _Shell:
         self.sink = sink
         self.parameters = parameters
         self.result = "[]"
-        self.checked = bool(writer.outgoing or writer.incoming or writer.exclusions)
+        self.triggers = writer.triggers
+        self.checked = bool(writer.outgoing or writer.incoming or writer.exclusions or self.triggers)
         self.may_leave = False  # it finds its rows before it writes, with `memory.stay()` between
         code.names.update(Checks=Checks, RowPathFull=RowPathFull)
 
@@ -182,7 +183,7 @@ class _Shell:
     ) -> None:
         """Row security policies, NOT NULL, then CHECK constraints by name, over the new row."""
         code, writer, table = self.code, self.writer, self.writer.table
-        policies = [item for item in checks if item[0].startswith(tree.POLICY_CHECK)]
+        policies = policy_checks(checks)
         if policies:
             domains = [item for item in checks if not item[0]]
             self.write_checks(expressions, row, [*domains, *policies])
@@ -224,8 +225,47 @@ class _Shell:
             position = self.writer.positions[assignment.column]
             values[position] = self.local(expressions.value(assignment.expression))
 
+    def write_new_row(self, checks: Sequence[tuple[str, tree.Expr]]) -> list[Value]:
+        """The code that fires BEFORE INSERT triggers for `row`; what follows is for a row that is to be inserted alone.
+        Returns the row's values. `write_fired_checks` has to follow."""
+        assert self.triggers is not None
+        call = self.code.constant(self.triggers.new_row, "new_row")
+        return self._write_fired(f"{call}(context, row, {not policy_checks(checks)})")
+
+    def write_changed_row(
+        self, key: str, changed: Sequence[int], checks: Sequence[tuple[str, tree.Expr]]
+    ) -> list[Value]:
+        """The same for BEFORE UPDATE triggers and the new row `row` of `old`."""
+        assert self.triggers is not None
+        call = self.code.constant(self.triggers.changed_row, "changed_row")
+        names = self.code.constant(frozenset(changed), "changed")
+        return self._write_fired(f"{call}(transaction, context, {key}, old, row, {names}, {not policy_checks(checks)})")
+
+    def _write_fired(self, call: str) -> list[Value]:
+        code = self.code
+        code.line(f"row = {call}")
+        code.indent("if row is not None:")
+        names = [code.temporary("v") for _ in self.writer.table.columns]
+        if names:
+            code.line(f"{', '.join(names)}, = row")
+        return [Value(name, nullable=True, atom=True) for name in names]
+
+    def write_fired_checks(self, expressions: ExpressionCompiler, checks: Sequence[tuple[str, tree.Expr]]) -> None:
+        """Row security policies over the row that triggers have returned, and then the checks that were put off for
+        them."""
+        policies = policy_checks(checks)
+        if policies:
+            assert self.triggers is not None
+            self.write_checks(expressions, "row", policies)
+            self.code.line(f"{self.code.constant(self.triggers.check_row, 'check_row')}(context, row)")
+
     def row_source(self, values: Sequence[Value]) -> str:
         return f"({''.join(value.source + ', ' for value in values)})"
+
+
+def policy_checks(checks: Sequence[tuple[str, tree.Expr]]) -> list[tuple[str, tree.Expr]]:
+    """The checks of row security policies among the checks of a statement."""
+    return [item for item in checks if item[0].startswith(tree.POLICY_CHECK)]
 
 
 class _NewRow(QueryCompiler):
@@ -377,6 +417,11 @@ class InsertCompiler:
 
     def _write_checked(self) -> None:
         shell, statement = self.shell, self.statement
+        if shell.triggers is not None:
+            self.code.line(f"row = {shell.row_source(self.values)}")
+            self.values = shell.write_new_row(statement.checks)
+            shell.write_fired_checks(self.expressions, statement.checks)
+            return
         shell.write_generated(self.expressions, self.values, statement.generated)
         self.code.line(f"row = {shell.row_source(self.values)}")
         shell.write_row_checks(self.expressions, "row", self.values, statement.checks)
@@ -418,6 +463,8 @@ class InsertCompiler:
         strength = UPDATE if any(item.column in keys for item in conflict.assignments) else NO_KEY_UPDATE
         code.line(f"stored = transaction.get_locked(conflict, {strength}, current=True)")
         code.line("if stored is None: raise affected_twice()")
+        if shell.triggers is not None:  # which have changed the row
+            code.line("if transaction.is_modified(conflict): raise affected_twice()")
         names = [code.temporary("c") for _ in table.columns]
         if self.partitioned is not None:
             code.line("key = conflict")
@@ -440,11 +487,16 @@ class InsertCompiler:
         self.values = [
             assigned.get(column.number, value) for column, value in zip(table.columns, existing, strict=True)
         ]
-        shell.write_generated(self.expressions, self.values, self.statement.generated)
-        code.line(f"row = {shell.row_source(self.values)}")
-        own = [item for item in self.statement.checks if not item[0].startswith(tree.POLICY_CHECK)]
-        shell.write_row_checks(self.expressions, "row", self.values, [*conflict.checks, *own])
         changed = [*assigned, *(assignment.column for assignment in self.statement.generated)]
+        own = [item for item in self.statement.checks if not item[0].startswith(tree.POLICY_CHECK)]
+        if shell.triggers is not None:
+            code.line(f"row = {shell.row_source(self.values)}")
+            self.values = shell.write_changed_row("conflict", changed, conflict.checks)
+            shell.write_fired_checks(self.expressions, conflict.checks)
+        else:
+            shell.write_generated(self.expressions, self.values, self.statement.generated)
+            code.line(f"row = {shell.row_source(self.values)}")
+            shell.write_row_checks(self.expressions, "row", self.values, [*conflict.checks, *own])
         update = code.constant(shell.writer.updater(changed), "update")
         code.line(f"touched.add({update}(transaction, context, conflict, old, row, {shell.checks}))")
         shell.write_view_checks(self.expressions, "row", self.statement.checks)
@@ -461,6 +513,8 @@ def write_assignments(
 
 def _may_change_keys(writer: TableWriter, statement: tree.Update) -> bool:
     changed = {item.column for item in (*statement.assignments, *statement.generated)}
+    if writer.triggers is not None and writer.triggers.changes_updates:
+        return True
     return writer.moving is not None or not changed.isdisjoint(writer.unique_columns())
 
 
@@ -567,13 +621,41 @@ class ChangeCompiler:
             code.indent(f"if stored == {value} or ({again}):")
         if self.joined:
             code.line(f"done.add({key})")
-        code.line("count += 1")
-        if isinstance(statement, tree.Update):
+        if isinstance(statement, tree.Update) and shell.triggers is not None:
+            self._write_fired_update(statement, place)
+        elif isinstance(statement, tree.Update):
+            code.line("count += 1")
             self._write_update(statement, place)
         else:
+            if shell.triggers is not None:
+                may_delete = code.constant(shell.triggers.may_delete, "may_delete")
+                code.indent(f"if {may_delete}(transaction, context, {place}, old):")
+            code.line("count += 1")
             delete = code.constant(shell.writer.delete, "delete")
             code.line(f"{delete}(transaction, context, {place}, old, {shell.checks})")
         shell.write_returning(self.after.expressions, statement.returning)
+
+    def _write_fired_update(self, statement: tree.Update, key: str) -> None:
+        """`_write_update` of a table with row triggers, which compute generated columns and check the row."""
+        code, shell, columns = self.code, self.shell, self.after.columns
+        assigned = write_assignments(shell, self.after.expressions, statement.assignments)
+        row = [assigned.get(column.number, columns[0, column.number]) for column in self.table.columns]
+        code.line(f"row = {shell.row_source(row)}")
+        changed = [*assigned, *(assignment.column for assignment in statement.generated)]
+        values = shell.write_changed_row(key, changed, statement.checks)
+        for column, value in zip(self.table.columns, values, strict=True):
+            columns[0, column.number] = value
+        columns[0, 0] = Value("row", nullable=False, atom=True)
+        moving = shell.writer.moving
+        if moving is not None:
+            oid = code.constant(moving.table_oid, "table_oid")
+            columns[0, tree.TABLE_OID] = Value(f"{oid}(written)", nullable=False)
+        shell.write_fired_checks(self.after.expressions, statement.checks)
+        update = code.constant(shell.writer.updater(changed), "update")
+        code.line(f"written = {update}(transaction, context, {key}, old, row, {shell.checks})")
+        code.indent("if written is not None:")
+        code.line("count += 1")
+        shell.write_view_checks(self.after.expressions, "row", statement.checks)
 
     def _write_update(self, statement: tree.Update, key: str) -> None:
         code, shell = self.code, self.shell

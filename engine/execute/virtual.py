@@ -24,6 +24,7 @@ from engine.execute.code import Code, LineUse, NotOnRowPath
 from engine.execute.compiled_value import Value
 from engine.execute.context import RowPathFull
 from engine.execute.expressions import ExpressionCompiler
+from engine.execute.transitions import NEW_OID, OLD_OID
 from engine.sql import tree
 from engine.sql.tree_walk import is_volatile, relations_of, variables
 
@@ -64,6 +65,8 @@ def virtual_access(
 ) -> VirtualAccess:
     """The best way to the rows of a relation, given the relations whose columns are available. Raises NotOnRowPath for
     a relation that is neither a system relation nor a sequence."""
+    if table.oid in (OLD_OID, NEW_OID):
+        return VirtualAccess(table)
     if table.oid not in system_relations_by_oid() and table.kind != "S":
         raise NotOnRowPath(f"relation {table.name}")
     found = [access for item in enumerate(conjuncts) for access in _matches(table, relation, *item, bound)]

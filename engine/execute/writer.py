@@ -16,7 +16,7 @@ Values are whole rows in internal form, one per column of the table, in the orde
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from functools import partial
+from functools import cached_property, partial
 from operator import itemgetter
 from typing import TYPE_CHECKING
 
@@ -30,6 +30,7 @@ from engine.execute.context import ExecContext, NotTogether
 from engine.execute.exclusions import Exclusion, exclusions_of
 from engine.execute.index_expressions import predicate_of, value_getter
 from engine.execute.shown import constraint_error, shown_key, shown_row
+from engine.execute.triggers import AfterRow, RowTriggers, triggers_of
 from engine.sql.tree import PARTITION_CHECK, POLICY_CHECK, VIEW_CHECK
 from engine.storage.keys import (
     PREFIX_BYTES,
@@ -166,20 +167,33 @@ class TableWriter:
         self.row_shown: Callable[[Row], str] | None = None  # `failing_row` of the partitioned table of the statement
         self.moving: Moving | None = None  # of a partition whose rows the statement may have to move
 
-    # ---- foreign keys -----------------------------------------------------------------------------------------------
+    # ---- triggers, foreign keys -------------------------------------------------------------------------------------
+
+    @cached_property
+    def triggers(self) -> RowTriggers | None:
+        """The row triggers of this table; None without any."""
+        return triggers_of(self)
+
+    @cached_property
+    def _after_insert(self) -> AfterRow | None:
+        return None if self.triggers is None else self.triggers.after("i")
+
+    @cached_property
+    def _after_delete(self) -> AfterRow | None:
+        return None if self.triggers is None else self.triggers.after("d")
 
     @property
     def outgoing(self) -> list[Outgoing]:
         """Foreign keys of this table."""
         if self._outgoing is None:
-            self._outgoing = _foreign_keys.outgoing(self)
+            self._outgoing = [] if self.table.references_off else _foreign_keys.outgoing(self)
         return self._outgoing
 
     @property
     def incoming(self) -> list[Incoming]:
         """Foreign keys that refer to this table."""
         if self._incoming is None:
-            self._incoming = _foreign_keys.incoming(self)
+            self._incoming = [] if self.table.references_off else _foreign_keys.incoming(self)
         return self._incoming
 
     # ---- keys -------------------------------------------------------------------------------------------------------
@@ -222,10 +236,14 @@ class TableWriter:
         context.written.inserted[self.oid] += 1
         for index in self.indexes:
             self._add_entry(transaction, index, values, key)
-        if self.outgoing:
-            todo = [partial(foreign.check, transaction, values) for foreign in self.outgoing]
+        if self.outgoing or self._after_insert is not None:
+            todo: Sequence[Callable[[], None]] = [
+                partial(foreign.check, transaction, values) for foreign in self.outgoing
+            ]
             if checks is not None and checks.late:
                 todo = self._later(transaction, key, values, todo)
+            if self._after_insert is not None:
+                todo = self._after_insert.around(transaction, context, None, values, todo)
             run_checks(checks, todo)
         for exclusion in self.exclusions:
             exclusion.on_inserted(transaction, key, checks)
@@ -301,8 +319,12 @@ class TableWriter:
     ) -> None:
         """Deletes the row, which the caller has locked (get_locked, UPDATE) and decoded."""
         self.take_out(transaction, context, key, values)
-        if self.incoming:
-            todo = [partial(foreign.on_deleted, transaction, context, values, checks) for foreign in self.incoming]
+        if self.incoming or self._after_delete is not None:
+            todo: Sequence[Callable[[], None]] = [
+                partial(foreign.on_deleted, transaction, context, values, checks) for foreign in self.incoming
+            ]
+            if self._after_delete is not None:
+                todo = self._after_delete.around(transaction, context, values, None, todo)
             run_checks(checks, todo)
 
     def take_out(self, transaction: Transaction, context: ExecContext, key: bytes, values: Row) -> None:
@@ -333,15 +355,23 @@ class TableWriter:
     def updater(
         self, changed: Iterable[int]
     ) -> Callable[[Transaction, ExecContext, bytes, Row, Row, Checks | None], bytes]:
-        """An `update` for changes of these columns (attnums) only: it does not touch anything else."""
+        """An `update` for changes of these columns (attnums) only: it does not touch anything else. BEFORE triggers may
+        have changed others."""
         if self.moving is not None:
             return self.moving.updater(changed)
-        return self.plain_updater(frozenset(changed))
+        return self.updater_of(frozenset(changed))
 
-    def plain_updater(
-        self, columns: frozenset[int]
+    def updater_of(
+        self, named: frozenset[int]
     ) -> Callable[[Transaction, ExecContext, bytes, Row, Row, Checks | None], bytes]:
         """`updater` for rows that stay in their table."""
+        every = self.triggers is not None and self.triggers.changes_updates
+        return self._make_updater(frozenset(self.positions) if every else named, named)
+
+    def _make_updater(
+        self, columns: frozenset[int], named: frozenset[int]
+    ) -> Callable[[Transaction, ExecContext, bytes, Row, Row, Checks | None], bytes]:
+        """`updater_of` for changes of `columns`, of which the statement has named some."""
         indexes = [index for index in self.indexes if index.touched_by(columns)]
         outgoing = [foreign for foreign in self.outgoing if not foreign.columns.isdisjoint(columns)]
         incoming = [foreign for foreign in self.incoming if not foreign.referenced.isdisjoint(columns)]
@@ -349,7 +379,8 @@ class TableWriter:
         exclusions = [exclusion for exclusion in self.exclusions if moves or exclusion.touched_by(columns)]
         unique = [self.positions[number] for number in self.unique_columns() & columns]
         encode, oid = self.encode, self.oid
-        if self.writes_only_row(columns):
+        after = None if self.triggers is None else self.triggers.after("u", named)
+        if after is None and self.writes_only_row(columns):
 
             def write_only(
                 transaction: Transaction, context: ExecContext, key: bytes, old: Row, new: Row, checks: Checks | None
@@ -373,11 +404,12 @@ class TableWriter:
             context.written.updated[oid] += 1
             for index in self.indexes if new_key != key else indexes:
                 self._change_entry(transaction, index, old, new, key, new_key)
-            todo = [partial(foreign.on_changed, transaction, old, new) for foreign in outgoing]
+            todo: list[Callable[[], None]] = []
+            todo += [partial(foreign.on_changed, transaction, old, new) for foreign in outgoing]
             if checks is not None and checks.late:
-                todo = self._later(transaction, new_key, new, todo)
+                todo = list(self._later(transaction, new_key, new, todo))
             todo += [partial(foreign.on_updated, transaction, context, old, new, checks) for foreign in incoming]
-            run_checks(checks, todo)
+            run_checks(checks, todo if after is None else after.around(transaction, context, old, new, todo))
             for exclusion in exclusions:
                 if new_key != key or exclusion.is_changed(old, new):
                     exclusion.on_updated(transaction, new_key, checks)
@@ -390,6 +422,7 @@ class TableWriter:
         columns = frozenset(changed)
         return (
             self.moving is None
+            and self.triggers is None
             and not any(index.touched_by(columns) for index in self.indexes)
             and not any(exclusion.touched_by(columns) for exclusion in self.exclusions)
             and all(foreign.columns.isdisjoint(columns) for foreign in self.outgoing)

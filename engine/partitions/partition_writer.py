@@ -11,7 +11,7 @@ The route checks the bounds once for each row. The partition's own constraint is
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from functools import partial
+from functools import cached_property, partial
 
 from catalog.catalog import Catalog
 from catalog.errors import SqlError
@@ -20,6 +20,7 @@ from catalog.types.base import DEFAULT_FORMAT, FormatSettings
 from engine.execute.conflicts import ConflictFinder
 from engine.execute.context import ExecContext
 from engine.execute.index_expressions import row_checks
+from engine.execute.triggers import RowTriggers
 from engine.execute.writer import Checks, Row, TableWriter, run_checks
 from engine.partitions.router import Router, column_numbers, reorder
 from engine.sql import tree
@@ -52,6 +53,11 @@ class Leaf:
 
     def root_row(self, values: Row) -> Row:
         return values if self.to_root is None else self.to_root(values)
+
+    @cached_property
+    def triggers(self) -> RowTriggers:
+        """The row triggers, which complete and check rows also where there are none."""
+        return self.writer.triggers or RowTriggers(self.writer)
 
     def check(self, row: Row) -> None:
         """NOT NULL and CHECK constraints. Raises 23502, 23514."""
@@ -112,6 +118,17 @@ class PartitionedWriter(TableWriter):
     def table_oid(self, key: bytes) -> int:
         return self.leaf_at(key).table.oid
 
+    @cached_property
+    def triggers(self) -> PartitionedTriggers | None:  # type: ignore[override]  # a statement uses new and changed rows
+        """The row triggers of the partitions; None if there are none."""
+        below = self.catalog.descendants(self.table.oid) if self.catalog.with_triggers else ()
+        found = any(
+            item.enabled != "D" and (item.for_row or item.old_table or item.new_table)
+            for table in (self.table, *below)
+            for item in table.triggers
+        )
+        return PartitionedTriggers(self) if found else None
+
     def write_new(
         self, transaction: Transaction, context: ExecContext, values: Row, checks: Checks | None = None
     ) -> bytes:
@@ -143,6 +160,40 @@ class PartitionedWriter(TableWriter):
             return leaf.updater(columns)(transaction, context, key, before, after, checks)
 
         return write
+
+
+class PartitionedTriggers:
+    """The row triggers of the partitions, for rows of the partitioned table."""
+
+    changes_updates = True
+
+    def inserts_apart(self, context: ExecContext) -> bool:
+        """See RowTriggers. The rows of several partitions are not written together."""
+        return False
+
+    def __init__(self, writer: PartitionedWriter) -> None:
+        self._writer = writer
+
+    def new_row(self, context: ExecContext, row: Row, checked: bool = True) -> Row | None:
+        """See RowTriggers."""
+        leaf = self._writer.leaf_of(row)
+        made = leaf.triggers.new_row(context, leaf.row(row), checked)
+        return None if made is None else leaf.root_row(made)
+
+    def changed_row(
+        self, transaction: Transaction, context: ExecContext, key: bytes, old: Row, new: Row, changed: frozenset[int],
+        checked: bool = True,
+    ) -> Row | None:  # fmt: skip
+        """See RowTriggers."""
+        leaf = self._writer.leaf_at(key)
+        numbers = frozenset(leaf.numbers[number] for number in changed)
+        made = leaf.triggers.changed_row(transaction, context, key, leaf.row(old), leaf.row(new), numbers, checked)
+        return None if made is None else leaf.root_row(made)
+
+    def check_row(self, context: ExecContext, row: Row) -> None:
+        """See RowTriggers."""
+        leaf = self._writer.leaf_of(row)
+        leaf.triggers.check_row(context, leaf.row(row))
 
 
 class PartitionedConflicts:
@@ -191,24 +242,44 @@ class Moving:
         return own.oid if key.startswith(storage_prefix(own.storage_id)) else self._target.table_oid(key)
 
     def updater(self, changed: Iterable[int]) -> Callable[..., bytes]:
-        """Makes TableWriter.updater's function. Rows are those of the partition."""
-        stay = self._writer.plain_updater(frozenset(changed))
-        own, leaf, target, writer = self._writer.table.oid, self.leaf, self._target, self._writer
+        """Makes TableWriter.updater's function. Rows are those of the partition. Its result is None if a trigger keeps
+        the row from being moved."""
+        stay = self._writer.updater_of(frozenset(changed))
+        leaf, target, writer = self.leaf, self._target, self._writer
 
         def write(
             transaction: Transaction, context: ExecContext, key: bytes, old: Row, new: Row, checks: Checks | None
-        ) -> bytes:
-            moved = leaf.root_row(new)
-            if target.leaf_of(moved).table.oid == own:
+        ) -> bytes | None:
+            moved, triggers = leaf.root_row(new), writer.triggers
+            if self._stays(moved, triggers is not None):
                 leaf.check(new)
                 return stay(transaction, context, key, old, new, checks)
+            if triggers is not None and not triggers.may_delete(transaction, context, key, old):
+                return None
             transaction.strengthen(key)
             writer.take_out(transaction, context, key, old)
+            if triggers is not None and (after := triggers.after("d")) is not None:
+                run_checks(checks, after.around(transaction, context, old, None, ()))
+            if target.triggers is not None:
+                found = target.triggers.new_row(context, moved)
+                if found is None:
+                    return None
+                moved = found
             moved_key = target.write_new(transaction, context, moved, checks)
             self._follow(transaction, context, old, new, checks)
             return moved_key
 
-        return write
+        return write  # type: ignore[return-value]  # without triggers there is always a key
+
+    def _stays(self, moved: Row, fires: bool) -> bool:
+        """Whether a row stays in its partition. Raises 23514 for one without a partition, unless triggers fire before
+        it is inserted there."""
+        try:
+            return self._target.leaf_of(moved).table.oid == self._writer.table.oid
+        except SqlError:
+            if not fires:
+                raise
+            return False
 
     def _follow(
         self, transaction: Transaction, context: ExecContext, old: Row, new: Row, checks: Checks | None

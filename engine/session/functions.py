@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from engine.node.node import Node
     from engine.node.plan_cache import PlanKey
     from engine.session.advisory import AdvisoryLocks
+    from engine.session.interface import TriggerServices
     from engine.session.large_objects import LargeObjects
     from engine.session.notifications import SessionNotifications
     from engine.session.session import Session
@@ -109,6 +110,16 @@ class FunctionServices:
     ) -> Sequence[tuple[object, ...]]:
         """The rows of a call in FROM, with columns of these types."""
         return self._session.routines.rows(call, arguments, columns)
+
+    @property
+    def triggers(self) -> TriggerServices:
+        """The calls of triggers (Firing of engine/execute/triggers.py)."""
+        return self._session.routines.triggers
+
+    @property
+    def trigger_depth(self) -> int:
+        """pg_trigger_depth()"""
+        return self._session.routines.triggers.depth
 
     # ---- settings and sequences -------------------------------------------------------------------------------------
 

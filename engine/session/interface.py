@@ -9,7 +9,11 @@ import asyncio
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Generic, NamedTuple, Protocol, TypeVar
 
+from engine.execute.triggers import Firing
+
 if TYPE_CHECKING:
+    from contextlib import AbstractContextManager
+
     from catalog.catalog import Catalog
     from catalog.errors import SqlError
     from catalog.memory import Account
@@ -17,6 +21,7 @@ if TYPE_CHECKING:
     from catalog.types.base import TypeRef
     from engine.columnar.interface import VirtualContent
     from engine.execute.context import RoutineCall
+    from engine.execute.triggers import RunningStatement
     from engine.node.node import Node
     from engine.node.plan_cache import PlanKey
     from engine.session.settings import Settings
@@ -28,6 +33,7 @@ if TYPE_CHECKING:
 
 
 S = TypeVar("S")
+T = TypeVar("T")
 
 
 class Shown(Protocol):
@@ -127,8 +133,38 @@ class TemporaryTables(Protocol):
         """Drops the session's temporary schema with its contents, in a transaction of its own."""
 
 
+class TriggerServices(Firing, Protocol):
+    """Calls of trigger functions: engine/statements/plpgsql/trigger_calls.py."""
+
+    depth: int
+
+    def during(self, running: RunningStatement) -> AbstractContextManager[None]:
+        """The statement runs within."""
+
+    def end_rows(self) -> None:
+        """Fires the AFTER triggers of the statement that runs, unless they have fired."""
+
+    def ends_statement(self) -> AbstractContextManager[None]:
+        """Around a statement: afterwards no call is pending."""
+
+    def run_pending(self) -> None:
+        """Runs the pending calls."""
+
+
 class Routines(Protocol):
     """Functions of users within other statements: engine/statements/plpgsql/within.py."""
+
+    @property
+    def triggers(self) -> TriggerServices: ...
+
+    async def run_patiently(self, function: Callable[[], T]) -> T:
+        """Runs a function, in which triggers may fire and wait."""
+
+    async def fire_deferred(self, everything: bool) -> None:
+        """Fires the transaction's deferred triggers: all, or those that are no longer deferred."""
+
+    def patient(self, transaction: Transaction) -> Transaction:
+        """The transaction as it waits at once in such a function."""
 
     def call(self, call: RoutineCall, arguments: Sequence[object]) -> object:
         """The value of a call, in internal form. Raises 0A000 where the statement cannot wait."""

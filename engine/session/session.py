@@ -18,6 +18,8 @@ from __future__ import annotations
 
 import asyncio
 import math
+from collections.abc import Collection, Iterator
+from contextlib import contextmanager
 from time import perf_counter
 from typing import TYPE_CHECKING
 
@@ -69,6 +71,9 @@ from engine.txn.serializable import Safety
 from engine.txn.transaction import Transaction
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from catalog.schema import VirtualTable
     from engine.bulk.progress import CopyProgress
     from engine.storage.moments import Lsn
     from engine.txn.statement_view import StatementView
@@ -150,6 +155,8 @@ class Session:
         self.work: dict[str, Work] = {}  # waits of functions, by their names
         self.copying: CopyProgress | None = None  # while a COPY runs
         self.safety: Safety | None = None  # the process ids that delay its snapshot
+        self.local_relations: dict[str, VirtualTable] = {}  # transition tables of the trigger that runs, by name
+        self.local_rows: dict[int, Sequence[Sequence[object]]] = {}  # their rows, by OID
         self._environment: tuple[tuple[PlanKey, int | None], Environment] | None = None  # its last one
         self._begin_activity()
         self._make_parts()
@@ -179,6 +186,7 @@ class Session:
         self.depth = 0  # number of nested statements that may wait
         self.statement_view: StatementView | None = None  # what the running statement sees, if it calls functions
         self.call_depth = 0  # number of nested calls of users' functions and procedures
+        self.in_use: list[Collection[int]] = []  # the relations of the statements around the running one
         self.commits = 0
         self.rollbacks = 0
 
@@ -271,6 +279,15 @@ class Session:
         """Whether the running statement is the client's own, not one of a function."""
         return self.depth <= 1
 
+    @contextmanager
+    def using(self, relations: Collection[int]) -> Iterator[None]:
+        """A block in which the statements of functions and triggers run, within one that uses these relations."""
+        self.in_use.append(relations)
+        try:
+            yield
+        finally:
+            self.in_use.pop()
+
     @property
     def has_block(self) -> bool:
         """Whether the transaction goes on after the running statement: in a block, and in a function."""
@@ -300,6 +317,9 @@ class Session:
         isolation = settings.get("default_transaction_isolation")
         self.default_isolation = READ_COMMITTED if isolation == "read uncommitted" else isolation
         self.default_read_only = settings.get("default_transaction_read_only") == "on"
+        self.is_replica = settings.get("session_replication_role") == "replica"
+        if self.transaction is not None:
+            self.transaction.is_replica = self.is_replica
         self.log_over = threshold(milliseconds(settings.get("log_min_duration_statement")))
         self.client.unheard = UNHEARD.get(settings.get("client_min_messages"), frozenset())
         self._choose_runner()
@@ -416,7 +436,9 @@ class Session:
             own = self.temporary_schema_name
             if own not in path:  # the environment puts it where the path says "pg_temp"
                 path = (own, *path)
-        made = Environment(catalog, path, self.user_name, self.database_name, self.key.format, asks=True, today=today)
+        made = Environment(
+            catalog, path, self.user_name, self.database_name, self.key.format, True, self.local_relations, today
+        )
         self._environment = (of, made)
         return made
 

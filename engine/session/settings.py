@@ -370,6 +370,7 @@ _DEFINITIONS = (
     ),
     Definition("row_security", "on", _boolean, kind="bool"),
     Definition("check_function_bodies", "on", _boolean, kind="bool"),
+    Definition("session_replication_role", "origin", _choice("origin", "replica", "local"), "superuser", kind="enum"),
     Definition("xmloption", "content", _choice("content", "document"), has_effect=False, kind="enum"),
     Definition("jit", "off", _boolean, has_effect=False, kind="bool"),
     Definition("work_mem", "4MB", _text, has_effect=False, kind="integer", unit="kB"),

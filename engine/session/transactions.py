@@ -19,10 +19,11 @@ from engine.columnar.ahead import announce
 from engine.execute.deferred import check
 from engine.session import safe_snapshots, two_phase
 from engine.session.errors import aborted_error
+from engine.session.other_waits import Work
 from engine.session.prepared import Prepared
 from engine.session.shown_rows import narrow
 from engine.sql import ast
-from engine.txn.interface import READ_COMMITTED
+from engine.txn.interface import READ_COMMITTED, LockWait
 from engine.txn.transaction import Savepoint, Transaction
 
 if TYPE_CHECKING:
@@ -59,6 +60,8 @@ class TransactionControl:
         session = self.session
         session.transaction = made = self.new_transaction()
         made.account = session.memory
+        if session.is_replica:
+            made.is_replica = True
         if made.isolation != READ_COMMITTED:
             safe_snapshots.look_before(session, made)
         if session.timeouts.transaction:
@@ -145,13 +148,24 @@ class TransactionControl:
         return lsn
 
     def _check_deferred(self, transaction: Transaction) -> None:
-        """Checks deferred constraints. LockWait leaves everything unchanged; 23503 has rolled back."""
+        """Checks deferred constraints. LockWait leaves everything unchanged; 23503 has rolled back. Deferred triggers
+        are fired first: LockWait waits for them."""
         session = self.session
         assert transaction.deferred is not None
+        if transaction.deferred.triggers:
+            raise LockWait(Work(self._fire_deferred()))
         try:
             check(transaction.deferred, transaction, session.catalog, session.key.format, everything=True)
         except SqlError:
             self.abort()
+            raise
+
+    async def _fire_deferred(self) -> None:
+        try:
+            await self.session.routines.fire_deferred(everything=True)
+        except BaseException:
+            if self.session.transaction is not None:
+                self.abort()
             raise
 
     # ---- errors and rollbacks ---------------------------------------------------------------------------------------

@@ -70,7 +70,7 @@ async def run_call(session: Session, node: ast.CallStmt, portal: Portal, sink: S
             call = RoutineCall(routine.oid, tuple(argument_types(found.call)), found.call.type)
             is_atomic = routine.kind != "p" or routine.security_definer or _is_atomic(session, portal)
             result = await plpgsql.call(session, routine, call, values, columns, is_atomic=is_atomic)
-        rows = _encode(session, result, found.fields, formats)
+        rows = encoded_rows(session, result, found.fields, formats)
     else:
         body = body_of(routine, session.environment, function, argument_types(found.call), found.call.type)
         with as_runner(session, routine):
@@ -109,7 +109,7 @@ def _is_atomic(session: Session, portal: Portal) -> bool:
     return session.in_block or not (session.is_top_level or portal.may_commit)
 
 
-def _encode(
+def encoded_rows(
     session: Session, rows: Sequence[tuple[object, ...]], fields: Sequence[Field] | None, formats: tuple[int, ...]
 ) -> list[bytes]:
     """Rows as DataRow messages."""

@@ -14,7 +14,8 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from functools import partial
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import pyarrow as pa
 
@@ -33,6 +34,8 @@ from engine.statements import dml
 from engine.statements.columnar_read import ColumnarRead
 from engine.statements.data_change import Again, Call, Done, PartOf
 from engine.statements.dml import ColumnarChange
+from engine.statements.patient_transaction import patient
+from engine.statements.plpgsql import suspend
 from engine.statements.rows_plan import ColumnarPath, RowsPlan
 from engine.storage.columns import one_array, to_values
 from engine.txn.interface import LockWait
@@ -43,6 +46,7 @@ if TYPE_CHECKING:
     from engine.session.session import Session
 
 
+R = TypeVar("R")
 MakePath = Callable[["Session", RowsPlan], ColumnarPath]
 
 
@@ -95,6 +99,7 @@ class CompoundPath:
         constraints, 40001, 40P01, 55P03, 57014."""
         transaction = session.transaction
         assert transaction is not None
+        notices = len(session.notices)
         while True:
             view = StatementView(transaction)
             try:
@@ -108,6 +113,7 @@ class CompoundPath:
                 await session.durable(session.node.store.sequenced_lsn)
             finally:
                 view.close()
+            del session.notices[notices:]
             if portal.stream is not None:
                 await portal.stream.close()
                 portal.stream = None
@@ -213,11 +219,14 @@ class _Execution:
         self.checks = Checks(late=True)
         self.results: dict[int, Result] = {}
         self.counts: list[int] = []
+        self.fires = bool(session.catalog.triggering)
         self.context = self._context()
 
     def _context(self) -> ExecContext:
         context = self.session.context()
         context.reader = context.transaction = self.view
+        if self.fires:
+            context.transaction = patient(self.session, self.view)
         context.checks = self.checks
         context.stays = True
         return context
@@ -232,7 +241,16 @@ class _Execution:
         if self.path.counted is not None:
             self.portal.count = sum(self.counts[place] for place in self.path.counted)
         self.view.end_parts()
+        await self._run_at_once(self._finish)
+
+    def _finish(self) -> None:
+        if self.fires:
+            self.session.routines.triggers.running.end_rows(self.context, self.checks)
         self.checks.finish()
+
+    async def _run_at_once(self, function: Callable[[], R]) -> R:
+        """Runs a function that waits for nothing, or (where triggers may fire) in a greenlet, so that it may."""
+        return await suspend.run(function) if self.fires else function()
 
     async def _run_part(self, planned: PlannedPart) -> int:
         """Runs a part; returns the number of rows that it has changed or returned."""
@@ -245,7 +263,8 @@ class _Execution:
         if plan.row is not None and plan.columnar is None:
             try:
                 self.context.results = _Rows(self.results)
-                rows, count = plan.row.rows(self.context, self.portal.parameters)
+                run = partial(plan.row.rows, self.context, self.portal.parameters)
+                rows, count = await self._run_at_once(run)
                 result.add_rows(rows)
                 return count
             except RowPathFull:
@@ -272,7 +291,8 @@ class _Execution:
         if plan.row is not None and plan.columnar is None:
             try:
                 self.context.results = _Rows(self.results)
-                data, count = plan.row_function(portal.formats)(self.context, portal.parameters)
+                run = partial(plan.row_function(portal.formats), self.context, portal.parameters)
+                data, count = await self._run_at_once(run)
             except RowPathFull:
                 self.path.make_path(self.session, plan)
             else:

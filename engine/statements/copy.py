@@ -9,7 +9,7 @@ connection.
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from typing import TYPE_CHECKING
 
 from catalog.binary_texts import Turn
@@ -26,18 +26,21 @@ from engine.bulk.load import Load, LoadPlan
 from engine.bulk.progress import CopyProgress
 from engine.columnar.interface import ResultStream, RowEncoding
 from engine.execute.context import RowPathFull
+from engine.execute.transitions import Capture
+from engine.execute.triggers import RunningStatement, StatementTriggers, captured_tables
 from engine.foreground import aside
 from engine.node.stages import FILE_PREFIX
 from engine.session import serializable_statements
 from engine.session.portal import Portal
 from engine.session.prepared import Prepared, StalePlan
 from engine.session.safe_snapshots import note_begin
-from engine.sql import ast
+from engine.sql import ast, tree
 from engine.sql.analyze import runnable_expression
 from engine.sql.parser import parse
 from engine.statements import paths, planning
 from engine.statements import run as running
 from engine.statements.columnar_read import ColumnarRead
+from engine.statements.plpgsql import suspend
 from engine.txn.locks import ACCESS_SHARE, ROW_EXCLUSIVE
 
 if TYPE_CHECKING:
@@ -135,13 +138,33 @@ async def _copy_from(session: Session, statement: ast.CopyStmt, options: CopyOpt
         return await session.node.stages.put(session, table, columns, (options.stage, options.part), data)
     load = Load(session, LoadPlan(table, columns, options, where))
     mark = transaction.mark()
-    if statement.filename is not None:
-        with session.node.stages.source(session, statement.filename.removeprefix(FILE_PREFIX)) as source:
-            count = await load.run(source)
-    else:
-        count = await load.run(await sink.copy_in(len(columns), options.is_binary))
+
+    async def run() -> int:
+        if statement.filename is not None:
+            with session.node.stages.source(session, statement.filename.removeprefix(FILE_PREFIX)) as source:
+                return await load.run(source)
+        return await load.run(await sink.copy_in(len(columns), options.is_binary))
+
+    count = await _between_triggers(session, table, run)
     if transaction.serial is not None:
         transaction.serial.wrote_since(mark, serializable_statements.storage_ids_of(session.catalog, table.oid))
+    return count
+
+
+async def _between_triggers(session: Session, table: Table, run: Callable[[], Awaitable[int]]) -> int:
+    """Runs a load, with the statement triggers of the table before and after it."""
+    if table.oid not in session.catalog.triggering:
+        return await run()
+    change = tree.Insert(table, ())
+    statement = StatementTriggers(session.catalog, [change])
+    triggers = session.routines.triggers
+    captured = captured_tables(session.catalog, [change])
+    running = RunningStatement(None if captured is None else Capture(session.catalog, captured), statement)
+    with triggers.ends_statement(), triggers.during(running), session.using((table.oid, *table.indexes)):
+        await suspend.run(lambda: statement.before(session.context()))
+        count = await run()
+        await suspend.run(triggers.end_rows)
+        await suspend.run(triggers.run_pending)
     return count
 
 

@@ -15,6 +15,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterable, AsyncIterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol
 
 import pyarrow.compute as pc
@@ -30,6 +31,8 @@ from engine.execute.writer import Checks
 from engine.partitions.partition_writer import prepare_writer
 from engine.sql import tree
 from engine.statements.columnar_path import parameter_values
+from engine.statements.patient_transaction import patient
+from engine.statements.plpgsql import suspend
 from engine.storage.columns import one_array
 from engine.storage.moments import Lsn
 from engine.txn.interface import NO_KEY_UPDATE, READ_COMMITTED, LockWait
@@ -109,7 +112,7 @@ class DataChange:
     def __init__(self, call: Call, target: tree.Insert | tree.Update | tree.Delete | tree.Merge) -> None:
         session = call.session
         self.session = session
-        self.transaction = call.transaction
+        self.transaction = self.reader = call.transaction
         self.analyzed = call.change.analyzed
         self.dml = call.change.dml
         self.columns = call.columns
@@ -122,6 +125,9 @@ class DataChange:
         prepare_writer(self.writer, target)
         self.part = call.part
         self.context = session.context()
+        self.fires = target.table.oid in session.catalog.triggering
+        if self.fires:
+            self.transaction = self.context.transaction = patient(session, call.transaction)
         if call.part is not None:
             self.context.checks = call.part.checks
         self.mark = self.transaction.mark()
@@ -139,7 +145,7 @@ class DataChange:
         if part is None:
             self.transaction.begin_statement()
         values = parameter_values(query, self.parameters, self.context)
-        reader: Transaction | StatementView = self.transaction if part is None else part.view
+        reader: Transaction | StatementView = self.reader if part is None else part.view
         content = self.session.views.content() if part is None else part.content
         return await self.session.node.columnar.batches(
             query, values, reader, content, memory=self.session.query_memory
@@ -188,10 +194,13 @@ class DataChange:
             async for batch in batches:
                 for start in range(0, batch.num_rows, SLICE):
                     begin_meter(self.context)  # others have run since the previous slice
-                    count += self.write_slice(batch.slice(start, SLICE), stream.lsn, checks)
+                    write = partial(self.write_slice, batch.slice(start, SLICE), stream.lsn, checks)
+                    count += await suspend.run(write) if self.fires else write()
                     if batch.num_rows > SLICE:
                         await asyncio.sleep(0)
-            if self.part is None:
+            if self.part is None and self.fires:
+                await suspend.run(partial(self._finish_fired, checks))
+            elif self.part is None:
                 checks.finish()
         except LockWait as wait:
             if self.part is not None:
@@ -208,6 +217,9 @@ class DataChange:
 
     async def finish_checks(self, checks: Checks) -> None:
         """Runs the remaining checks at the statement's end, again from the beginning after each wait."""
+        if self.fires:
+            await suspend.run(partial(self._finish_fired, checks))
+            return
         mark, todo = self.transaction.mark(), list(checks)
         while True:
             try:
@@ -217,6 +229,10 @@ class DataChange:
                 self.transaction.rollback_to(mark)
                 checks[:] = todo
                 await self.session.wait_for(wait)
+
+    def _finish_fired(self, checks: Checks) -> None:
+        self.session.routines.triggers.running.end_rows(self.context, checks)
+        checks.finish()
 
     def finish(self, count: int) -> Done:
         return Done(count, self.spool)
@@ -234,19 +250,28 @@ class DataChange:
                 return await self.attempt(stream)
             finally:
                 await stream.close()
+        notices = len(session.notices)
         while True:
             with store.snapshot():  # from here on the store records all changes
                 stream = await self.stream()
                 try:
                     return await self.attempt(stream)
                 except Again:
-                    self.transaction.rollback_to(self.mark)
+                    self._undo(notices)
                 finally:
                     await stream.close()
             if self.spool is not None:
                 await self.spool.close()
                 self.spool = RowSpool()
             await session.durable(session.node.store.sequenced_lsn)
+
+    def _undo(self, notices: int) -> None:
+        """Undoes the statement, which starts over. `notices`: how many there were before it."""
+        self.transaction.rollback_to(self.mark)
+        del self.session.notices[notices:]
+        capture = self.session.routines.triggers.running.capture if self.fires else None
+        if capture is not None:
+            capture.clear()
 
     def lock_as_seen(self, key: bytes, lsn: Lsn, strength: int) -> None:
         """Locks a row, which must be unchanged since the query."""

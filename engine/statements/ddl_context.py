@@ -224,6 +224,16 @@ class SessionDdl:
     def drop_tablespace(self, item: Tablespace) -> None:
         self._session.node.held.doubt(item.oid)
 
+    def refuse_in_use(self, item: Table | View | SequenceObject | Index, what: str) -> None:
+        why = ""
+        deferred = self.transaction.deferred
+        if any(item.oid in relations for relations in self._session.in_use):
+            why = "it is being used by active queries in this session"
+        elif deferred is not None and deferred.is_pending(item.oid):
+            why = "it has pending trigger events"
+        if why:
+            raise SqlError("55006", f'cannot {what} "{item.name}" because {why}')
+
     def lock_relation(self, oid: int, mode: str) -> None:
         number = TABLE_MODES[mode]
         if number >= SHARE_ROW_EXCLUSIVE and not self.transaction.exclusive:

@@ -10,7 +10,7 @@ from typing import Any
 
 import pyarrow.compute as pc
 
-from catalog.errors import not_supported
+from catalog.errors import SqlError, not_supported
 from engine.bulk import references
 from engine.bulk.complete import RowCompleter
 from engine.bulk.insert import BulkInsert, Conflict, repeat_work
@@ -19,6 +19,7 @@ from engine.bulk.rows import Row, RowSet
 from engine.bulk.thread import BulkThread
 from engine.changes.bulk import finish_recorded
 from engine.execute.conflicts import affected_twice
+from engine.execute.context import NotTogether, RowPlan, Together
 from engine.execute.foreign_keys import Outgoing
 from engine.execute.planner import plan_row
 from engine.execute.writer import Checks
@@ -26,6 +27,7 @@ from engine.partitions.partition_writer import PartitionedWriter
 from engine.sql import tree
 from engine.sql.tree_walk import has_sublink
 from engine.statements.data_change import SLICE, Call, DataChange, Done, chain_rows
+from engine.statements.plpgsql import suspend
 from engine.storage.columns import one_array, to_values
 from engine.storage.keys import PREFIX_BYTES, storage_prefix
 from engine.txn.interface import LockWait
@@ -62,6 +64,8 @@ class Insertion(DataChange):
             await stream.close()
 
     def _in_bulk(self) -> bool:
+        if self.fires:
+            return False
         if self.part is not None and not (self.part.alone and not self.writer.outgoing):
             return False
         return (
@@ -77,7 +81,7 @@ class Insertion(DataChange):
 
     # ---- one by one -------------------------------------------------------------------------------------------------
 
-    def _row_plan(self) -> tuple[Any, list[tuple[int, int]]]:
+    def _row_plan(self) -> tuple[RowPlan, list[tuple[int, int]]]:
         """A row path plan that inserts one row of parameters, and the sources of their values: (type OID, index in a
         batch)."""
         statement, given = self.statement, len(self.analyzed.parameter_types)
@@ -101,12 +105,13 @@ class Insertion(DataChange):
         plan = plan_row(analyzed, self.session.catalog, self.session.key.format)
         if plan is None:
             not_supported("INSERT ... SELECT with a sub-query in its defaults, ON CONFLICT or RETURNING")
-        if self.part is not None and self.part.returned is not None:
-            return plan.rows, found
-        return plan.make_encoder(self.formats), found
+        return plan, found
 
     async def _singly(self, batches: AsyncIterator[Any]) -> int:
-        run, places = self._row_plan()
+        plan, places = self._row_plan()
+        returned = self.part is not None and self.part.returned is not None
+        run: Any = plan.rows if returned else plan.make_encoder(self.formats)
+        together = plan.together if self.fires and self._may_write_together() else None
         touched: set[bytes] | None = None
         if self.statement.on_conflict is not None and self.statement.on_conflict.action == "update":
             touched = set() if self.part is None else set(self.part.view.touched)
@@ -115,6 +120,9 @@ class Insertion(DataChange):
             self._check_computed(batch)
             columns = [to_values(one_array(batch.column(index)), oid) for oid, index in places]
             rows = zip(*columns, strict=True) if columns else iter([()] * batch.num_rows)
+            if self.fires:
+                written += await self._insert_fired(run, together, list(rows))
+                continue
             for row in rows:
                 data, more = await self._insert_one(run, (*self.parameters, *row), touched)
                 written += more
@@ -128,6 +136,44 @@ class Insertion(DataChange):
         if self.part is None:
             assert self.context.checks is not None
             await self.finish_checks(self.context.checks)
+        return written
+
+    def _may_write_together(self) -> bool:
+        """Whether the triggers may fire for some rows before the first of them is written."""
+        triggers = self.writer.triggers
+        return self.part is None and (triggers is None or triggers.inserts_apart(self.context))
+
+    def _insert_together(self, together: Together, rows: list[Row]) -> int | None:
+        """Inserts rows together. None: one fails, or has to wait, and nothing has happened."""
+        mark, notices = self.transaction.mark(), len(self.session.notices)
+        try:
+            return together.run(self.context, [(*self.parameters, *row) for row in rows])[1]
+        except (SqlError, NotTogether):
+            self.transaction.rollback_to(mark)
+            del self.session.notices[notices:]
+            return None
+
+    async def _insert_fired(self, run: Any, together: Together | None, rows: list[Row]) -> int:
+        """Inserts rows of a table with triggers; returns how many were written."""
+        context, written = self.context, 0
+
+        def insert(some: list[Row]) -> int:
+            done = None if together is None else self._insert_together(together, some)
+            if done is not None:
+                return done
+            count = 0
+            for row in some:
+                data, more = run(context, (*self.parameters, *row))
+                count += more
+                if self.part is not None and self.part.returned is not None:
+                    self.part.returned.add_rows(data)
+                elif self.spool is not None and more:
+                    self.spool.add(data, more)
+            return count
+
+        for start in range(0, len(rows), SLICE):
+            written += await suspend.run(partial(insert, rows[start : start + SLICE]))
+            await asyncio.sleep(0)
         return written
 
     def _check_computed(self, batch: Any) -> None:

@@ -21,6 +21,7 @@ from engine.ddl import (
     routines,
     sequences,
     tables,
+    triggers,
     user_types,
     views,
 )
@@ -54,7 +55,9 @@ from engine.statements import (
     settings,
     tablespaces,
     transaction,
+    truncate,
     vacuum,
+    view_triggers,
 )
 from engine.statements.needs import Needs, of_query
 from engine.statements.registry import SchemaChange, StatementKind
@@ -66,7 +69,7 @@ _NAMED = ("table", "index", "view", "matview", "sequence")  # kinds of relations
 
 def _change(node: type[ast.Node], change: SchemaChange, **known: Any) -> StatementKind:
     """A schema change without further work."""
-    return StatementKind(node, run=schema_change.run, change=change, **known)
+    return StatementKind(node, change=change, **{"run": schema_change.run, **known})
 
 
 def _relation(node: type[ast.Node], change: SchemaChange, **known: Any) -> StatementKind:
@@ -220,7 +223,7 @@ SCHEMA_CHANGES = (
         outside_blocks=lambda tree: "DROP INDEX CONCURRENTLY" if tree.concurrently else None,
         tells_all=lambda tree: tree.kind in _NAMED,
     ),
-    _relation(ast.TruncateStmt, drop.truncate, command="TRUNCATE TABLE"),
+    _relation(ast.TruncateStmt, drop.truncate, command="TRUNCATE TABLE", run=truncate.run),
     _change(ast.RenameStmt, objects.rename),
     _change(ast.AlterObjectSchemaStmt, objects.set_schema),
     _change(ast.AlterOwnerStmt, objects.set_owner),
@@ -261,10 +264,11 @@ SCHEMA_CHANGES = (
     _change(ast.ChangeStreamStmt, change_streams.change_stream),
     _change(ast.CreateFunctionStmt, routines.create),
     _change(ast.DropFunctionStmt, routines.drop),
+    _relation(ast.CreateTriggerStmt, triggers.create, command="CREATE TRIGGER"),
     _change(ast.DropFromTableStmt, drop.drop_from_table),
     _relation(ast.CreatePolicyStmt, policies.create_policy, command="CREATE POLICY", tells_all=False),
     _relation(ast.AlterPolicyStmt, policies.alter_policy, command="ALTER POLICY", tells_all=False),
     _change(ast.AlterFunctionStmt, routines.alter),
 )
 
-registry.register((*QUERIES, *OF_SESSIONS, *OTHERS, *SCHEMA_CHANGES), planners=(as_of.plan,))
+registry.register((*QUERIES, *OF_SESSIONS, *OTHERS, *SCHEMA_CHANGES), planners=(as_of.plan, view_triggers.plan))

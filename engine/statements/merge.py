@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterable, Callable, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from catalog.errors import SqlError, not_supported
@@ -27,6 +28,7 @@ from engine.execute.writer import Checks
 from engine.sql import tree
 from engine.sql.tree_walk import has_sublink
 from engine.statements.data_change import SLICE, Again, Call, DataChange, Done
+from engine.statements.plpgsql import suspend
 from engine.storage.columns import one_array, to_values
 from engine.storage.keys import row_number_key
 from engine.storage.moments import Lsn
@@ -34,6 +36,7 @@ from engine.txn.interface import UPDATE, LockWait
 
 if TYPE_CHECKING:
     from engine.columnar.interface import BatchStream
+    from engine.execute.triggers import RowTriggers
 
 Row = Sequence[Any]
 row_as_seen = object()  # the row that the query saw
@@ -56,7 +59,8 @@ class _Action:
         positions = merging.writer.positions
         self.columns = [positions[item.column] for item in action.assignments]
         generated = [item.column for item in merging.statement.generated]
-        self.update = merging.writer.updater([*(item.column for item in action.assignments), *generated])
+        self.named = frozenset((*(item.column for item in action.assignments), *generated))
+        self.update = merging.writer.updater(self.named)
 
 
 class Merging(DataChange):
@@ -140,6 +144,8 @@ class Merging(DataChange):
     async def _write_waiting(self, row: Row, lsn: Lsn, checks: Checks) -> int:
         """`_write`, again after each wait for a lock."""
         mark, known = self.transaction.mark(), len(checks)
+        if self.fires:
+            return await suspend.run(partial(self._write, row, lsn, checks))
         while True:
             try:
                 return self._write(row, lsn, checks)
@@ -158,8 +164,7 @@ class Merging(DataChange):
             if action is None or action.kind == "nothing":
                 return 0
             if not action.matched:
-                self._insert(action, row, checks)
-                return 1
+                return self._insert(action, row, checks)
             key = self._key(row)
             if shown is None:
                 shown = key
@@ -167,8 +172,11 @@ class Merging(DataChange):
             newest = self._lock(key, action, lsn, seen)
             if newest is row_as_seen:
                 self._check_policies(action, row)
-                self._written.add(self._change(action, key, row, checks))
                 self._changed.add(shown)
+                changed = self._change(action, key, row, checks)
+                if changed is None:
+                    return 0
+                self._written.add(changed)
                 return 1
             row, seen = self._joined_again(row, newest), True
 
@@ -240,14 +248,38 @@ class Merging(DataChange):
                 made[index] = None
         return made
 
-    def _insert(self, action: _Action, row: Row, checks: Checks) -> None:
+    def _insert(self, action: _Action, row: Row, checks: Checks) -> int:
+        """Returns the number of rows written: 0 if a trigger keeps the row out."""
         new: list[Any] = [None] * len(self.table.columns)
+        triggers = self.writer.triggers
+        if triggers is not None:
+            self._put_values(action, row, new)
+            fired = triggers.new_row(self.context, tuple(new), False)
+            if fired is None:
+                return 0
+            self._check_fired(action, triggers, fired)
+            self.writer.write_new(self.transaction, self.context, fired, checks)
+            return 1
         self._assign(action, row, new)
         self.writer.write_new(self.transaction, self.context, new, checks)
+        return 1
 
-    def _change(self, action: _Action, key: bytes, row: Row, checks: Checks) -> bytes:
-        """Returns the key of the row afterwards."""
-        old = [row[index] for index in self._old]
+    def _change(self, action: _Action, key: bytes, row: Row, checks: Checks) -> bytes | None:
+        """Returns the key of the row afterwards; None if a trigger keeps it from being changed."""
+        old = tuple(row[index] for index in self._old)
+        triggers = self.writer.triggers
+        if triggers is not None:
+            if action.kind == "delete":
+                if not triggers.may_delete(self.transaction, self.context, key, old):
+                    return None
+            else:
+                new = list(old)
+                self._put_values(action, row, new)
+                fired = triggers.changed_row(self.transaction, self.context, key, old, tuple(new), action.named, False)
+                if fired is None:
+                    return None
+                self._check_fired(action, triggers, fired)
+                return action.update(self.transaction, self.context, key, old, fired, checks)
         if action.kind == "delete":
             self.writer.delete(self.transaction, self.context, key, old, checks)
             return key
@@ -255,10 +287,20 @@ class Merging(DataChange):
         self._assign(action, row, new)
         return action.update(self.transaction, self.context, key, old, new, checks)
 
-    def _assign(self, action: _Action, row: Row, new: list[Any]) -> None:
-        """Puts the action's values and generated columns into a new row, and checks it."""
+    def _check_fired(self, action: _Action, triggers: RowTriggers, row: Row) -> None:
+        """Row security policies, then constraints, of a row that BEFORE triggers have returned."""
+        name = action.violated(self.context, tuple(row))
+        if name is not None and name.startswith(tree.POLICY_CHECK):
+            raise self.writer.check_violation(name, row)
+        triggers.check_row(self.context, row)
+
+    def _put_values(self, action: _Action, row: Row, new: list[Any]) -> None:
         for position, value in zip(action.columns, action.values(self.context, self.parameters, row), strict=True):
             new[position] = value
+
+    def _assign(self, action: _Action, row: Row, new: list[Any]) -> None:
+        """Puts the action's values and generated columns into a new row, and checks it."""
+        self._put_values(action, row, new)
         if self._generated_at:
             for position, value in zip(self._generated_at, self._generated(self.context, tuple(new)), strict=True):
                 new[position] = value

@@ -37,6 +37,12 @@ def columnar_of(session: Session, plan: RowsPlan) -> ColumnarPath:
     return plan.columnar
 
 
+def columnar_besides(session: Session, plan: RowsPlan) -> ColumnarPath:
+    """The columnar path of a plan that another path runs."""
+    inner = RowsPlan(plan.analyzed, plan.catalog, plan.settings, plan.writes)
+    return columnar_of(session, inner)
+
+
 def choose(session: Session, plan: RowsPlan) -> None:
     """Makes the columnar path if there is no row path plan, or if `shoal.path` is columnar."""
     if plan.row is None:

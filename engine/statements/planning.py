@@ -46,6 +46,7 @@ from engine.sql.tree_walk import walk
 from engine.statements import paths, registry, routine_calls, utility
 from engine.statements.routine_path import RoutinePath
 from engine.statements.rows_plan import RowsPlan
+from engine.statements.trigger_path import TriggerPath, changes_with_triggers
 from engine.statements.utility import EmptyStatement
 from engine.txn.locks import ACCESS_SHARE, ROW_EXCLUSIVE, ROW_SHARE
 
@@ -275,6 +276,7 @@ def plan_statement(
         analyzed = plan.analyzed = without_unreached(analyzed, session.context)
         plan.fails_first = fails_first(analyzed, session.key.format)
     root = analyzed.statement
+    changes = changes_with_triggers(session, root) if session.catalog.triggering else ()
     inherited = concerns(analyzed, session.catalog)
     if with_places and isinstance(root, tree.Query) and not inherited:
         query, plan.places = add_places(root)
@@ -284,7 +286,12 @@ def plan_statement(
         _take_members(session, plan, analyzed, marked)
     else:
         plan.set_row(plan_row(analyzed, session.catalog, session.key.format, brief))
-    if session.catalog.routines and any(map(is_routine, walk(analyzed.statement))):
+    if changes:
+        if plan.all_locks:
+            plan.locks = plan.all_locks
+        plan.columnar = TriggerPath(plan, changes)
+        plan.set_row(None)
+    elif session.catalog.routines and any(map(is_routine, walk(analyzed.statement))):
         _run_with_calls(plan)
     paths.choose(session, plan)
     return prepared

@@ -16,7 +16,7 @@ from engine.execute.context import ExecContext, Field
 from engine.sql import ast, privileges, tree
 from engine.sql.analyze import Shared, analyze_expression
 from engine.sql.analyze.resolve import signature
-from engine.sql.analyze.routines import body_of, check_execute, is_routine, runner
+from engine.sql.analyze.routines import body_of, check_execute, is_routine, refuse_trigger_function, runner
 from engine.sql.tree_walk import walk
 from engine.statements import registry
 from engine.statements.utility import UtilityPlan
@@ -72,9 +72,11 @@ def whole_call(session: Session, statement: tree.Statement) -> WholeCall | None:
         return None
     if any(isinstance(item, tree.SubLink) or is_routine(item) for item in walk(call.arguments)):
         return None
-    if routine_of(session, call).language == "plpgsql":
+    routine = routine_of(session, call)
+    refuse_trigger_function(routine)
+    if routine.language == "plpgsql":
         return WholeCall(call, rows, fields) if rows or not _gives_rows(call) else None
-    body = body_of(routine_of(session, call), session.environment, call.function, argument_types(call), call.type)
+    body = body_of(routine, session.environment, call.function, argument_types(call), call.type)
     if body.query is not None and call.type.oid != oids.VOID:
         return None
     if not rows and _gives_rows(call):

@@ -56,7 +56,9 @@ class RoutinePath:
             context.reader = context.transaction = view  # it is one to the row path
             context.stays = True
             try:
-                portal.pending, portal.count = await suspend.run(lambda: run(context, portal.parameters))  # noqa: B023
+                with session.using(self._plan.relations):
+                    found = await suspend.run(lambda: run(context, portal.parameters))  # noqa: B023
+                portal.pending, portal.count = found
                 portal.pending_rows = portal.count if portal.prepared.fields is not None else 0
                 portal.path = ROW
                 return

@@ -6,6 +6,8 @@ from time import perf_counter
 from typing import TYPE_CHECKING
 
 from catalog.errors import SqlError
+from catalog.schema import Constraint, Table, View
+from engine.ddl.triggers import constraint_of
 from engine.execute.deferred import check
 from engine.session.errors import aborted_error
 from engine.session.plan import Answer
@@ -51,16 +53,18 @@ async def run_transaction(session: Session, tree: ast.TransactionStmt, portal: P
 async def run_set_constraints(session: Session, tree: ast.SetConstraintsStmt, portal: Portal, sink: Sink) -> None:
     """SET CONSTRAINTS: constraints that become immediate are checked now. Raises 42704, 42809, 23503."""
     transaction = session.transaction
+    if transaction is None or transaction.deferral() is None:
+        session.warn("25P01", "SET CONSTRAINTS can only be used in transaction blocks")
     chosen = [oid for schema, name in tree.names for oid in _constraints(session, schema, name)]
     deferred = None if transaction is None else transaction.deferral()
     if transaction is None or deferred is None:
-        session.warn("25P01", "SET CONSTRAINTS can only be used in transaction blocks")
         sink.complete("SET CONSTRAINTS")
         return
     for oid in chosen or [0]:
         deferred.set_mode(oid, tree.deferred)
     while not tree.deferred:
         try:
+            await session.routines.fire_deferred(everything=False)
             check(deferred, transaction, session.catalog, session.key.format, everything=False)
             break
         except LockWait as wait:
@@ -83,9 +87,22 @@ def _constraints(session: Session, schema: str | None, name: str) -> list[int]:
             for constraint in table.constraints
             if constraint.name == name
         ]
+        found += _constraint_triggers(session, oid, name)
         if found and not any(constraint.deferrable for constraint in found):
             raise SqlError("42809", f'constraint "{name}" is not deferrable')
         if found:
             return [constraint.oid for constraint in found if constraint.deferrable]
     shown = name if schema is None else f"{schema}.{name}"
     raise SqlError("42704", f'constraint "{shown}" does not exist')
+
+
+def _constraint_triggers(session: Session, schema: int, name: str) -> list[Constraint]:
+    """The constraint triggers of that name on the relations of a schema."""
+    relations = map(session.catalog.get, sorted(session.catalog.with_triggers))
+    return [
+        constraint_of(trigger)
+        for relation in relations
+        if isinstance(relation, Table | View) and relation.schema == schema
+        for trigger in relation.triggers
+        if trigger.constraint and trigger.name == name
+    ]

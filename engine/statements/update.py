@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from catalog.errors import SqlError
+from catalog.errors import SqlError, not_supported
 from engine.bulk import references
 from engine.bulk.change import BulkChange
 from engine.bulk.locks import lock_for_changes
@@ -26,6 +26,7 @@ from engine.txn.interface import NO_KEY_UPDATE, UPDATE
 
 if TYPE_CHECKING:
     from engine.columnar.interface import BatchStream
+    from engine.execute.triggers import RowTriggers
 
 
 class RowChange(DataChange):
@@ -49,6 +50,8 @@ class RowChange(DataChange):
         """Whether no other row is affected: no foreign key acts on the change, nor refers within the table, and no
         other part of the statement writes here or may yet write rows that a foreign key refers to."""
         changed = self.changed
+        if self.fires:
+            return False
         if self.writer.moving is not None or (changed is not None and self.writer.exclusions):
             return False
         if self.part is not None and not (self.part.alone and not self.writer.outgoing):
@@ -69,6 +72,8 @@ class RowChange(DataChange):
             batch = batch.filter(pa.array([key not in self.part.view.touched for key in places]))
             keys, old = self._old(batch)
             places = keys.to_pylist()
+        if self.writer.triggers is not None:
+            return self._write_fired(self.writer.triggers, batch, (places, old), lsn, checks)
         for key in places:
             self.lock_as_seen(key, lsn, self.strength)
         transaction, context, writer = self.transaction, self.context, self.writer
@@ -85,6 +90,35 @@ class RowChange(DataChange):
                 update(transaction, context, key, before, after, checks)
         self.give_back(batch)
         return len(places)
+
+    def _write_fired(
+        self, triggers: RowTriggers, batch: Any, found: tuple[list[bytes], RowSet], lsn: Lsn, checks: Checks
+    ) -> int:
+        """`write_slice` of a table with row triggers."""
+        transaction, context, writer = self.transaction, self.context, self.writer
+        places, old = found
+        written = []
+        if self.changed is None:
+            for place, (key, before) in enumerate(zip(places, old.tuples(), strict=True)):
+                self.lock_as_seen(key, lsn, self.strength)
+                if triggers.may_delete(transaction, context, key, before):
+                    writer.delete(transaction, context, key, before, checks)
+                    written.append(place)
+        else:
+            returns = self.spool is not None or (self.part is not None and self.part.returned is not None)
+            late = any(name.startswith((tree.VIEW_CHECK, tree.POLICY_CHECK)) for name, _ in self.dml.checks)
+            if returns or late:
+                what = "RETURNING, a view's check option or row security"
+                not_supported(f"{what} for an UPDATE with row triggers on the columnar path")
+            update = writer.updater(self.changed)
+            rows = zip(places, old.tuples(), self._new(batch, old).tuples(), strict=True)
+            for place, (key, before, after) in enumerate(rows):
+                self.lock_as_seen(key, lsn, self.strength)
+                row = triggers.changed_row(transaction, context, key, before, after, self.changed)
+                if row is not None and update(transaction, context, key, before, row, checks) is not None:
+                    written.append(place)
+        self.give_back(batch.take(pa.array(written, pa.int64())))
+        return len(written)
 
     def _old(self, batch: Any) -> tuple[Column, RowSet]:
         """The rows' keys, and their former values."""

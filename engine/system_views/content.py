@@ -22,6 +22,7 @@ from catalog.schema import (
 from catalog.schema import Sequence as SequenceObject
 from catalog.system import content
 from catalog.system.content import Item, Part
+from engine.columnar.virtual import batch_of
 from engine.columnar.worker.values import to_arrow
 from engine.system_views.surroundings import SessionSurroundings
 
@@ -44,6 +45,9 @@ def virtual_content(session: Session) -> Callable[[VirtualTable, object], tuple[
 def _content(session: Session, relation: VirtualTable) -> tuple[object, object]:
     """(version, batch) of a relation. Equal versions have equal content; None: for this query only."""
     surroundings = SessionSurroundings(session)
+    if relation.oid in session.local_rows:
+        rows = session.local_rows[relation.oid]
+        return None, batch_of(relation, list(zip(*rows, strict=True)) if rows else [[] for _ in relation.columns])
     if relation.oid >= FIRST_USER_OID:
         return None, _sequence_row(session, relation)
     parts = content.parts.get(relation.oid, [])

@@ -40,6 +40,7 @@ from engine.sql.analyze.policies import POLICY_KIND
 from engine.sql.analyze.references import Reference, references
 from engine.sql.analyze.routines import body_of
 from engine.sql.analyze.targets import column_name
+from engine.sql.analyze.trigger_conditions import analyse_condition, entries_of
 from engine.sql.analyze.updatable import updatable_events
 from engine.sql.analyze.views import stored_query
 from engine.sql.deparse import deparse_expression, deparse_query
@@ -120,6 +121,19 @@ class SessionSurroundings:
     def _print(self, text: str, table: Table | None, pretty: bool) -> str:
         entries = () if table is None else self._entries(table)
         return deparse_expression(self._analyse(text, table), entries, self.catalog, self.path, pretty)
+
+    def condition(self, text: str, relation: Table | View, pretty: bool) -> str:
+        """The condition of a trigger."""
+        if not pretty and _QUALIFIED.search(text.replace("old.", "").replace("new.", "")) is None:
+            return text
+
+        def show() -> str:
+            with self._stored_environment() as inside:
+                found = analyse_condition(parse_expression(text), inside, relation)
+            return deparse_expression(found, entries_of(relation), self.catalog, self.path, pretty)
+
+        key = ("condition", self.catalog.database, self.catalog.version, self.path, relation.oid, text, pretty)
+        return self.cache.text(key, show)
 
     @staticmethod
     def _entries(table: Table) -> tuple[tree.RangeEntry, ...]:

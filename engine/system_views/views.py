@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from engine.system_views.content import virtual_content
@@ -12,6 +13,17 @@ if TYPE_CHECKING:
     from catalog.schema import VirtualTable
     from engine.columnar.interface import VirtualContent
     from engine.session.session import Session
+
+
+class LocalRows:
+    """The rows of a transition table."""
+
+    def __init__(self, rows: Sequence[Sequence[object]]) -> None:
+        self._rows = rows
+
+    def all(self) -> Sequence[Sequence[object]]:
+        """Every row."""
+        return self._rows
 
 
 class SessionViews:
@@ -33,6 +45,8 @@ class SessionViews:
         """The function that returns the content of virtual tables to the columnar client."""
         return virtual_content(self._session)
 
-    def rows(self, relation: VirtualTable) -> VirtualRows:
+    def rows(self, relation: VirtualTable) -> VirtualRows | LocalRows:
         """The rows of a virtual table, for one execution on the row path."""
+        if relation.oid in self._session.local_rows:
+            return LocalRows(self._session.local_rows[relation.oid])
         return VirtualRows(self._session, self.surroundings, relation)

@@ -65,8 +65,12 @@ class Transaction(Protocol):
 
     isolation: str
     read_only: bool
+    is_replica: bool  # session_replication_role: foreign keys are neither checked nor act
     snapshot_lsn: Lsn
-    writes: dict[bytes, bytes | None]  # own uncommitted writes; None marks a deletion. Change through put/delete only
+
+    def own_value(self, key: bytes) -> object:
+        """The value that it has written under a key (None: deleted), always the same object until it writes it again;
+        another object if it has not written it."""
 
     def deferral(self) -> Deferred | None:
         """The deferred checks; None outside a transaction block, where nothing is deferred."""

@@ -14,8 +14,6 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Iterator
 from typing import TYPE_CHECKING
 
-from sortedcontainers import SortedList
-
 from engine.txn.interface import READ_COMMITTED
 from engine.txn.overlay import MISSING, overlay
 from engine.txn.transaction import Transaction
@@ -23,6 +21,9 @@ from engine.txn.transaction import Transaction
 if TYPE_CHECKING:
     from engine.storage.moments import Lsn
     from engine.txn.deferred import Deferred
+
+
+_UNCHANGED = object()
 
 
 class StatementView:
@@ -34,13 +35,15 @@ class StatementView:
         self.start = transaction.mark()
         self.isolation = transaction.isolation
         self.read_only = transaction.read_only
-        self.writes = dict(transaction.writes)
+        self.is_replica = transaction.is_replica
         self.runs = list(transaction.runs)
         self._snapshot = transaction.store.snapshot() if transaction.isolation == READ_COMMITTED else None
         self._base = transaction.base if self._snapshot is None else self._snapshot
         self.snapshot_lsn: Lsn = transaction.snapshot_lsn if self._snapshot is None else self._snapshot.lsn
         self.touched: set[bytes] = set()  # keys that other parts have written
-        self._ordered: SortedList | None = None
+        self._before: dict[bytes, object] = {}  # of keys written since: their values at the start, or MISSING
+        self._noted = self.start  # up to this mark
+        transaction.views = (*transaction.views, self)
 
     @property
     def lsn(self) -> Lsn:
@@ -56,6 +59,7 @@ class StatementView:
 
     def close(self) -> None:
         """Releases the snapshot."""
+        self.transaction.views = tuple(view for view in self.transaction.views if view is not self)
         if self._snapshot is not None:
             self._snapshot.close()
             self._snapshot = None
@@ -70,8 +74,40 @@ class StatementView:
 
     # ---- what was there when the statement began --------------------------------------------------------------------
 
+    def note_writes(self) -> None:
+        """Remembers what the writes since the last call have replaced."""
+        for key, value in self.transaction.replaced_since(self._noted):
+            self._before.setdefault(key, value)
+        self._noted = self.transaction.mark()
+
+    def note_rollback(self, mark: int) -> None:
+        """The transaction is about to undo what it has written after the mark."""
+        if mark >= self.start:
+            self.note_writes()
+            self._noted = mark
+
+    def value_at_start(self, key: bytes) -> object:
+        """What the transaction had written under a key when the statement began: None is deleted, MISSING is
+        nothing."""
+        if not self.start:
+            return MISSING
+        if self._noted < self.transaction.mark():
+            self.note_writes()
+        found = self._before.get(key, _UNCHANGED)
+        return self.transaction.writes.get(key, MISSING) if found is _UNCHANGED else found
+
+    def own_value(self, key: bytes) -> object:
+        return self.transaction.own_value(key)
+
+    def written_items(self) -> Iterator[tuple[bytes, bytes | None]]:
+        """The keys and values that the transaction had written when the statement began."""
+        for key in list(self.transaction.writes) if self.start else ():
+            value = self.value_at_start(key)
+            if value is not MISSING:
+                yield key, value  # type: ignore[misc]
+
     def get(self, key: bytes) -> bytes | None:
-        own = self.writes.get(key, MISSING)
+        own = self.value_at_start(key)
         if own is not MISSING:
             return own  # type: ignore[return-value]
         for run in reversed(self.runs):
@@ -84,12 +120,13 @@ class StatementView:
         base = self._base.scan(low, high, reverse)
         for run in self.runs:
             base = overlay(base, run.scan(low, high, reverse), reverse)
-        if not self.writes:
-            return base
-        if self._ordered is None:
-            self._ordered = SortedList(self.writes)
-        keys = self._ordered.irange(low, high, inclusive=(True, False), reverse=reverse)
-        return overlay(base, ((key, self.writes[key]) for key in keys), reverse)
+        return overlay(base, self._own(low, high, reverse), reverse) if self.start else base
+
+    def _own(self, low: bytes, high: bytes, reverse: bool) -> Iterator[tuple[bytes, bytes | None]]:
+        for key in self.transaction.keys_written(low, high, reverse):
+            value = self.value_at_start(key)
+            if value is not MISSING:
+                yield key, value  # type: ignore[misc]
 
     # ---- the transaction's own --------------------------------------------------------------------------------------
 

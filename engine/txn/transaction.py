@@ -19,7 +19,7 @@ REPEATABLE READ: if `get_locked` finds a version newer than the snapshot, it rai
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -54,6 +54,7 @@ if TYPE_CHECKING:
     from engine.storage.stores import CurrentStores, ObservedStores, SequencedStores, StoresSnapshot
     from engine.storage.tablespace import Tablespace
     from engine.storage.views import CurrentView
+    from engine.txn.statement_view import StatementView
 
 
 WRITE_BYTES = 400  # of a write beside its value: the key, places in dictionaries and lists, its lock
@@ -75,7 +76,7 @@ class Savepoint:
     upgrades: int
     settings: SettingsState | None  # the session's settings, to be restored
     dropped_storage: int  # number of storage ids to be dropped
-    deferred: tuple[int, dict[int, bool]] | None  # Deferred.position()
+    deferred: tuple[int, dict[int, bool], int] | None  # Deferred.position()
 
 
 class Transaction(LockHolder):
@@ -106,6 +107,7 @@ class Transaction(LockHolder):
         "held",
         "held_up_to",
         "in_block",
+        "is_replica",
         "isolation",
         "kept_storage",
         "queried",
@@ -113,6 +115,7 @@ class Transaction(LockHolder):
         "serial",
         "snapshot_lsn",
         "start_time",
+        "views",
     )
 
     def __init__(
@@ -132,9 +135,11 @@ class Transaction(LockHolder):
         self.start_time = start_time
         self.isolation = isolation
         self.read_only = read_only
+        self.is_replica = False
         self.writes: dict[bytes, bytes | None] = {}
         self.runs: list[BulkRun] = []  # bulk writes of this transaction, oldest first
         self._undo: list[UndoRecord] = []
+        self.views: tuple[StatementView, ...] = ()  # of the statements that run, outer ones first
         self.account: Account | None = None  # of its connection, which counts its writes
         self.held = 0  # their approximate size in bytes
         self.held_up_to = UNCOUNTED  # bytes taken from the account, including the first ones, which are free
@@ -319,11 +324,14 @@ class Transaction(LockHolder):
             return base
         return overlay(base, self._own(low, high, reverse), reverse)
 
-    def _own(self, low: bytes, high: bytes, reverse: bool) -> Iterator[tuple[bytes, bytes | None]]:
+    def keys_written(self, low: bytes, high: bytes, reverse: bool = False) -> list[bytes]:
+        """The keys in a range that it has written, in order."""
         if self._ordered is None:
             self._ordered = SortedList(self.writes)
-        keys = list(self._ordered.irange(low, high, inclusive=(True, False), reverse=reverse))
-        for key in keys:
+        return list(self._ordered.irange(low, high, inclusive=(True, False), reverse=reverse))
+
+    def _own(self, low: bytes, high: bytes, reverse: bool) -> Iterator[tuple[bytes, bytes | None]]:
+        for key in self.keys_written(low, high, reverse):
             value = self.writes.get(key, MISSING)
             if value is not MISSING:
                 yield key, value  # type: ignore[misc]
@@ -606,7 +614,24 @@ class Transaction(LockHolder):
         """The keys written singly after the mark, in order; one may occur several times."""
         return [item if isinstance(item, bytes) else item[0] for item in self._undo[mark:]]
 
+    def own_value(self, key: bytes) -> object:
+        """What it has written under a key; MISSING for nothing."""
+        return self.writes.get(key, MISSING)
+
+    def written_items(self) -> Iterable[tuple[bytes, bytes | None]]:
+        """The keys and values that it has written."""
+        return self.writes.items()
+
+    def replaced_since(self, mark: int) -> Iterator[tuple[bytes, object]]:
+        """The keys written singly after the mark, in order, each with what it had before: None was deleted, MISSING not
+        written."""
+        for place in range(mark, len(self._undo)):
+            item = self._undo[place]
+            yield (item, MISSING) if isinstance(item, bytes) else item
+
     def rollback_to(self, mark: int) -> None:
+        for view in self.views:
+            view.note_rollback(mark)
         undo = self._undo
         writes = self.writes
         if self.waiting is not None:
@@ -663,7 +688,7 @@ class Transaction(LockHolder):
         self.changed_objects = dict(point.changed_objects)
         del self.dropped_storage[point.dropped_storage :]
         if self.deferred is not None:
-            self.deferred.rollback_to(point.deferred or (0, {}))
+            self.deferred.rollback_to(point.deferred or (0, {}, 0))
         for run in self.runs[point.runs :]:
             run.discard()
         del self.runs[point.runs :]

@@ -17,7 +17,7 @@ from engine.sql.analyze.dispatch import analyses, expression, select_query
 from engine.sql.analyze.environment import undefined_table
 from engine.sql.analyze.errors import expr_location, fail
 from engine.sql.analyze.from_clause import from_clause
-from engine.sql.analyze.rules import TableRules, table_rules
+from engine.sql.analyze.rules import TableRules, table_rules, with_view_defaults
 from engine.sql.analyze.scope import table_item
 from engine.sql.analyze.set_clause import assign, own_name, target_column, update_assignments
 from engine.sql.analyze.set_operations import recast
@@ -110,6 +110,8 @@ def insert(state: State, node: ast.InsertStmt) -> tree.Insert:
         with_clause(state, node.with_clause)
     table, item = changed_table(state, node.relation, "insert into")
     rules = table_rules(table, state.environment)
+    if item.view is not None:
+        rules = with_view_defaults(rules, item.view, state.environment)
     query = node.query
     columns = insert_columns(table, item, node.columns)
     rows: tuple[tuple[tree.Expr, ...], ...] = ()
@@ -117,7 +119,9 @@ def insert(state: State, node: ast.InsertStmt) -> tree.Insert:
     source_columns: tuple[int, ...] = ()
     if query is None:
         rows = (tuple(_default(rules, column) for column in table.columns),)
-    elif query.values and not (query.order_by or query.limit or query.offset or query.with_clause or query.locking):
+    elif query.values and not (
+        query.order_by or query.limit or query.offset or query.with_clause or query.locking or _has_star(query)
+    ):
         rows, source, source_columns = _insert_values(state, node, table, rules, columns, query)
     else:
         source, source_columns = _insert_select(state, node, table, columns, query)
@@ -201,6 +205,11 @@ def _check_count(
         fail("42601", "INSERT has more expressions than target columns", locate(len(columns)))  # type: ignore[operator]
     if node.columns and given < len(columns):
         fail("42601", "INSERT has more target columns than expressions", node.columns[given])
+
+
+def _has_star(query: ast.SelectStmt) -> bool:
+    """Whether VALUES has a row that is expanded, as `new.*` in PL/pgSQL."""
+    return any(isinstance(cell, ast.ColumnRef) and cell.names[-1] == "*" for row in query.values for cell in row)
 
 
 def _insert_values(

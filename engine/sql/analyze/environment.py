@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cache, cached_property
 
 from catalog.catalog import Catalog
@@ -46,6 +46,7 @@ class Environment:
     database_name: str = "postgres"
     format: FormatSettings = DEFAULT_FORMAT
     asks: bool = False  # whether privileges on schemas are checked: for the user's text, not for stored texts
+    local: dict[str, VirtualTable] = field(default_factory=dict, compare=False)  # relations without a schema
     today: Catalog | None = None  # the present catalog, if `catalog` is a past one: its privileges are needed too
 
     def __post_init__(self) -> None:
@@ -118,6 +119,8 @@ class Environment:
         if schema is not None:
             oid = self.schema_oid(schema)
             return self._in_schema(oid, name) if oid else None
+        if self.local and name in self.local:
+            return self.local[name]
         for oid in self.path_oids:
             found = self._in_schema(oid, name)
             if found is not None:

@@ -27,6 +27,7 @@ from engine.sql.analyze.dispatch import handles, operand
 from engine.sql.analyze.domains import add_checks
 from engine.sql.analyze.errors import expr_location, fail, refuse
 from engine.sql.analyze.literals import read_literal
+from engine.sql.analyze.record_variables import as_row, record_fields
 from engine.sql.analyze.resolve import make_operator
 from engine.sql.analyze.sortable import must_have_comparison
 from engine.sql.analyze.state import ParameterNames, State
@@ -136,10 +137,8 @@ def _argument(state: State, node: ast.ColumnRef) -> tree.Expr | None:
     hides = routine.conflict == "use_column" and len(names) > 1
     if hides and scope.find_item(state, None, names[0], node.location) is not None:
         return None
-    fields = routine.fields_of(names, state.shared)
-    if fields is not None:
-        values = tuple(_param(state, ast.ParamRef(number, location=node.location)) for _, number in fields)
-        return tree.RowExpr(values, tuple(name for name, _ in fields), location=node.location)
+    if (record := record_fields(state, names, node.location)) is not None:
+        return as_row(*record, node.location)
     number = routine.number_of(names, state.shared)
     if number:
         return _param(state, ast.ParamRef(number, location=node.location))
@@ -156,6 +155,8 @@ def _whole_row(state: State, node: ast.ColumnRef) -> tree.Expr:
     schema = node.names[-3] if len(node.names) > 2 else None
     found = scope.find_item(state, schema, node.names[-2], node.location)
     if found is None:
+        if (record := record_fields(state, node.names[:-1], node.location)) is not None:
+            return as_row(*record, node.location)
         scope.missing_table(state, node.names[-2], node.location)
         raise AssertionError
     return scope.whole_row(found[0], found[1], node.location)

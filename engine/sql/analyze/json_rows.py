@@ -121,6 +121,8 @@ def _aggregate(state: State, argument: tree.Expr, function: Function, node: ast.
 
 def _row(state: State, row: tree.Expr, node: ast.FuncCall) -> tree.Expr:
     """The row as a JSON object, with nested rows."""
+    if isinstance(row, tree.Const) and row.value is None:
+        return tree.Const(None, _JSON)
     columns = row_columns(state, row)
     if columns is None:
         refuse("JSON of a row whose columns are not known", node.location)

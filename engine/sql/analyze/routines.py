@@ -291,6 +291,14 @@ def _check_today(routine: Routine, today: Catalog, caller: Role, role: Role, que
     privileges.check(today, privileges.role_of(today, role.name), query)
 
 
+def refuse_trigger_function(routine: Routine) -> None:
+    """Raises 0A000 for a trigger function, which an expression calls."""
+    if routine.result.oid == oids.TRIGGER:
+        error = SqlError("0A000", "trigger functions can only be called as triggers")
+        error.context = f'compilation of PL/pgSQL function "{routine.name}" near line 1'
+        raise error
+
+
 def runner(routine: Routine, catalog: Catalog, role: Role) -> Role:
     """The role that runs the body of a routine which `role` calls."""
     owner = catalog.get(routine.owner) if routine.security_definer else role
@@ -367,6 +375,7 @@ class Expansion:
         that calls itself."""
         routine = self._environment.catalog.get(call.function.oid)
         assert isinstance(routine, Routine)
+        refuse_trigger_function(routine)
         if routine.language == "sql" and not self._is_more_than_a_query(routine, call):
             return False
         if self._role is not None:

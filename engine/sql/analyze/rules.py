@@ -26,6 +26,7 @@ from engine.sql.analyze.routines import expanded_expression, inline_call
 from engine.sql.analyze.scope import table_item
 from engine.sql.analyze.state import Shared, State
 from engine.sql.analyze.typeinfo import BOOL_REF, type_name
+from engine.sql.analyze.updatable import ViewTarget
 from engine.sql.parser import parse_expression
 from engine.sql.tree_walk import walk
 
@@ -63,6 +64,25 @@ def table_rules(table: Table, environment: Environment) -> TableRules:
     if found is None:
         found = rules[table.oid] = _bind(table, environment)
     return found
+
+
+def with_view_defaults(rules: TableRules, view: ViewTarget, environment: Environment) -> TableRules:
+    """The rules of a view's table, with the defaults of the view's columns, and of those of views below it, in place of
+    the table's."""
+    if view.inner is not None:
+        rules = with_view_defaults(rules, view.inner, environment)
+    defaults = dict(rules.defaults)
+    for column, value in zip(view.view.columns, view.expressions, strict=True):
+        text = default_of_view(column, environment.catalog)
+        if text is not None and isinstance(value, tree.Var):
+            plain = TypeRef(column.type.oid, column.type.typmod)
+            defaults[value.column] = bind_text(text, environment, None, plain, "DEFAULT expressions")
+    return replace(rules, defaults=defaults)
+
+
+def default_of_view(column: Column, catalog: Catalog) -> str | None:
+    """The default of a view's column: its own, or that of its domain."""
+    return domain_default(catalog, column.type) if column.default is None and column.type.domain else column.default
 
 
 def runnable_rules(table: Table, environment: Environment, defaults: bool = True, asked: bool = True) -> TableRules:

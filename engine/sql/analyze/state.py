@@ -31,9 +31,9 @@ class ParameterNames(Protocol):
     def number_of(self, names: tuple[str, ...], shared: Shared) -> int:
         """The number of the parameter for a column reference, or 0."""
 
-    def fields_of(self, names: tuple[str, ...], shared: Shared) -> list[tuple[str, int]] | None:
-        """The fields of the record that a column reference names as a whole, each with the number of its parameter;
-        None if it names no record."""
+    def fields_of(self, names: tuple[str, ...], shared: Shared) -> tuple[bool, tuple[tuple[str, int], ...]] | None:
+        """For the name of a record: whether it has a value, and the names of its fields with their parameters. None for
+        any other name."""
 
 
 class RoutineNames:
@@ -46,6 +46,10 @@ class RoutineNames:
         self.function = function
         self.arguments = arguments
 
+    def fields_of(self, names: tuple[str, ...], shared: Shared) -> tuple[bool, tuple[tuple[str, int], ...]] | None:
+        """See ParameterNames."""
+        return None
+
     def number_of(self, names: tuple[str, ...], shared: Shared) -> int:
         """The number of the parameter for a column reference, or 0."""
         if len(names) == 2 and names[0] != self.function:
@@ -53,9 +57,6 @@ class RoutineNames:
         if len(names) > 2 or not names[-1]:
             return 0
         return self.arguments.index(names[-1]) + 1 if names[-1] in self.arguments else 0
-
-    def fields_of(self, names: tuple[str, ...], shared: Shared) -> list[tuple[str, int]] | None:
-        return None
 
 
 class Shared:

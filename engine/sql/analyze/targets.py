@@ -7,6 +7,7 @@ from engine.sql import ast, tree
 from engine.sql.analyze import coerce, scope
 from engine.sql.analyze.dispatch import expression
 from engine.sql.analyze.errors import fail
+from engine.sql.analyze.record_variables import record_fields
 from engine.sql.analyze.state import State
 from engine.sql.analyze.typeinfo import type_name
 
@@ -86,6 +87,8 @@ def expand_star(state: State, node: ast.ColumnRef) -> list[tuple[str, tree.Expr]
         columns = scope.row_columns(state, value) if value is not None else None
         if columns is not None:
             return columns
+        if (record := record_fields(state, names[:-1], location)) is not None:
+            return record[1]
         scope.missing_table(state, qualifier, location)
         raise AssertionError
     item, levels = place

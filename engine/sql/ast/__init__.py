@@ -21,6 +21,7 @@ from engine.sql.ast.code import (
     ChangeStreamStmt,
     CreateFunctionStmt,
     CreatePolicyStmt,
+    CreateTriggerStmt,
     DropFromTableStmt,
     DropFunctionStmt,
     ExtensionStmt,

@@ -108,6 +108,28 @@ class DropFromTableStmt(Node):
 
 
 @dataclass(frozen=True, slots=True)
+class CreateTriggerStmt(Node):
+    """CREATE [OR REPLACE] [CONSTRAINT] TRIGGER. `timing`: before after instead. `events`: of insert update delete
+    truncate. `transitions`: (is new, is table, name) of REFERENCING."""
+
+    name: str
+    timing: str
+    events: tuple[str, ...]
+    columns: tuple[str, ...]
+    relation: RangeVar
+    for_row: bool
+    function: tuple[str, ...]
+    arguments: tuple[str, ...] = ()
+    condition: Node | None = None
+    transitions: tuple[tuple[bool, bool, str], ...] = ()
+    replace: bool = False
+    constraint: bool = False
+    references: RangeVar | None = None
+    deferrable: bool = False
+    initially_deferred: bool = False
+
+
+@dataclass(frozen=True, slots=True)
 class CreatePolicyStmt(Node):
     """CREATE POLICY; `command`: all, select, insert, update or delete; `roles` () is PUBLIC."""
 

@@ -147,8 +147,9 @@ class AlterTableCmd(Node):
     """action: add_column drop_column alter_type set_default drop_default set_not_null drop_not_null add_constraint
     drop_constraint validate_constraint alter_constraint add_identity set_identity drop_identity drop_expression
     set_statistics set_storage set_options reset_options owner tablespace enable_row_security disable_row_security
-    cluster set_logged set_unlogged enable_trigger disable_trigger replica_identity inherit no_inherit
-    attach_partition detach_partition."""
+    cluster set_logged set_unlogged enable_trigger disable_trigger enable_rule disable_rule replica_identity inherit
+    no_inherit attach_partition detach_partition. Of *_trigger, `value` is always, replica, '', or
+    every for ALL and USER."""
 
     action: str
     name: str | None = None  # column or constraint
@@ -177,7 +178,7 @@ class AlterTableStmt(Node):
 
 @dataclass(frozen=True, slots=True)
 class RenameStmt(Node):
-    """kind: table index view sequence column constraint schema database role tablespace type matview."""
+    """kind: table index view sequence column constraint trigger schema database role tablespace type matview."""
 
     kind: str
     relation: RangeVar | None

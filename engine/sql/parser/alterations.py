@@ -107,20 +107,21 @@ class Alterations(Roles):
         key = self._curr.key
         if key in ("enable", "disable"):
             self.advance()
-            self.optional_keyword("always", "replica")
-            self.expect_one_of("trigger", "rule")
-            name = self.advance().key if self._curr.key in ("all", "user") else self.column_name()
-            return ast.AlterTableCmd(f"{key}_trigger", name, location=start)
+            when = self.optional_keyword("always", "replica") if key == "enable" else ""
+            what = self.expect_one_of("trigger", "rule")
+            every = what == "trigger" and not when and self._curr.key in ("all", "user")
+            name = self.advance().key if every else self.column_name()
+            return ast.AlterTableCmd(f"{key}_{what}", name, value="every" if every else when, location=start)
         if key == "cluster":
             self.expect("cluster", "on")
             return ast.AlterTableCmd("cluster", self.column_name(), location=start)
         if key == "replica":
             self.expect("replica", "identity")
-            value = self.expect_one_of("nothing", "full", "default", "using")
-            if value == "using":
+            identity = self.expect_one_of("nothing", "full", "default", "using")
+            if identity == "using":
                 self.expect("index")
                 return ast.AlterTableCmd("replica_identity", self.column_name(), value="index", location=start)
-            return ast.AlterTableCmd("replica_identity", value=value, location=start)
+            return ast.AlterTableCmd("replica_identity", value=identity, location=start)
         if key in ("inherit", "no"):
             negated = self.accept("no")
             self.expect("inherit")

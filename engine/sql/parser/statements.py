@@ -12,6 +12,7 @@ from typing import Final
 from engine.sql import ast
 from engine.sql.parser.expressions import SELECT_START
 from engine.sql.parser.policies import Policies
+from engine.sql.parser.triggers import Triggers
 
 # The words after CREATE, ALTER or DROP of statements that are refused by name.
 _FOREIGN_OBJECTS: Final = (
@@ -33,24 +34,21 @@ _FOREIGN_OBJECTS: Final = (
     ("subscription",),
     ("text", "search"),
     ("transform",),
-    ("trigger",),
     ("user", "mapping"),
 )
 _REPLACEABLE: Final = (
     ("aggregate",),
-    ("constraint", "trigger"),
     ("language",),
     ("procedural", "language"),
     ("rule",),
     ("transform",),
-    ("trigger",),
     ("trusted", "language"),
     ("trusted", "procedural", "language"),
 )
 _ONLY_ALTERED: Final = (("large", "object"),)
 
 
-class Statements(Policies):
+class Statements(Policies, Triggers):
     """stmtmulti."""
 
     def statements(self) -> list[ast.Statement]:
@@ -124,6 +122,8 @@ class Statements(Policies):
             return self.create_extension(start)
         if key in ("function", "procedure"):
             return self.create_function(start, self.advance().key, replace=False)
+        if key in ("constraint", "trigger"):
+            return self.create_trigger(start, replace=False)
         if key == "policy":
             return self.create_policy(start)
         if self.accept_change_stream():
@@ -137,6 +137,8 @@ class Statements(Policies):
             return self.create_view(start, persistence, replace=True)
         if self._curr.key in ("function", "procedure"):
             return self.create_function(start, self.advance().key, replace=True)
+        if self._curr.key in ("constraint", "trigger"):
+            return self.create_trigger(start, replace=True)
         return self._refuse("CREATE", start, _REPLACEABLE)
 
     def _refuse(self, verb: str, start: int, kinds: tuple[tuple[str, ...], ...]) -> ast.Node:
@@ -174,6 +176,8 @@ class Statements(Policies):
             return self.alter_function(start, self.advance().key)
         if key == "policy":
             return self.alter_policy(start)
+        if key == "trigger":
+            return self.alter_trigger(start)
         if self.accept_change_stream():
             return self.alter_change_stream(start)
         if key == "system":

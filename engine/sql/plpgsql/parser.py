@@ -15,7 +15,7 @@ from catalog.errors import SqlError
 from catalog.types import oids
 from catalog.types.base import TypeRef
 from engine.sql.plpgsql.conditions import OTHERS, conditions
-from engine.sql.plpgsql.declarations import Types
+from engine.sql.plpgsql.declarations import Declared, Types
 from engine.sql.plpgsql.reader import BodyReader
 from engine.sql.plpgsql.scope import BLOCK, LOOP, VariableScope
 from engine.sql.plpgsql.sql_statements import SqlStatements, is_record
@@ -70,7 +70,8 @@ class Signature:
     returns_set: bool = False
     is_procedure: bool = False
     is_row: bool = False  # the result is of a composite type
-    special: tuple[tuple[str, TypeRef | None], ...] = ()
+    is_trigger: bool = False
+    special: tuple[tuple[str, Declared], ...] = ()
 
     @property
     def outputs(self) -> int:
@@ -116,7 +117,9 @@ class BodyParser(SqlStatements):
         found = self.new_variable("found", TypeRef(oids.BOOL), made="found")
         scope = scope.with_variable(found)
         for name, type_ in self._signature.special:
-            scope = scope.with_variable(self.new_variable(name, type_, made=name))
+            variable = self.new_variable(name, type_, made=name)
+            scope = scope.with_variable(variable)
+            arguments.append(variable)
         conflict, print_strict = self._options()
         block = self._block(scope, self._label())
         self.accept(";")

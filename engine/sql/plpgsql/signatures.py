@@ -9,7 +9,17 @@ from catalog.types import format_type, lookup, oids
 from catalog.types.base import TypeRef
 from catalog.types.composite import CompositeType
 from engine.sql.analyze.common_types import resolve_polymorphic
+from engine.sql.plpgsql.declarations import Declared
 from engine.sql.plpgsql.parser import Argument, Signature
+from engine.sql.plpgsql.tree import Shape
+
+_SPECIAL: tuple[tuple[str, Declared], ...] = (
+    ("tg_name", TypeRef(oids.NAME)), ("tg_when", TypeRef(oids.TEXT)), ("tg_level", TypeRef(oids.TEXT)),
+    ("tg_op", TypeRef(oids.TEXT)), ("tg_relid", TypeRef(oids.OID)), ("tg_relname", TypeRef(oids.NAME)),
+    ("tg_table_name", TypeRef(oids.NAME)), ("tg_table_schema", TypeRef(oids.NAME)), ("tg_nargs", TypeRef(oids.INT4)),
+    ("tg_argv", TypeRef(oids.TEXT_ARRAY)),
+)  # fmt: skip
+"""The variables of a trigger function behind NEW and OLD."""
 
 _STAND_INS = {
     oids.ANYARRAY: oids.INT4_ARRAY, oids.ANYCOMPATIBLEARRAY: oids.INT4_ARRAY,
@@ -21,6 +31,8 @@ _STAND_INS = {
 def signature_of(routine: Routine, result: TypeRef | None = None, types: Sequence[int] = ()) -> Signature:
     """The signature. `result`, `types`: the result's type and the arguments' in a call; a polymorphic type becomes the
     one that it stands for there."""
+    if routine.result.oid == oids.TRIGGER:
+        return trigger_signature(routine)
     declared = [item.type.oid for item in routine.inputs]
 
     def actual(type_: TypeRef) -> TypeRef:
@@ -38,6 +50,12 @@ def signature_of(routine: Routine, result: TypeRef | None = None, types: Sequenc
         routine.kind == "p",
         isinstance(lookup(returned.oid), CompositeType),
     )
+
+
+def trigger_signature(routine: Routine, shape: Shape | None = None) -> Signature:
+    """The signature of a trigger function. `shape`: of the rows of the relation that it is compiled for."""
+    rows: tuple[tuple[str, Declared], ...] = (("new", shape), ("old", shape))
+    return Signature(routine.name, (), None, is_trigger=True, special=(*rows, *_SPECIAL))
 
 
 def stand_ins(routine: Routine) -> tuple[int, ...]:

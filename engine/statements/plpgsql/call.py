@@ -49,7 +49,7 @@ async def run_do(session: Session, body: str, *, is_atomic: bool) -> None:
     if session.transaction is None:
         session.begin_implicit()
     frame = Frame(session, program, known, is_atomic)
-    await suspend.run(lambda: _enter(frame, ()))
+    await suspend.run(lambda: enter(frame, ()))
 
 
 def rows_of_program(
@@ -64,7 +64,7 @@ def rows_of_program(
 ) -> Rows:
     """The rows of a call: one for a function that returns no set."""
     frame = Frame(session, program, known, is_atomic, columns)
-    value = _enter(frame, arguments)
+    value = enter(frame, arguments)
     if routine.returns_set:
         return frame.results
     if isinstance(value, Row):
@@ -81,25 +81,33 @@ def rows_of_program(
 
 def run_program(session: Session, program: Program, known: Known, arguments: Sequence[object]) -> object:
     """The value of a call within another statement, which runs in a greenlet already."""
-    value = _enter(Frame(session, program, known, is_atomic=True), arguments)
+    value = enter(Frame(session, program, known, is_atomic=True), arguments)
     return value.values if isinstance(value, Row) else value
 
 
-def _enter(frame: Frame, arguments: Sequence[object]) -> object:
+def enter(frame: Frame, arguments: Sequence[object]) -> object:
     """Runs a body, with a meter of its own; errors get its line of context."""
-    session, program = frame.session, frame.program
+    session = frame.session
     assert session.transaction is not None
     session.transaction.queried = True
     outside = exchange_meter(Meter().begin(session.query_memory, session.memory))
     try:
-        value = program.run(frame, frame.context, *arguments)
-    except SqlError as error:
-        place = errors.place_of(program, error.__traceback__)
-        errors.add_context(error, errors.context_line(program.shown, *place))
-        raise
+        value = run_apart(frame, arguments)
     finally:
         exchange_meter(outside)
     if not isinstance(value, Uncast):
         return value
-    with errors.LineContext(f"PL/pgSQL function {program.shown} while casting return value to function's return type"):
+    line = f"PL/pgSQL function {frame.program.shown} while casting return value to function's return type"
+    with errors.LineContext(line):
         return frame.convert((value.value, value.type), value.wanted)
+
+
+def run_apart(frame: Frame, arguments: Sequence[object]) -> object:
+    """`enter` without a meter of its own."""
+    program = frame.program
+    try:
+        return program.run(frame, frame.context, *arguments)
+    except SqlError as error:
+        place = errors.place_of(program, error.__traceback__)
+        errors.add_context(error, errors.context_line(program.shown, *place))
+        raise

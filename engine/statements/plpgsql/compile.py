@@ -25,17 +25,20 @@ from catalog.types import lookup, oids
 from catalog.types.base import TypeRef
 from catalog.types.composite import CompositeType
 from engine.execute.code import Code, NotOnRowPath
+from engine.execute.compiled_value import Value
 from engine.execute.expressions import ExpressionCompiler
 from engine.sql import ast, tree
 from engine.sql.analyze import Environment, Shared
+from engine.sql.analyze.routines import is_routine
 from engine.sql.analyze.state import State
 from engine.sql.plpgsql import tree as pl
 from engine.sql.plpgsql.parser import Signature
 from engine.sql.plpgsql.scope import VariableScope
-from engine.sql.tree_walk import is_volatile
+from engine.sql.tree_walk import is_volatile, walk
 from engine.statements.plpgsql.errors import TextContext, context_of
 from engine.statements.plpgsql.fragments import (
     failing_part,
+    has_fields_alone,
     local_expression,
     no_column,
     part_of_variable,
@@ -44,8 +47,9 @@ from engine.statements.plpgsql.fragments import (
     records_in,
     variables_among,
 )
-from engine.statements.plpgsql.names import LocalNames
-from engine.statements.plpgsql.records import Uncast, assignment_of
+from engine.statements.plpgsql.names import LocalNames, ParameterUse
+from engine.statements.plpgsql.records import Row, Uncast, assignment_of
+from engine.statements.plpgsql.statement_kinds import kind_of
 from engine.statements.plpgsql.utilities import refusal
 
 BODY_FILE = "<PL/pgSQL "
@@ -53,45 +57,8 @@ BODY_FILE = "<PL/pgSQL "
 TICKS = 1
 """Turns of a loop before the first look at the clock (Frame.look)."""
 
-KINDS: dict[type, str] = {
-    pl.Block: "statement block",
-    pl.Assign: "assignment",
-    pl.If: "IF",
-    pl.Case: "CASE",
-    pl.ForInteger: "FOR with integer loop variable",
-    pl.ForCursor: "FOR over cursor",
-    pl.Foreach: "FOREACH over array",
-    pl.Return: "RETURN",
-    pl.ReturnNext: "RETURN NEXT",
-    pl.ReturnQuery: "RETURN QUERY",
-    pl.Raise: "RAISE",
-    pl.Assert: "ASSERT",
-    pl.RunDynamic: "EXECUTE",
-    pl.OpenCursor: "OPEN",
-    pl.CloseCursor: "CLOSE",
-}
-
-
-def kind_of(statement: pl.PlStatement) -> str:
-    """The name of a statement's kind in the context of an error (plpgsql_stmt_typename)."""
-    match statement:
-        case pl.Loop():
-            return "LOOP" if statement.condition is None else "WHILE"
-        case pl.ForQuery():
-            return "FOR over EXECUTE statement" if statement.dynamic else "FOR over SELECT rows"
-        case pl.Exit():
-            return "CONTINUE" if statement.again else "EXIT"
-        case pl.RunSql():
-            if statement.perform:
-                return "PERFORM"
-            return {ast.CallStmt: "CALL", ast.DoStmt: "DO"}.get(type(statement.sql.tree), "SQL statement")
-        case pl.GetDiagnostics():
-            return "GET STACKED DIAGNOSTICS" if statement.stacked else "GET DIAGNOSTICS"
-        case pl.Fetch():
-            return "MOVE" if statement.move else "FETCH"
-        case pl.EndTransaction():
-            return "ROLLBACK" if statement.undo else "COMMIT"
-    return KINDS[type(statement)]
+_APART = (pl.Block, pl.Assign, pl.If, pl.Loop, pl.ForInteger, pl.Exit, pl.Return, pl.Raise, pl.Assert)
+"""The statements that run and read nothing, if their expressions do not."""
 
 
 @dataclass(slots=True)
@@ -99,7 +66,8 @@ class Program:
     """A compiled body. `run(frame, context, arguments)` returns the result. `places`: for lines of its Python source,
     from which on they belong to a line of the body and a kind of statement. `texts`: the SQL that it runs or evaluates
     by its number. `contexts`: for their errors; `records`: which they may use; `named`: the record that is the whole
-    text. `print_strict`: whether errors of INTO STRICT show the parameters. `shown`: the function as errors call it."""
+    text. `print_strict`: whether errors of INTO STRICT show the parameters. `shown`: the function as errors call it.
+    `is_apart`: it runs and reads nothing, by statements or other functions."""
 
     run: Callable[..., object]
     conflict: str
@@ -112,6 +80,7 @@ class Program:
     print_strict: bool
     shown: str
     is_volatile: bool = True
+    is_apart: bool = False
 
     @property
     def code(self) -> CodeType:
@@ -143,9 +112,12 @@ class BodyCompiler:
         self._code = Code()
         self._expressions = ExpressionCompiler(self._code, environment.format, no_column)
         self._texts: list[pl.Fragment] = []
+        self._fields: dict[ParameterUse, int] = {}  # the parameters that stand for fields of records
+        self._first_field = len(body.variables) + 2
         self._places: list[tuple[int, int, str]] = []
         self._constructs: list[_Construct] = []
         self._count = 0
+        self._is_apart = True
         self._error = ""  # the local of the error whose handler is compiled
 
     def compile(self) -> Program:
@@ -166,7 +138,7 @@ class BodyCompiler:
             elif self._may_end():
                 code.line("return None")
             else:
-                code.line("frame.refuse_end()")
+                code.line(f"frame.refuse_end({self._signature.is_trigger})")
         try:
             run = code.finish("body", f"{BODY_FILE}{self._signature.name}>")
         except NotOnRowPath:
@@ -182,6 +154,7 @@ class BodyCompiler:
             list(map(record_named, self._texts)),
             self._body.print_strict if self._body.print_strict is not None else self._print_strict,
             self._signature.name,
+            is_apart=self._is_apart and not self._texts,
         )
 
     def _columns(self) -> list[TypeRef]:
@@ -223,15 +196,25 @@ class BodyCompiler:
     def _local_expression(self, fragment: pl.Fragment, target: TypeRef | None) -> tree.Expr | None:
         """A text as an expression of the function's source, of the type `target` if that is given; None for one that is
         evaluated as a text. So is one with errors, because they come when it is evaluated."""
-        if records_in(fragment):
+        if not has_fields_alone(fragment):
             return None
         try:
-            found = local_expression(fragment, self._environment, self._conflict)
+            found = local_expression(fragment, self._environment, self._conflict, self._fields, self._first_field)
             if found is not None and target is not None:
                 found = assignment_of(self._state(), found, target)
         except SqlError:
             return None
-        return None if found is None or is_volatile(found) or failing_part(found, self._environment) else found
+        if found is None or is_volatile(found) or failing_part(found, self._environment):
+            return None
+        self._is_apart &= not any(map(is_routine, walk(found)))
+        uses = {number: use for use, number in self._fields.items()}
+        for node in walk(found) if uses else ():
+            if isinstance(node, tree.Param) and node.number in uses:
+                use = uses[node.number]
+                name = local(use.variable)
+                source = f"(None if {name} is None else {name}.values[{use.field}])"
+                self._expressions.overrides[node] = Value(source, nullable=True)
+        return found
 
     def _condition(self, fragment: pl.Fragment) -> str:
         """Source that is truthy exactly if a condition is true."""
@@ -266,6 +249,13 @@ class BodyCompiler:
         """record.field := value, array[i] := value, ..."""
         variable = target.variable
         name, code = local(variable), self._code
+        place = _field_place(target)
+        if place >= 0 and variable.shape is not None:
+            value = code.temporary("v")
+            code.line(f"{value} = {self._expression(fragment, variable.shape[place][1])}")
+            empty = code.constant(Row(variable.shape, (None,) * len(variable.shape)), "empty")
+            code.line(f"{name} = ({name} or {empty}).with_field({place}, {value})")
+            return
         if variable.type is None:
             number, values = self._text(fragment)
             steps = code.constant(target.steps, "steps")
@@ -276,10 +266,10 @@ class BodyCompiler:
         records = records_among((fragment.tree, target.steps), fragment.scope)
         found = None if records else self._local_expression(fragment, None)
         if found is not None:
-            value = tree.Param(len(self._body.variables) + 1, found.type)
+            part = tree.Param(len(self._body.variables) + 1, found.type)
             with suppress(NotOnRowPath, SqlError):  # it raises the error when it runs
-                source = self._store_source(target, value, fragment.scope)
-                code.line(f"p{value.number} = {self._expression(fragment)}")
+                source = self._store_source(target, part, fragment.scope)
+                code.line(f"p{part.number} = {self._expression(fragment)}")
                 code.line(f"{name} = {source}")
                 return
         number, values = self._text(fragment, target.steps)
@@ -289,7 +279,7 @@ class BodyCompiler:
     def _store_source(self, target: pl.Target, given: tree.Param, scope: VariableScope) -> str:
         """Source of a variable's value with another one in a part of it."""
         state = self._state()
-        state.shared.routine = LocalNames(scope, {}, self._conflict)
+        state.shared.routine = LocalNames(scope, self._conflict, self._fields, self._first_field)
         before = tree.Param(target.variable.number + 1, TypeRef(_type_of(target).oid))
         return self._expressions.value(part_of_variable(state, target, before, given)).source
 
@@ -338,6 +328,7 @@ class BodyCompiler:
 
     def _statements(self, statements: Sequence[pl.PlStatement]) -> None:
         for statement in statements:
+            self._is_apart &= isinstance(statement, _APART)
             self._at(statement.line, kind_of(statement))
             _EMITTERS[type(statement)](self, statement)
 
@@ -414,7 +405,7 @@ class BodyCompiler:
         word = "continue" if statement.again else "break"
         if target is None:  # the label of the function itself
             self._at(0, "")
-            self._code.line("frame.refuse_end()")
+            self._code.line(f"frame.refuse_end({self._signature.is_trigger})")
             return
         if target is self._constructs[-1]:
             self._code.line(word)
@@ -526,6 +517,14 @@ class BodyCompiler:
                 f"return {self._outputs()}" if self._body.outputs and not signature.returns_set else "return None"
             )
             return
+        if signature.is_trigger:
+            record = record_named(statement.value)
+            if record is not None and record.made:  # of a statement trigger it is None
+                code.line(f"return {local(record)}")
+                return
+            if statement.value.text.strip().lower() == "null":
+                code.line("return None")
+                return
         if signature.result is None or signature.result.oid == oids.RECORD:
             number, values = self._text(statement.value)
             code.line(f"return frame.evaluate_row({number}, {values})")
@@ -753,6 +752,14 @@ class BodyCompiler:
 
     def _end_transaction(self, statement: pl.EndTransaction) -> None:
         self._code.line(f"frame.end_transaction({statement.undo}, {statement.chain})")
+
+
+def _field_place(target: pl.Target) -> int:
+    """The position of the field of a record of a table's row that an assignment names; -1 for any other target."""
+    shape, steps = target.variable.shape, target.steps
+    if shape is None or target.variable.type is not None or len(steps) != 1:
+        return -1
+    return next((place for place, (name, _) in enumerate(shape) if name == steps[0]), -1)
 
 
 def local(variable: pl.Variable) -> str:

@@ -93,9 +93,25 @@ def _cells(cell: ast.Node, scope: VariableScope, shapes: Mapping[int, Shape | No
     return tuple(ast.ColumnRef((*names, name), location=cell.location) for name, _ in shape)
 
 
-def local_expression(fragment: Fragment, environment: Environment, conflict: str) -> tree.Expr | None:
-    """A text as an expression over the function's locals; None where it is more than an expression."""
-    names = LocalNames(fragment.scope, {}, conflict)
+def has_fields_alone(fragment: Fragment) -> bool:
+    """Whether all that a text may use of records are fields of those of tables' rows."""
+    for node in walk(fragment.tree):
+        if isinstance(node, ast.ColumnRef):
+            names = node.names[:-1] if node.names[-1] == "*" else node.names
+            known = fragment.scope.find(names) if names else None
+            if known is not None and known[0].type is None:
+                whole = known[1] == len(node.names) or node.names[-1] == "*"
+                if whole or known[0].shape is None:
+                    return False
+    return True
+
+
+def local_expression(
+    fragment: Fragment, environment: Environment, conflict: str, fields: dict[ParameterUse, int], first: int
+) -> tree.Expr | None:
+    """A text as an expression over the function's locals; None where it is more than an expression. `fields`, `first`:
+    see LocalNames."""
+    names = LocalNames(fragment.scope, conflict, fields, first)
     return _plain(analyze(fragment.tree, environment, names=names), environment)
 
 
@@ -150,6 +166,21 @@ def _plain(analyzed: tree.Analyzed, environment: Environment) -> tree.Expr | Non
 def shape_of_record(value: object) -> Shape | None:
     """The shape of a record's value; None without one."""
     return getattr(value, "shape", None)
+
+
+def shape_of_rows(expression: tree.Expr) -> Shape | None:
+    """The shape of the rows that an expression gives, if it chooses among rows of one shape: CASE, COALESCE."""
+    match expression:
+        case tree.RowExpr():
+            return tuple((name, item.type) for name, item in zip(expression.names, expression.elements, strict=True))
+        case tree.CaseExpr():
+            parts: Sequence[tree.Expr] = (*(value for _, value in expression.whens), expression.default)
+        case tree.CoalesceExpr():
+            parts = expression.arguments
+        case _:
+            return None
+    shapes = {shape_of_rows(part) for part in parts if not (isinstance(part, tree.Const) and part.value is None)}
+    return shapes.pop() if len(shapes) == 1 else None
 
 
 def record_named(fragment: Fragment) -> Variable | None:

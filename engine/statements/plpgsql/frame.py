@@ -39,6 +39,7 @@ from engine.statements.plpgsql.fragments import (
     failing_part,
     part_of_variable,
     shape_of_record,
+    shape_of_rows,
 )
 from engine.statements.plpgsql.names import Names, ParameterUse, unassigned_error
 from engine.statements.plpgsql.nested import NestedStatements, Rows, wait_within
@@ -232,17 +233,17 @@ class Frame:
             text = analyse_text(fragment, self.session.environment, shapes, self.program.conflict)
         plain = text.plain(self.session.environment)
         parameters = [_value(use, values) for use in text.uses]
-        if isinstance(plain, tree.RowExpr) and has_sublink(plain):
-            shape = tuple((name, item.type) for name, item in zip(plain.names, plain.elements, strict=True))
-            return Row(shape, tuple(self._evaluate(number, values, None)[0]))  # type: ignore[arg-type]
-        if isinstance(plain, tree.RowExpr):
+        shape = None if plain is None else shape_of_rows(plain)
+        if isinstance(plain, tree.RowExpr) and shape is not None and not has_sublink(plain):
             format_ = self.session.environment.format
             found = [compile_value(item, format_)(self.session.context(), parameters) for item in plain.elements]
-            return Row(
-                tuple((name, item.type) for name, item in zip(plain.names, plain.elements, strict=True)), tuple(found)
-            )
+            return Row(shape, tuple(found))
         value, type_ = self._evaluate(number, values, None)
         known = lookup(type_.oid)
+        if isinstance(value, Row) or (value is None and type_.oid in (oids.UNKNOWN, oids.TEXT, oids.RECORD)):
+            return value
+        if shape is not None:
+            return None if value is None else Row(shape, tuple(value))  # type: ignore[arg-type]
         if not isinstance(known, CompositeType):
             raise SqlError("42804", "cannot return non-composite value from function returning composite type")
         return None if value is None else Row(known.fields, tuple(value))  # type: ignore[arg-type]
@@ -653,9 +654,10 @@ class Frame:
         values = zip(row.values, row.shape, columns, strict=False)
         self.results.append(tuple(self._cast(value, field_[1], type_) for value, field_, type_ in values))
 
-    def refuse_end(self) -> None:
+    def refuse_end(self, is_trigger: bool) -> None:
         """2F005 for a function that ends without RETURN."""
-        raise SqlError("2F005", "control reached end of function without RETURN")
+        what = "trigger procedure" if is_trigger else "function"
+        raise SqlError("2F005", f"control reached end of {what} without RETURN")
 
     def evaluate_case(self, number: int, values: Locals) -> Row:
         """The operand of CASE, as a record with the field `value`."""
@@ -749,7 +751,12 @@ class Frame:
         if undo:
             session.transactions.abort()
         else:
-            lsn = session.transactions.commit()
+            while True:
+                try:
+                    lsn = session.transactions.commit()
+                    break
+                except LockWait as lock:  # a deferred constraint
+                    wait_within(session, session.wait_for(lock))
             if lsn:
                 wait_within(session, session.durable(lsn))
         made = session.begin_implicit()

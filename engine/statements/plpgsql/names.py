@@ -61,18 +61,19 @@ class Names:
             raise SqlError("42703", f'record "{variable.name}" has no field "{rest[0]}"')
         return 0 if rest[1:] else self._parameter(ParameterUse(variable, position), shape[position][1], shared)
 
-    def fields_of(self, names: tuple[str, ...], shared: Shared) -> list[tuple[str, int]] | None:
-        """The fields of a record that has a value, each with the number of its parameter."""
+    def fields_of(self, names: tuple[str, ...], shared: Shared) -> tuple[bool, tuple[tuple[str, int], ...]] | None:
+        """See ParameterNames."""
         found = self._scope.find(names)
-        if found is None or found[0].type is not None or names[found[1] :]:
+        if found is None or found[1] != len(names) or found[0].type is not None:
             return None
-        variable = found[0]
-        shape = variable.shape or self._shapes.get(variable.number)
+        variable, value = found[0], self._shapes.get(found[0].number)
+        shape = value or variable.shape
         if shape is None:
-            raise unassigned_error(variable.name)
-        return [
+            return None
+        fields = tuple(
             (name, self._parameter(ParameterUse(variable, at), type_, shared)) for at, (name, type_) in enumerate(shape)
-        ]
+        )
+        return value is not None, fields
 
     def _parameter(self, use: ParameterUse, type_: TypeRef, shared: Shared) -> int:
         if use not in self.uses:
@@ -88,10 +89,18 @@ class Names:
 
 
 class LocalNames(Names):
-    """The same, with each variable's own number."""
+    """The same, with each variable's own number. `fields`: the numbers of fields of records, from `first` on, to which
+    this adds."""
+
+    def __init__(self, scope: VariableScope, conflict: str, fields: dict[ParameterUse, int], first: int) -> None:
+        super().__init__(scope, {}, conflict)
+        self._fields = fields
+        self._first = first
 
     def _number(self, use: ParameterUse) -> int:
-        return use.variable.number + 1
+        if use.field < 0:
+            return use.variable.number + 1
+        return self._fields.setdefault(use, self._first + len(self._fields))
 
 
 def unassigned_error(name: str) -> SqlError:

@@ -8,14 +8,15 @@ from typing import TYPE_CHECKING
 from catalog.catalog import Catalog
 from catalog.derived import DerivedValues
 from catalog.routines import function_in
-from catalog.schema import Routine
+from catalog.schema import Routine, Table, View
 from catalog.types import oids
 from engine.execute.context import RoutineCall
 from engine.session.prepared import Prepared
 from engine.sql import ast
 from engine.sql.analyze.routines import body_of, parsed_body
 from engine.sql.plpgsql.parser import Signature, parse_body
-from engine.sql.plpgsql.signatures import signature_of, text_of
+from engine.sql.plpgsql.signatures import signature_of, text_of, trigger_signature
+from engine.sql.plpgsql.tree import Shape
 from engine.sql.plpgsql.types import CatalogTypes
 from engine.statements import planning
 from engine.statements.plpgsql.compile import BodyCompiler, Program
@@ -41,6 +42,8 @@ class _Kept:
     """What is kept with one catalog."""
 
     programs: dict[object, tuple[Program, Known]] = field(default_factory=dict)
+    shapes: dict[int, Shape] = field(default_factory=dict)
+    """The rows of relations with triggers, by their OIDs."""
     bodies: dict[object, SqlBody] = field(default_factory=dict)
     recent: dict[RoutineCall, tuple[Program, Known]] = field(default_factory=dict)
     recent_key: tuple[object, ...] = ()  # what the calls in `recent` have in common
@@ -85,6 +88,27 @@ def _find_program(session: Session, kept: _Kept, routine: Routine, call: Routine
         found = kept.programs[key] = compile_body(session, routine.body, signature)
         found[0].shown, found[0].is_volatile = text_of(routine), routine.volatility == "v"
     return found
+
+
+def trigger_program_of(
+    session: Session, routine: Routine, relation: Table | View, local: tuple[str, ...]
+) -> tuple[Program, Known, Shape]:
+    """The program of a trigger function for one relation, and the form of its rows. `local`: the names of transition
+    tables."""
+    kept = _kept_with(session.catalog)
+    shape = kept.shapes.get(relation.oid)
+    if shape is None:
+        shape = tuple((column.name, column.type) for column in relation.columns)
+        kept.shapes[relation.oid] = shape
+    key = (routine.oid, relation.oid, local, session.environment.path, session.key, _options(session))
+    found = kept.programs.get(key)
+    if found is None:
+        if len(kept.programs) >= MOST_PROGRAMS:
+            kept.programs.clear()
+        found = compile_body(session, routine.body, trigger_signature(routine, shape))
+        found[0].shown, found[0].is_volatile = text_of(routine), routine.volatility == "v"
+        kept.programs[key] = found
+    return *found, shape
 
 
 def _options(session: Session) -> tuple[str, bool]:

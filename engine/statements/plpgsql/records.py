@@ -22,12 +22,16 @@ _SPECIAL = re.compile(r'["\\(),\s]')
 Cast = Callable[[ExecContext, Sequence[object]], object]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True, unsafe_hash=True)  # a frozen one takes three times as long to make
 class Row:
-    """The value of a variable of type record: its fields, in internal forms."""
+    """The value of a variable of type record: its fields, in internal forms. It does not change."""
 
     shape: Shape
     values: tuple[object, ...]
+
+    def with_field(self, place: int, value: object) -> Row:
+        """The row with another value in a field."""
+        return Row(self.shape, (*self.values[:place], value, *self.values[place + 1 :]))
 
     @property
     def fields(self) -> list[Field]:

@@ -4,26 +4,33 @@ and of those in SQL whose bodies are more than a query."""
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
 from time import perf_counter
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar, cast
 
 from catalog.errors import not_supported
 from catalog.schema import Routine
 from catalog.types import oids
 from catalog.types.base import TypeRef
+from engine.execute.triggers import PendingCall, RunningStatement
+from engine.statements.patient_transaction import patient
 from engine.statements.plpgsql import suspend
 from engine.statements.plpgsql.call import rows_of_program, run_program
 from engine.statements.plpgsql.errors import LineContext
 from engine.statements.plpgsql.frame import SLICE_SECONDS
 from engine.statements.plpgsql.nested import NestedStatements, refuse_change, wait_within
 from engine.statements.plpgsql.programs import program_of, sql_body_of
+from engine.statements.plpgsql.trigger_calls import TriggerCalls
 from engine.statements.routine_calls import as_runner, check_may_call
 
 if TYPE_CHECKING:
     from engine.execute.context import RoutineCall
     from engine.session.session import Session
+    from engine.txn.transaction import Transaction
+
+T = TypeVar("T")
 
 Rows = Sequence[tuple[object, ...]]
 
@@ -34,6 +41,25 @@ class CallsWithin:
     def __init__(self, session: Session) -> None:
         self._session = session
         self._yielded = perf_counter()
+        self.triggers = TriggerCalls(session)
+
+    async def run_patiently(self, function: Callable[[], T]) -> T:
+        """See `Routines`."""
+        return await suspend.run(function)
+
+    async def fire_deferred(self, everything: bool) -> None:
+        """See `Routines`."""
+        session = self._session
+        assert session.transaction is not None
+        deferred = session.transaction.deferred
+        while deferred is not None and (call := deferred.due_trigger(everything)) is not None:
+            session.transaction.begin_statement()
+            with session.using((call.relation.oid,)), self.triggers.during(RunningStatement()):
+                await suspend.run(partial(cast(PendingCall, call).run, session.context()))
+
+    def patient(self, transaction: Transaction) -> Transaction:
+        """See `Routines`."""
+        return patient(self._session, transaction)
 
     def call(self, call: RoutineCall, arguments: Sequence[object]) -> object:
         """The value of a call."""
