@@ -20,6 +20,7 @@ from engine.session.answer import Sink
 from engine.session.portal import Portal
 from engine.sql import ast
 from engine.statements import registry
+from engine.statements.concurrent_index import wait_for_users
 from engine.statements.ddl_context import SessionDdl
 from engine.txn.interface import LockWait
 
@@ -43,6 +44,7 @@ async def run(session: Session, tree: ast.Node, portal: Portal, sink: Sink) -> N
 async def execute(session: Session, statement: ast.Node) -> str:
     """Runs a schema change with its jobs; returns the command tag."""
     begin(session, statement)
+    await wait_for_users(session, statement)
     tag, context = await change_with_jobs(session, statement)
     session.notices += context.notices
     return tag

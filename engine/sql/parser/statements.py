@@ -213,6 +213,7 @@ class Statements(ChangeStreams):
 
     def _reindex(self) -> ast.Node:
         start = self.expect("reindex").start
+        concurrently = False
         if self.accept("("):
             while True:
                 option = self.label()
@@ -220,13 +221,14 @@ class Statements(ChangeStreams):
                     self.complain(f'unrecognized REINDEX option "{option}"', start)
                 if option == "tablespace":
                     self.refuse("REINDEX (TABLESPACE)", start)
-                if self._curr.key not in (",", ")"):
-                    self.advance()
+                value = self.advance().text if self._curr.key not in (",", ")") else "on"
+                if option == "concurrently":
+                    concurrently = value.lower() not in ("off", "false", "0")
                 if not self.accept(","):
                     break
             self.expect(")")
         kind = self.expect_one_of("index", "table", "schema", "database", "system")
-        concurrently = self.accept("concurrently")
+        concurrently = self.accept("concurrently") or concurrently
         relation = self.qualified_name()
         return ast.ReindexStmt(kind, (relation.schema, relation.name), concurrently, location=start)
 
