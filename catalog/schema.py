@@ -251,6 +251,11 @@ COLUMNAR_SETTINGS = ("on", "off", "auto")
 kept (engine/columnar/ahead.py)."""
 
 
+PENDING, PENDING_BUT_SEEN = "p", "s"
+"""DETACH PARTITION CONCURRENTLY has begun: the parent's statements do not find the partition any more; those of a
+transaction with an older snapshot do (engine/ddl/detach.py)."""
+
+
 @dataclass(frozen=True, slots=True)
 class Table:
     """A table, a partitioned table or a materialized view. Rows are stored in the order of the primary key, or without
@@ -284,6 +289,7 @@ class Table:
     parents: tuple[int, ...] = ()  # OIDs of the parents in inheritance; of a partition: its partitioned table
     partitioning: Partitioning | None = None
     bound: PartitionBound | None = None  # of a partition
+    detaching: str = ""  # of a partition: PENDING, or in a transaction's own catalog PENDING_BUT_SEEN
 
     def column(self, name: str) -> Column | None:
         for column in self.columns:

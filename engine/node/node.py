@@ -52,6 +52,7 @@ from engine.node.advisory_space import AdvisorySpace
 from engine.node.backups import Backups, Restoring
 from engine.node.exported_snapshots import ExportedSnapshots
 from engine.node.listeners import Listeners
+from engine.node.pending_detaches import note_detaches
 from engine.node.plan_cache import PLAN_KEYS, PlanCache, PlanKey
 from engine.node.sizes import by_space
 from engine.node.stages import Stages
@@ -303,6 +304,7 @@ class Node:
         """Committed schema changes become the catalog for the next statements of all sessions."""
         one = next(iter(self.catalogs.values()))
         everything, changed = one.objects, one.with_changes(changes)
+        note_detaches([session.transaction for session in self.sessions.values()], everything, changes)
         self.catalogs = {
             oid: changed
             if catalog is one

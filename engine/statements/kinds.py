@@ -55,6 +55,7 @@ from engine.statements import (
     transaction,
     vacuum,
 )
+from engine.statements.detach import detach_command
 from engine.statements.needs import Needs, of_query
 from engine.statements.registry import SchemaChange, StatementKind
 
@@ -200,6 +201,11 @@ OTHERS = (
     _own(ast.DoStmt, _refuse),  # other statements that are parsed and refused by their names
 )
 
+
+def _detach_concurrently(tree: ast.AlterTableStmt) -> str | None:
+    return None if detach_command(tree, "concurrently") is None else "ALTER TABLE ... DETACH CONCURRENTLY"
+
+
 SCHEMA_CHANGES = (
     _relation(ast.CreateStmt, tables.create_table, command="CREATE TABLE", makes_table=True),
     _relation(
@@ -208,7 +214,7 @@ SCHEMA_CHANGES = (
         command="CREATE INDEX",
         outside_blocks=lambda tree: "CREATE INDEX CONCURRENTLY" if tree.concurrently else None,
     ),
-    _relation(ast.AlterTableStmt, alter.alter_table, command="ALTER TABLE"),
+    _relation(ast.AlterTableStmt, alter.alter_table, command="ALTER TABLE", outside_blocks=_detach_concurrently),
     _relation(ast.SequenceStmt, sequences.define_sequence, command=_sequence_command),
     _relation(ast.ViewStmt, views.create_view, command="CREATE VIEW"),
     _relation(

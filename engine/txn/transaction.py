@@ -28,7 +28,7 @@ from sortedcontainers import SortedList
 from catalog.catalog import Catalog
 from catalog.errors import SqlError
 from catalog.memory import Account
-from catalog.schema import SchemaObject
+from catalog.schema import PENDING_BUT_SEEN, SchemaObject, Table
 from engine.storage.keys import PREFIX_BYTES
 from engine.storage.views import Snapshot
 from engine.txn.deferred import Deferred
@@ -677,6 +677,23 @@ class Transaction(LockHolder):
             if self.savepoints[index].name == name:
                 return index
         raise SqlError("3B001", f'savepoint "{name}" does not exist')
+
+    # ---- partitions that only its snapshot has ------------------------------------------------------------------
+
+    def see(self, partition: Table) -> None:
+        """Its statements use this version of a partition, which is not the committed one."""
+        for objects in (self.changed_objects, *(point.changed_objects for point in self.savepoints)):
+            objects.setdefault(partition.oid, partition)
+        self.catalog = None
+
+    def see_committed(self, oid: int | None = None) -> None:
+        """Ends `see`, of one partition or of all."""
+        for objects in (self.changed_objects, *(point.changed_objects for point in self.savepoints)):
+            for seen in [oid] if oid is not None else list(objects):
+                item = objects.get(seen)
+                if isinstance(item, Table) and item.detaching == PENDING_BUT_SEEN:
+                    del objects[seen]
+        self.catalog = None
 
     # ---- the end ------------------------------------------------------------------------------------------------
 

@@ -1,0 +1,64 @@
+"""DETACH PARTITION CONCURRENTLY over its two transactions, and the wait before FINALIZE; engine/ddl/detach.py has the
+changes. Between the transactions the session has no lock, so that nobody waits for it."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from catalog.schema import Table
+from engine.sql import ast
+from engine.txn.interface import LockWait
+from engine.txn.locks import ACCESS_EXCLUSIVE, SHARE_UPDATE_EXCLUSIVE
+
+if TYPE_CHECKING:
+    from engine.session.session import Session
+
+
+def detach_command(statement: ast.Node, how: str) -> ast.AlterTableCmd | None:
+    """The command, if the statement is ALTER TABLE ... DETACH PARTITION ... CONCURRENTLY or FINALIZE (`how`)."""
+    if not isinstance(statement, ast.AlterTableStmt):
+        return None
+    found = (item for item in statement.commands if item.action == "detach_partition" and item.value == how)
+    return next(found, None)
+
+
+async def wait_before_finalize(session: Session, statement: ast.Node) -> None:
+    """FINALIZE waits like the statement that it completes. Raises 40P01, 55P03, 57014."""
+    if detach_command(statement, "finalize") is None:
+        return
+    assert isinstance(statement, ast.AlterTableStmt) and session.transaction is not None
+    parent = session.environment.find_relation(statement.relation.schema, statement.relation.name)
+    if isinstance(parent, Table) and parent.partitioning is not None:
+        await session.lock_table(session.transaction, parent.oid, SHARE_UPDATE_EXCLUSIVE)
+        await _wait_for_users(session, parent.oid)
+
+
+async def finalize_statement(session: Session, statement: ast.AlterTableStmt) -> ast.AlterTableStmt | None:
+    """After the first transaction of CONCURRENTLY: ends it, waits for all transactions that use the parent, and begins
+    the second one. Returns its statement; None if a table is gone. Raises 40P01, 55P03, 57014."""
+    command = detach_command(statement, "concurrently")
+    assert command is not None and command.relation is not None
+    environment = session.environment
+    parent = environment.find_relation(statement.relation.schema, statement.relation.name)
+    partition = environment.find_relation(command.relation.schema, command.relation.name)
+    assert isinstance(parent, Table) and isinstance(partition, Table)
+    await session.durable(session.finish())
+    session.begin_implicit()
+    await _wait_for_users(session, parent.oid)
+    parent, partition = session.catalog.get(parent.oid), session.catalog.get(partition.oid)
+    if not isinstance(parent, Table) or not isinstance(partition, Table):
+        return None
+    finalized = replace(command, value="finalize", relation=_by_schema(session, partition))
+    return replace(statement, relation=_by_schema(session, parent), commands=(finalized,))
+
+
+def _by_schema(session: Session, table: Table) -> ast.RangeVar:
+    return ast.RangeVar(None, session.catalog.schema_name(table.schema), table.name)
+
+
+async def _wait_for_users(session: Session, oid: int) -> None:
+    assert session.transaction is not None
+    ticket = session.node.table_locks.wait_for_lockers(session.transaction, oid, ACCESS_EXCLUSIVE)
+    if ticket is not None:
+        await session.wait_for(LockWait(ticket))
