@@ -348,6 +348,7 @@ class Index:
     valid: bool = True  # of a partitioned table: whether every partition has its part; False if not `ready`
     late: str = ""
     collation_version: str = ""  # the version of ICU's rules in its keys (catalog/collations.py: key_version)
+    clustered: bool = False  # CLUSTER has named it; rows are stored in the order of the primary key all the same
     aside: bool = False  # a primary key under an ICU collation: a separate tree; rows are stored by row number
 
     @property

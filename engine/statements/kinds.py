@@ -23,6 +23,7 @@ from engine.ddl import (
     user_types,
     views,
 )
+from engine.ddl import physical_order as ddl_physical_order
 from engine.ddl import roles as ddl_roles
 from engine.ddl import tablespaces as ddl_tablespaces
 from engine.session.answer import Sink
@@ -43,6 +44,7 @@ from engine.statements import (
     lock_table,
     matviews,
     notify,
+    physical_order,
     prepared_statements,
     registry,
     reindex,
@@ -192,6 +194,7 @@ OTHERS = (
         needs=Needs.READ,
         outside_blocks=lambda tree: "VACUUM" if tree.is_vacuum else None,
     ),
+    StatementKind(ast.ClusterStmt, run=physical_order.cluster, change=ddl_physical_order.cluster, command="CLUSTER"),
     StatementKind(ast.ReindexStmt, run=reindex.reindex, change=indexes.rebuild),
     _own(ast.CheckPointStmt, checkpoint.run_checkpoint, has_snapshot=False),
     StatementKind(ast.RefreshMatViewStmt, run=matviews.run_refresh, changes_schema=True, tells_all=True),

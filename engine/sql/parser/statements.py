@@ -209,7 +209,19 @@ class Statements(ChangeStreams):
         return self.skip_statement("DO", self.expect("do").start)
 
     def _cluster(self) -> ast.Node:
-        return self.skip_statement("CLUSTER", self.expect("cluster").start)
+        start = self.expect("cluster").start
+        if self._curr.key == "(":
+            for name, _ in self.utility_options():
+                if name.lower() != "verbose":
+                    self.complain(f'unrecognized CLUSTER option "{name}"', start)
+        else:
+            self.accept("verbose")
+        if not self.at_name():
+            return ast.ClusterStmt(location=start)
+        relation = self.qualified_name()
+        if relation.schema is None and self.accept("on"):  # the order of PostgreSQL before 8.3
+            return ast.ClusterStmt(self.qualified_name(), relation.name, location=start)
+        return ast.ClusterStmt(relation, self.column_name() if self.accept("using") else None, location=start)
 
     def _reindex(self) -> ast.Node:
         start = self.expect("reindex").start
