@@ -1,7 +1,7 @@
 """CLUSTER and ALTER TABLE ... CLUSTER ON: the index by which PostgreSQL would order the rows on disk is marked.
 
-Rows are stored in the order of their primary key, so the mark is all that there is to change. Locks and errors are those
-of cluster.c in PostgreSQL.
+Rows are stored in the order of their primary key, so the mark is all that there is to change. Locks and errors are
+those of cluster.c in PostgreSQL.
 """
 
 from __future__ import annotations

@@ -21,7 +21,7 @@ from catalog.catalog import Catalog
 from catalog.errors import not_supported
 from catalog.schema import Table
 from catalog.types.base import TypeRef
-from catalog.types.oids import INT4, OID, RECORD
+from catalog.types.oids import INT4, INT8, OID, RECORD
 from engine.execute.expressions import constant_value
 from engine.execute.pull_up import firm_places
 from engine.partitions.member_choice import conditions_on, members
@@ -31,7 +31,7 @@ from engine.sql.analyze import Environment
 from engine.sql.analyze.rules import runnable_rules, table_rules
 from engine.sql.tree_walk import conjuncts, transform, walk_with_depth
 
-_OID_REF = TypeRef(OID)
+_OID_REF, _ROW_REF = TypeRef(OID), TypeRef(INT8)
 _Reading = TypeVar("_Reading", tree.Query, tree.Update, tree.Delete, tree.Merge)
 
 
@@ -163,7 +163,9 @@ class _Expansion:
         columns = tuple(tree.RangeColumn(target.name, target.expression.type) for target in arms[0].targets)
         return tree.RangeSubquery(_union(arms, columns), entry.alias, columns)
 
-    def _arm(self, entry: tree.RangeTable, table: Table, member: Table, with_oid: bool) -> tree.Query:
+    def _arm(
+        self, entry: tree.RangeTable, table: Table, member: Table, with_oid: bool, with_row: bool = False
+    ) -> tree.Query:
         """SELECT the table's columns FROM one member."""
         shown = {column.number: item.name for column, item in zip(table.columns, entry.columns, strict=True)}
         numbers = column_numbers(table, member)
@@ -175,6 +177,10 @@ class _Expansion:
             else:
                 value = tree.Const(None, TypeRef(INT4))
             targets.append(tree.Target(value, shown.get(number, "")))
+        if with_row:
+            hidden = not member.key_columns and member.partitioning is None
+            row = tree.Var(0, tree.ROW_NUMBER, _ROW_REF) if hidden else tree.Const(None, _ROW_REF)
+            targets.append(tree.Target(row, "r"))
         if with_oid:
             targets.append(tree.Target(tree.Const(member.oid, _OID_REF), "tableoid"))
         columns = tuple(tree.RangeColumn(column.name, column.type) for column in member.columns)
@@ -274,9 +280,21 @@ class _Expansion:
         return bounded
 
     def _merge(self, statement: tree.Merge) -> tree.Merge:
-        if statement.table.oid in self.catalog.children or statement.table.partitioning is not None:
-            not_supported("MERGE into a partitioned or inherited table")
-        return self._read_members(statement, (statement.source,), None, 1, {})
+        entry, table = statement.range_table[0], statement.table
+        assert isinstance(entry, tree.RangeTable)
+        changed = self._read_members(statement, (statement.source,), None, 1, {})
+        if table.partitioning is None:
+            if table.oid in self.catalog.children and not entry.only:
+                not_supported("MERGE into an inherited table")
+            return changed
+        found = self._members(entry, 0, conjuncts(statement.condition))
+        self.written.update(dict.fromkeys(item.oid for item in found))
+        self.read.update(dict.fromkeys(item.oid for item in found))
+        arms = [self._arm(entry, table, item, True, True) for item in found or [table]]
+        columns = tuple(tree.RangeColumn(target.name, target.expression.type) for target in arms[0].targets)
+        target = tree.RangeSubquery(_union(arms, columns), entry.alias, columns)
+        changed = replace(changed, range_table=(target, *changed.range_table[1:]), in_members=True)
+        return _as_subquery(changed, 0, entry, target)
 
 
 # ---- trees ----------------------------------------------------------------------------------------------------------
