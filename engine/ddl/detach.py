@@ -12,7 +12,7 @@ from dataclasses import replace
 
 from catalog.errors import SqlError
 from catalog.partitions import constraint_text
-from catalog.schema import PENDING, Table
+from catalog.schema import PENDING, Constraint, Table
 from engine.ddl import inheritance, names
 from engine.ddl.context import DdlContext, ValidateConstraint
 from engine.ddl.partitions import defaults, lock_whole
@@ -86,6 +86,8 @@ def _finalize(context: DdlContext, parent: Table, partition: Table) -> None:
 
 
 def _make_independent(context: DdlContext, parent: Table, partition: Table) -> None:
+    for table in {table.oid: table for table, _ in _references(context, partition)}.values():
+        context.lock_relation(table.oid, "access exclusive")  # as PostgreSQL does, which drops constraints of it
     child = inheritance.let_go(context.catalog.table(partition.oid), parent)
     constraints = tuple(
         replace(item, parent=None, inherited=0, local=True) if item.parent is not None else item
@@ -120,13 +122,19 @@ def _check_references(context: DdlContext, partition: Table, beside_writers: boo
     members = (partition, *context.catalog.descendants(partition.oid))
     if not beside_writers and all(context.table_is_empty(item) for item in members):
         return
+    for table, constraint in _references(context, partition):
+        context.lock_relation(table.oid, "share")
+        if not context.table_is_empty(table):
+            message = f'removing partition "{partition.name}" violates foreign key constraint "{constraint.name}"'
+            context.add_job(ValidateConstraint(table, constraint, violated=message))
+
+
+def _references(context: DdlContext, partition: Table) -> list[tuple[Table, Constraint]]:
+    """The foreign keys of tables with rows that refer to tables above a partition."""
     above = {table.oid for table in context.catalog.partitioned_above(partition)}
-    for table in context.catalog.tables():
-        for constraint in table.constraints:
-            if constraint.kind == "f" and constraint.references in above and table.partitioning is None:
-                context.lock_relation(table.oid, "share")
-                if not context.table_is_empty(table):
-                    message = (
-                        f'removing partition "{partition.name}" violates foreign key constraint "{constraint.name}"'
-                    )
-                    context.add_job(ValidateConstraint(table, constraint, violated=message))
+    return [
+        (table, constraint)
+        for table in context.catalog.tables()
+        for constraint in table.constraints
+        if constraint.kind == "f" and constraint.references in above and table.partitioning is None
+    ]

@@ -123,11 +123,13 @@ class PartitionedKeyFinder:
         leaf = self._router.find(tuple(row))
         if leaf is None:
             return None
-        transaction.lock_table(leaf.oid, ROW_SHARE)
         if leaf.oid not in self._finders:
             self._finders[leaf.oid] = self._finder(leaf)
         finder = self._finders[leaf.oid]
-        return None if finder is None else finder(transaction, values)
+        if finder is None:
+            return None
+        transaction.lock_table(leaf.oid, ROW_SHARE)
+        return finder(transaction, values)
 
     def _finder(self, leaf: Table) -> KeyFinder | None:
         catalog = self._writer.catalog
