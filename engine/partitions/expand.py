@@ -29,7 +29,7 @@ from engine.partitions.router import column_numbers, key_column_numbers
 from engine.sql import tree
 from engine.sql.analyze import Environment
 from engine.sql.analyze.rules import runnable_rules, table_rules
-from engine.sql.tree_walk import conjuncts, transform, walk_with_depth
+from engine.sql.tree_walk import conjuncts, transform, walk, walk_with_depth
 
 _OID_REF, _ROW_REF = TypeRef(OID), TypeRef(INT8)
 _Reading = TypeVar("_Reading", tree.Query, tree.Update, tree.Delete, tree.Merge)
@@ -96,7 +96,53 @@ class _Expansion:
     # ---- reading ----------------------------------------------------------------------------------------------------
 
     def _query(self, query: tree.Query, chosen: Mapping[int, Sequence[Table]]) -> tree.Query:
-        return self._read_members(query, query.from_items, query.where, 0, chosen)
+        locking = self._lock_members(query, chosen)
+        return locking or self._read_members(query, query.from_items, query.where, 0, chosen)
+
+    def _lock_members(self, query: tree.Query, chosen: Mapping[int, Sequence[Table]]) -> tree.Query | None:
+        """FOR UPDATE and similar clauses on the only table of a query: for each member a sub-query that locks its rows
+        (engine/sql/parts.py runs them first). None for other queries, also for LIMIT, which decides what is locked."""
+        item = query.from_items[0] if len(query.from_items) == 1 else None
+        if len(query.row_marks) != 1 or not isinstance(item, tree.FromRef) or query.limit or query.offset or query.ctes:
+            return None
+        mark, entry = query.row_marks[0], query.range_table[item.relation]
+        if mark.relation != item.relation or not isinstance(entry, tree.RangeTable):
+            return None
+        if any(isinstance(part, tree.SubLink) for part in walk(query.where)) or entry.sample is not None:
+            return None
+        table = entry.table
+        if not isinstance(table, Table) or not self._stands_for_others(query, item.relation):
+            return None
+        found = chosen.get(item.relation) or self._members(entry, item.relation, conjuncts(query.where))
+        if len(found) < 2:
+            return None
+        self.read.update(dict.fromkeys(member.oid for member in found))
+        with_oid = _uses(query, item.relation, tree.TABLE_OID)
+        arms = [self._locking_arm(query, entry, mark, member, with_oid) for member in found]
+        columns = tuple(tree.RangeColumn(target.name, target.expression.type) for target in arms[0].targets)
+        union = tree.RangeSubquery(_union(arms, columns), entry.alias, columns)
+        entries = tuple(union if number == item.relation else each for number, each in enumerate(query.range_table))
+        changed = replace(query, range_table=entries, where=None, row_marks=())
+        return _as_subquery(changed, item.relation, entry, union)
+
+    def _locking_arm(
+        self, query: tree.Query, entry: tree.RangeTable, mark: tree.RowMark, member: Table, with_oid: bool
+    ) -> tree.Query:
+        """The rows of one member that the query's condition holds for, locked."""
+        table = entry.table
+        assert isinstance(table, Table)
+        numbers = column_numbers(table, member)
+
+        def change(item: tree.Var) -> tree.Expr:
+            if item.column == tree.TABLE_OID:
+                return tree.Const(member.oid, _OID_REF)
+            item = replace(item, relation=0)
+            return _row(item, table, numbers) if item.column == 0 else replace(item, column=numbers[item.column])
+
+        condition = _replace(tree.Query((), query.range_table, where=query.where), mark.relation, change)
+        assert isinstance(condition, tree.Query)
+        arm = self._arm(entry, table, member, with_oid)
+        return replace(arm, where=condition.where, row_marks=(replace(mark, relation=0),))
 
     def _read_members(
         self,

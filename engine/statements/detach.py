@@ -3,13 +3,15 @@ changes. Between the transactions the session has no lock, so that nobody waits 
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from catalog.schema import Table
 from engine.sql import ast
-from engine.txn.interface import LockWait
-from engine.txn.locks import ACCESS_EXCLUSIVE, SHARE_UPDATE_EXCLUSIVE
+from engine.txn.interface import READ_COMMITTED, LockWait
+from engine.txn.locks import ACCESS_EXCLUSIVE, SHARE_UPDATE_EXCLUSIVE, Owner
+from engine.txn.transaction import Transaction
 
 if TYPE_CHECKING:
     from engine.session.session import Session
@@ -24,14 +26,14 @@ def detach_command(statement: ast.Node, how: str) -> ast.AlterTableCmd | None:
 
 
 async def wait_before_finalize(session: Session, statement: ast.Node) -> None:
-    """FINALIZE waits like the statement that it completes. Raises 40P01, 55P03, 57014."""
+    """FINALIZE waits for users of the parent whose snapshots may be older. Raises 40P01, 55P03, 57014."""
     if detach_command(statement, "finalize") is None:
         return
     assert isinstance(statement, ast.AlterTableStmt) and session.transaction is not None
     parent = session.environment.find_relation(statement.relation.schema, statement.relation.name)
     if isinstance(parent, Table) and parent.partitioning is not None:
         await session.lock_table(session.transaction, parent.oid, SHARE_UPDATE_EXCLUSIVE)
-        await _wait_for_users(session, parent.oid)
+        await _wait_for_users(session, parent.oid, _keeps_snapshot)
 
 
 async def finalize_statement(session: Session, statement: ast.AlterTableStmt) -> ast.AlterTableStmt | None:
@@ -57,8 +59,13 @@ def _by_schema(session: Session, table: Table) -> ast.RangeVar:
     return ast.RangeVar(None, session.catalog.schema_name(table.schema), table.name)
 
 
-async def _wait_for_users(session: Session, oid: int) -> None:
+def _keeps_snapshot(owner: Owner) -> bool:
+    return isinstance(owner, Transaction) and owner.isolation != READ_COMMITTED and owner.has_snapshot
+
+
+async def _wait_for_users(session: Session, oid: int, concerns: Callable[[Owner], bool] | None = None) -> None:
     assert session.transaction is not None
-    ticket = session.node.table_locks.wait_for_lockers(session.transaction, oid, ACCESS_EXCLUSIVE)
+    space = session.node.table_locks
+    ticket = space.wait_for_lockers(session.transaction, oid, ACCESS_EXCLUSIVE, concerns)
     if ticket is not None:
         await session.wait_for(LockWait(ticket))

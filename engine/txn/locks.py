@@ -462,16 +462,20 @@ class TableLocks(LockSpace):
             self._gather(name)
         return super().holders(name)
 
-    def wait_for_lockers(self, owner: Owner, name: Hashable, mode: int) -> Ticket | None:
+    def wait_for_lockers(
+        self, owner: Owner, name: Hashable, mode: int, concerns: Callable[[Owner], bool] | None = None
+    ) -> Ticket | None:
         """The ticket for a wait until those have ended who hold the table now in a mode that conflicts with this one,
-        None if nobody does. It grants no lock and keeps nobody out (WaitForLockers in PostgreSQL's lmgr.c). Raises
-        40P01."""
+        and whom it `concerns`; None if nobody does. It grants no lock and keeps nobody out (WaitForLockers in
+        PostgreSQL's lmgr.c). Raises 40P01."""
         conflicts = self.conflicts[mode]
         holders = self.holders(name)
         watched = frozenset(
             holder
             for holder, modes in holders.items()
-            if holder is not owner and (modes or holder.table_locks[name]) & conflicts
+            if holder is not owner
+            and (modes or holder.table_locks[name]) & conflicts
+            and (concerns is None or concerns(holder))
         )
         if not watched:
             return None

@@ -495,6 +495,7 @@ FAULTS = {
     "a foreign key is none": Fault(r"REFERENCES p\b( \(k\))?[^,)]*", "CHECK (true)", 13),
     "EXCLUSIVE is SHARE ROW EXCLUSIVE": Fault("IN EXCLUSIVE", "IN SHARE ROW EXCLUSIVE", 158),
     "no safe snapshot is waited for": Fault(" DEFERRABLE", "", 14),
+    "CONCURRENTLY is left out": Fault(" CONCURRENTLY| \\(CONCURRENTLY\\)", "", 1),
     "nobody is waited for": Fault("^(DELETE|UPDATE)", r"SET lock_timeout = 1; \1", 1),
 }
 

@@ -27,7 +27,8 @@ from tests.torture.isolation.themes import THEMES
 
 SEEDS = range(1, 221)
 FOUND = (56332, 304486, 700612, 702304, 706104, 707125, 719217, 720276, 900883, 901285, 905114)
-"""Seeds of scenarios that have differed once."""
+"""Seeds of scenarios that have differed once, when there were the first ten themes."""
+EARLIER = tuple(THEMES.values())[:10]
 
 
 @pytest.fixture(scope="module")
@@ -45,7 +46,7 @@ def differs(scenario: Scenario, theirs: Place, ours: Place, tally: Tally | None 
 def test_what_has_differed_does_not_differ_again(theirs: Place, shoal: ShoalServer) -> None:
     ours = Place(shoal.dsn)
     for seed in FOUND:
-        assert differs(make(seed), theirs, ours) == "", f"seed {seed}"
+        assert differs(make(seed, EARLIER), theirs, ours) == "", f"seed {seed}"
     ours.close()
 
 
