@@ -48,11 +48,11 @@ async def finalize_statement(session: Session, statement: ast.AlterTableStmt) ->
     await session.durable(session.finish())
     session.begin_implicit()
     await _wait_for_users(session, parent.oid)
-    parent, partition = session.catalog.get(parent.oid), session.catalog.get(partition.oid)
-    if not isinstance(parent, Table) or not isinstance(partition, Table):
+    above, below = session.catalog.get(parent.oid), session.catalog.get(partition.oid)
+    if not isinstance(above, Table) or not isinstance(below, Table):
         return None
-    finalized = replace(command, value="finalize", relation=_by_schema(session, partition))
-    return replace(statement, relation=_by_schema(session, parent), commands=(finalized,))
+    finalized = replace(command, value="finalize", relation=_by_schema(session, below))
+    return replace(statement, relation=_by_schema(session, above), commands=(finalized,))
 
 
 def _by_schema(session: Session, table: Table) -> ast.RangeVar:

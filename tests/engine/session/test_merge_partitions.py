@@ -20,7 +20,7 @@ def tables(pair: Pair, request: pytest.FixtureRequest) -> Pair:
         "partition by range (a)",
         "alter table t drop column dropped",
         "create table t1 partition of t for values from (0) to (5)",
-        "create table t2 (c int not null, b text check (b <> 'bad'), note text, a int not null)",
+        "create table t2 (c int not null, b text constraint t_b_check check (b <> 'bad'), note text, a int not null)",
         "alter table t2 drop column note",
         "create table s (a int, b text)",
         "insert into s values (1, 'x'), (4, 'y'), (13, 'z')",
