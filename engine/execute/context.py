@@ -121,7 +121,8 @@ class RowPathFull(Exception):  # noqa: N818
 
 
 class RowPathHeavy(RowPathFull):
-    """The same for rows that are too large together: if no other path can run the statement, this one may continue."""
+    """A row path plan has visited rows that are too large together: if no other path can run the statement, it may
+    continue."""
 
 
 class NotTogether(RowPathFull):
@@ -164,7 +165,7 @@ class RowPlan(Protocol):
 
     @property
     def together(self) -> Together | None:
-        """The same for many executions, if that is possible."""
+        """The plan of many executions at once, if there is one."""
 
     def explain(self) -> list[str]:
         """The plan as EXPLAIN (COSTS OFF) prints it, a line each."""

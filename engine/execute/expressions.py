@@ -659,7 +659,7 @@ def compile_expression(
 
 
 def compile_value(expression: tree.Expr, settings: FormatSettings) -> Callable[[ExecContext, Sequence[object]], Any]:
-    """The same for expressions without a query: arguments of EXECUTE and of CALL. Raises 0A000."""
+    """A function that computes an expression without a query: an argument of EXECUTE or of CALL. Raises 0A000."""
     try:
         return compile_expression(expression, settings)
     except NotOnRowPath as error:

@@ -43,7 +43,7 @@ def measured_call(code: Code, call: str, function: Function, result: TypeRef) ->
 
 
 def measured_cast(code: Code, call: str, expression: tree.CoerceViaIO | tree.CoerceTypmod) -> str:
-    """The same for a cast: of a value that may be large, or to a large length."""
+    """The source of a cast, counted if its value may be large, or its length is."""
     given, result = expression.argument.type.oid, expression.type
     if isinstance(expression, tree.CoerceViaIO):
         may_be_large = given in _TEXTS or element_of(given) != 0

@@ -57,8 +57,8 @@ def write_brief_decoding(
     value: str,
     columns: dict[tuple[int, int], Value],
 ) -> None:
-    """The same in a plan that runs once: the row as a whole, and locals for the `named` columns, in the order of their
-    first use. So statements that differ only in their columns have one source."""
+    """Decodes a stored row in a plan that runs once: the row as a whole, and locals for the `named` columns, in the
+    order of their first use. So statements that differ only in their columns have one source."""
     row = code.temporary("row")
     code.line(f"{row} = {code.constant(codec_of(table).decode, 'decode')}({value})")
     positions = {column.number: position for position, column in enumerate(table.columns)}

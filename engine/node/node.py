@@ -377,7 +377,7 @@ class Node:
         return storage_id
 
     def new_leaning_id(self, tablespace: int = DEFAULT_TABLESPACE_OID) -> int:
-        """The same for a branch's object, which shares the storage of another (engine/storage/branch_storage.py)."""
+        """A storage id for a branch's object, which shares another's storage (engine/storage/branch_storage.py)."""
         storage_id = leaning_id(self.sequences.next_value(_STORAGE_IDS))
         self.held.place(storage_id, tablespace)
         return storage_id

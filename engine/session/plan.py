@@ -86,7 +86,7 @@ class Plan:
         return None
 
     def text_run(self, prepared: Prepared) -> RunRow | None:
-        """The same for results in text, which `prepared` then keeps."""
+        """The function that runs the plan with results in text, which `prepared` then keeps; None if there is none."""
         return None
 
     def answer(

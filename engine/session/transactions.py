@@ -387,7 +387,7 @@ def ends_transaction(prepared: Prepared) -> bool:
 
 
 def ends_block(node: ast.Node) -> bool:
-    """The same for a parsed statement."""
+    """Whether a failed block accepts a parsed statement."""
     return isinstance(node, ast.TransactionStmt) and node.kind in (
         "commit",
         "end",

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from catalog.types.oids import JSON_TYPES
+from catalog.types.oids import BOX, JSON_TYPES, LINE, LSEG, PATH
 from engine.sql import tree
 from engine.sql.tree_walk import children
 
@@ -27,6 +27,9 @@ _TOTAL_OPERATORS = frozenset((
     "=", "<>", "<", "<=", ">", ">=", "+", "-", "*", "/", "%", "^", "||", "&", "|", "#", "<<", ">>", "@>", "<@", "&&",
     "^@", "~~", "!~~", "~~*", "!~~*", "~", "!~", "~*", "!~*",
 ))  # fmt: skip
+
+_NULL_RESULTS = JSON_TYPES | {LINE, LSEG, BOX, PATH}
+"""Types some of whose operators have no result for some values: two lines that do not meet, two closed paths."""
 
 
 class Folding:
@@ -105,4 +108,4 @@ def is_total(expression: tree.FuncExpr) -> bool:
         return True
     if expression.operator is None or expression.operator.name not in _TOTAL_OPERATORS:
         return False
-    return not any(argument.type.oid in JSON_TYPES for argument in expression.arguments)
+    return not any(argument.type.oid in _NULL_RESULTS for argument in expression.arguments)

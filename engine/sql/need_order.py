@@ -116,7 +116,7 @@ def stays(query: tree.Query) -> bool:
 
 
 def stays_in_union(query: tree.Query) -> bool:
-    """The same for a part of a set operation. A part is pulled up if it is a single relation without conditions
+    """Whether a part of a set operation stays separate. It is pulled up if it is a single relation without conditions
     (is_safe_append_member)."""
     if stays(query) or query.where is not None or len(query.from_items) != 1:
         return True

@@ -177,7 +177,7 @@ def walk(node: object) -> Iterator[object]:
 
 
 def walk_with_depth(node: object) -> Iterator[tuple[object, int]]:
-    """The same, each with the number of queries and changes entered to reach it."""
+    """Every node below and including `node`, each with the number of queries and changes entered to reach it."""
     readers = _readers
     pending = [(node, 0)] if type(node) is not tuple and node is not None else [(item, 0) for item in _flat(node)[::-1]]
     while pending:

@@ -70,7 +70,8 @@ class Recent:
 
 
 class Far:
-    """The same for a moment that memory does not keep, from a directory with its state (engine/past/far.py).
+    """engine.ddl.branches.Then of a moment that memory does not keep, from a directory with its state
+    (engine/past/far.py).
 
     It finds the changes since the moment by comparing that state with the present one, in columns, while writers go on.
     It holds a snapshot of the beginning, so that memory keeps later changes. The differences are in a run in each

@@ -145,7 +145,7 @@ def decode_parameters(
 def bound_values(
     session: Session, prepared: Prepared, name: bytes, parameters: list[bytes | None], formats: tuple[int, ...]
 ) -> list[object]:
-    """The same, for a portal of that name: an error names the parameter."""
+    """Bind's parameters in internal form, for a portal of that name: an error names the parameter."""
     try:
         return decode_parameters(session, prepared, parameters, formats)
     except SqlError as error:

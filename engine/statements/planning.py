@@ -69,7 +69,7 @@ def prepare_text(session: Session, sql: bytes, types: Sequence[int], unnamed: bo
 
 
 def prepare_own(session: Session, sql: bytes, types: Sequence[int]) -> Prepared:
-    """The same for a text of the engine itself, in PostgreSQL's SQL."""
+    """Prepares a text of the engine itself, which is in PostgreSQL's SQL."""
     if session.key.dialect == SHOAL:
         return prepare_text(session, sql, types)
     return plan_text(session, sql, types, dialect=SHOAL)

@@ -115,7 +115,7 @@ class Routes:
         return found
 
     def closer(self, sql: bytes, conforming: bool = True, dialect: str = SHOAL) -> Route:
-        """The same, also for a long text up to LOOKED_AT bytes: some milliseconds."""
+        """The route of a statement, also of a long text up to LOOKED_AT bytes: some milliseconds."""
         if LONG_TEXT <= len(sql) <= LOOKED_AT and (conforming or b"\\" not in sql) and dialect == SHOAL:
             return _of_text(sql)
         return self.of(sql, conforming, dialect)

@@ -348,7 +348,7 @@ def from_values(values: Sequence[Any], oid: int) -> Column:
 
 
 def values_in_form(form: ColumnForm, values: Sequence[Any], oid: int) -> Column:
-    """The same in one of the forms of the type."""
+    """Internal-form values as a column in one of the forms of the type."""
     storage = lookup(oid).storage
     if form.values_out is not None:
         return form.values_out(values)

@@ -231,7 +231,7 @@ class NewestRows:
 
     @classmethod
     async def of(cls, transaction: Writing, storage_id: int) -> NewestRows:
-        """The same, in the storage id's tablespace."""
+        """The rows under a storage id, read in its tablespace."""
         return await cls.open(transaction.tablespace(storage_id), storage_id, transaction)
 
     def close(self) -> None:

@@ -118,7 +118,7 @@ class RowCodec:
 
     @cached_property
     def whole_batches(self) -> RowBatches:
-        """The same with arrays of any shape, as text."""
+        """Many rows at a time, as Arrow columns; arrays of any shape as text."""
         return RowBatches(self, whole_form)
 
     def shape_of(self, version: int) -> RowShape:

@@ -95,7 +95,7 @@ class JointCommits:
         return self._stores.sequence(Edits(writes, [], list(drops)), self._clock(), self.schema_version)
 
     def sequence_everywhere(self, writes: dict[bytes, bytes | None]) -> int:
-        """The same, with a part in every writable tablespace."""
+        """Sequences writes with a part in every writable tablespace; the position."""
         edits = Edits(writes, [], [])
         return self._stores.sequence(edits, self._clock(), self.schema_version, everywhere=True)
 

@@ -127,7 +127,8 @@ class RowLocks(LockSpace):
         holders = cast("Iterable[Claimant]", place.holders if isinstance(place, Contended) else (place,))
         if not any(
             holder is not owner
-            and (holder.has_written(name) if is_there else self._modes_of(holder, name) >= NO_KEY_UPDATE)
+            and self._modes_of(holder, name) >= NO_KEY_UPDATE
+            and (not is_there or holder.has_written(name))
             for holder in holders
         ):
             return None

@@ -8,7 +8,7 @@ from typing import TypeAlias
 
 import psycopg
 
-from tests.differential.compare import Side, Tally, prepare, run_scenario, runner
+from tests.differential.compare import COLUMNAR, Side, Tally, prepare, run_scenario, runner
 from tests.differential.partition import in_schema
 
 Connection: TypeAlias = "psycopg.Connection[tuple[object, ...]]"
@@ -20,7 +20,7 @@ def open_sides(postgres: Connection, row: Connection, columnar: Connection) -> t
     common = ("SET TimeZone TO 'Europe/Berlin'",)
     oracle = Side("PostgreSQL", runner(postgres))
     prepare(oracle.run, _SCHEMA, common)
-    first, second = Side("row path", runner(row)), Side("columnar path", runner(columnar))
+    first, second = Side("row path", runner(row)), Side(COLUMNAR, runner(columnar))
     prepare(first.run, f"{_SCHEMA}_row", common)
     prepare(second.run, f"{_SCHEMA}_columnar", (*common, "SET shoal.path TO columnar"))
     return oracle, [first, second]
@@ -30,7 +30,7 @@ def partition_sides(row: Connection, columnar: Connection) -> list[Side]:
     """Shoal's two paths, each by itself in an empty schema of its own."""
     return [
         in_schema(Side("row path", runner(row)), "partitions_row"),
-        in_schema(Side("columnar path", runner(columnar)), "partitions_columnar", "SET shoal.path TO columnar"),
+        in_schema(Side(COLUMNAR, runner(columnar)), "partitions_columnar", "SET shoal.path TO columnar"),
     ]
 
 

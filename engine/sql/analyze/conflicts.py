@@ -161,7 +161,7 @@ def _proves(given: tree.Expr, needed: tree.Expr) -> Provided | None:
 
 
 def _compare(given: tree.FuncExpr, operator: Operator, needed: tree.FuncExpr, other: Operator) -> Provided | None:
-    """The same for two comparisons of one expression with constants."""
+    """What a comparison with a constant provides for another comparison of the same expression; None if unknown."""
     test = _PROOFS.get((operator.name, other.name))
     if test is None or len(given.arguments) != 2 or needed.arguments[0] != given.arguments[0]:
         return None

@@ -159,7 +159,7 @@ class NamespaceItem:
         return self._expressions[position]
 
     def read_all(self) -> list[tree.Expr]:
-        """The same for all columns."""
+        """The values of all columns, as `read` gives one."""
         if self.view is not None:
             self.view.reads(range(len(self._expressions)))
         return self._expressions

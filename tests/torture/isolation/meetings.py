@@ -26,7 +26,13 @@ A scenario ends, and what follows is not compared, where
     two wait for one end           and one of them goes on: what comes of the other depends on who was first
     rows FOR KEY SHARE             have waited for one of them: of the others PostgreSQL shows new versions if the
                                    transaction that made them had locked them FOR UPDATE
+    several share a row            and who waits for all of them and one of them wait for each other: PostgreSQL waits
+                                   for one after the other, and finds the deadlock when the others have ended
     a sequence's lock              stays in PostgreSQL when the savepoint before it is rolled back
+    a name is not there            any more, and another table of the statement is locked: Shoal says so before it
+                                   waits (docs/sql.md)
+    PostgreSQL finds no end        of a wait for a safe snapshot although nobody is in its way, which happens when two
+                                   sessions wait for one
     40001 is given earlier         to who waits for a row that has changed: PostgreSQL lets him wait until nobody else
                                    holds it
     0A000                          tells what Shoal does not do
@@ -64,6 +70,8 @@ NO_WAIT = "a wait at NOWAIT"
 TWICE = "a key twice"
 EARLIER = "40001 earlier"
 SEQUENCE = "a sequence's lock"
+NAMES = "a name before a lock"
+STUCK = "PostgreSQL finds no end"
 VERSIONS = "versions of other rows"
 KINDS = {
     b"read/write dependencies": DEPENDENCIES,
@@ -112,6 +120,10 @@ def make(seed: int, themes: Sequence[Theme] = tuple(THEMES.values())) -> Scenari
     return Scenario(theme, tuple(scripts), tuple(order))
 
 
+class StuckError(AssertionError):
+    """A statement neither ends nor waits for anybody."""
+
+
 class Session:
     """A connection that shows whether its statement has ended."""
 
@@ -145,6 +157,9 @@ class Session:
             assert time.monotonic() < until, f"no end of {sql}"
             time.sleep(0.0003)
         return found
+
+    def cancel(self) -> None:
+        self._connection.get_cancel().cancel()
 
     def close(self) -> None:
         self._connection.finish()
@@ -235,7 +250,8 @@ class Place:
             edges = self._edges()
             if left <= edges.keys() and not _cyclic(edges):
                 return ended
-            assert time.monotonic() < until, f"neither an end nor a wait: {left}, {edges}"
+            if time.monotonic() > until:
+                raise StuckError(f"neither an end nor a wait: {left}, {edges}, {self._look}")
             time.sleep(0.0005)
 
     def _edges(self) -> dict[int, set[int]]:
@@ -255,6 +271,13 @@ class Place:
                     left.remove(session)
             assert time.monotonic() < until, "a session waits for nobody"
             time.sleep(0.0005)
+
+    def cancel(self) -> None:
+        """Ends what is running."""
+        for session in self.sessions:
+            if session.running:
+                session.cancel()
+        self._end()
 
     def close(self) -> None:
         for session in (*self.sessions, self._watcher):
@@ -285,7 +308,14 @@ class Tally:
 
 def compare(scenario: Scenario, theirs: Place, ours: Place, tally: Tally | None = None) -> str:
     """The first difference, "" if there is none."""
-    wanted, got = theirs.play(scenario), ours.play(scenario)
+    try:
+        wanted = theirs.play(scenario)
+    except StuckError:
+        theirs.cancel()
+        if tally is not None:
+            tally.cut[STUCK] += 1
+        return ""
+    got = ours.play(scenario)
     if tally is not None:
         tally.scenarios += 1
         tally.steps += len(scenario.order)
@@ -304,6 +334,7 @@ def compare(scenario: Scenario, theirs: Place, ours: Place, tally: Tally | None 
             or _behind_another(wanted[:number], one, other)
             or _sequence_kept(scenario, one, other)
             or _versions_differ(scenario, wanted[: number + 1], other)
+            or _one_by_one(scenario, one, other)
         ):
             if tally is not None:
                 tally.cut[why] += 1
@@ -358,10 +389,10 @@ def _waits_all_the_same(scenario: Scenario, lines: Sequence[str], one: str, othe
 
 
 def _released_together(lines: Sequence[str], one: str, other: str) -> str:
-    """RACE where only PostgreSQL has a deadlock, at the end of somebody for whom two have waited."""
+    """RACE where only one server has a deadlock, at the end of somebody for whom two have waited."""
     waiting = _waiters(lines)
-    ends = other.endswith(("COMMIT", "ROLLBACK"))
-    return RACE if ends and DEADLOCK in one and DEADLOCK not in other and len(waiting) > 1 else ""
+    ends = any(line.endswith(("COMMIT", "ROLLBACK")) for line in (one, other))
+    return RACE if ends and (DEADLOCK in one) != (DEADLOCK in other) and len(waiting) > 1 else ""
 
 
 def _key_twice(scenario: Scenario, one: str, other: str) -> str:
@@ -407,6 +438,13 @@ def _versions_differ(scenario: Scenario, lines: Sequence[str], other: str) -> st
     return VERSIONS if shared and keys[0] == keys[1] and len(keys[0]) > 1 else ""
 
 
+def _one_by_one(scenario: Scenario, one: str, other: str) -> str:
+    """DEADLOCK where only PostgreSQL still waits, and several sessions may share the lock of a row."""
+    shares = re.compile("SHARE|INTO c|UPDATE c")
+    sharers = sum(any(map(shares.search, script)) for script in scenario.scripts)
+    return DEADLOCK if one.endswith(WAITS) and DEADLOCK in other and sharers > 1 and len(scenario.scripts) > 2 else ""
+
+
 def _waiters(lines: Sequence[str]) -> set[str]:
     """Who waits after these lines."""
     waiting: set[str] = set()
@@ -430,6 +468,8 @@ def _ends(one: str, other: str) -> str:
         return DEPENDENCIES
     if RACE in other:
         return RACE
+    if one.endswith(WAITS) and other[0] == one[0] and other.endswith(("42P01", "42703")):
+        return NAMES
     return next((why for why in (DEPENDENCIES, MOVED, OUTSIDE, CATALOG, RACE, "XX000") if why in one), "")
 
 
