@@ -30,7 +30,7 @@ class Isolation(OneByOne):
     name = "isolation"
     title = "PostgreSQL isolation, part"
     unit = "permutations"
-    floor = 0.70
+    floor = 0.75
     seconds = 900.0
 
     def _specs(self) -> list[pathlib.Path]:
