@@ -17,6 +17,7 @@ Shoal.
     identifiers.py      names and constants in the form of SQL
     errors.py           `SqlError`, the one exception that a client receives, with its SQLSTATE
     privileges.py       access control lists, and the privileges of a role
+    row_security.py     whether the policies of a table restrict a role
     partitions.py       keys and bounds of partitioned tables as text, and the constraints of bounds
     operator_classes.py access methods of indexes and their operator classes
     memory.py           limits of memory for statements and connections: meters and accounts. Plans report to the meter

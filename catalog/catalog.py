@@ -173,6 +173,11 @@ class Catalog:
         return {item.oid: table.oid for table in self._own_tables for item in table.constraints}
 
     @cached_property
+    def policy_owners(self) -> Mapping[int, int]:
+        """The table of each policy of this database, by OID."""
+        return {item.oid: table.oid for table in self._own_tables for item in table.policies}
+
+    @cached_property
     def constraint_names(self) -> Mapping[str, abc.Sequence[int]]:
         """The OIDs of the tables with a constraint of a name, by name."""
         found: dict[str, list[int]] = {}

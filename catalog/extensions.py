@@ -35,6 +35,10 @@ VIEWS: Mapping[str, tuple[tuple[str, str], ...]] = {
 }
 
 
+PLPGSQL = "plpgsql"
+"""The extension that every database has, and keeps."""
+
+
 @dataclass(frozen=True, slots=True)
 class Available:
     """An extension that can be created. Its objects have OIDs from `first` to `last`."""

@@ -245,6 +245,27 @@ class Source:
     columns: tuple[tuple[int, str], ...]  # (attnum, name)
 
 
+EVERYBODY = 0
+"""The OID in `Policy.roles` that stands for PUBLIC."""
+
+
+@dataclass(frozen=True, slots=True)
+class Policy:
+    """CREATE POLICY. `command`: * all, r SELECT, a INSERT, w UPDATE, d DELETE. `roles`: OIDs, (EVERYBODY,) for PUBLIC.
+    `using` and `check` are SQL texts of conditions over the table's columns, with all names qualified; `depends_on`:
+    the relations that they read, without the table itself."""
+
+    oid: int
+    name: str
+    command: str = "*"
+    permissive: bool = True
+    roles: tuple[int, ...] = (EVERYBODY,)
+    using: str | None = None
+    check: str | None = None
+    depends_on: tuple[int, ...] = ()
+    comment: str | None = None
+
+
 COLUMNAR = "columnar"
 COLUMNAR_SETTINGS = ("on", "off", "auto")
 """Values of the storage parameter `columnar`: whether a table's columns are built before a query needs them, and are
@@ -290,6 +311,9 @@ class Table:
     partitioning: Partitioning | None = None
     bound: PartitionBound | None = None  # of a partition
     detaching: str = ""  # of a partition: PENDING, or in a transaction's own catalog PENDING_BUT_SEEN
+    policies: tuple[Policy, ...] = ()
+    row_security: bool = False  # ENABLE ROW LEVEL SECURITY: the policies apply
+    force_row_security: bool = False  # FORCE ROW LEVEL SECURITY: they apply to the owner too
 
     def column(self, name: str) -> Column | None:
         for column in self.columns:
@@ -576,6 +600,7 @@ class Routine:
     parallel: str = "u"
     cost: float = 100.0
     rows: float = 0.0
+    language: str = "sql"  # sql | plpgsql
     depends_on: tuple[int, ...] = ()  # OIDs of the objects in a body in SQL-standard form
     owner: int = BOOTSTRAP_ROLE_OID
     comment: str | None = None

@@ -10,10 +10,11 @@ from catalog.schema import Database, Role
 from engine.node.node import Node
 from engine.session.interface import SessionParts
 from engine.session.session import Session
+from engine.statements.plpgsql.within import CallsWithin
 from engine.statements.temporary import TemporaryTables
 from engine.system_views.views import SessionViews
 
-PARTS = SessionParts(SessionViews, TemporaryTables)
+PARTS = SessionParts(SessionViews, TemporaryTables, CallsWithin)
 
 
 def open_session(node: Node, user: str, database: str, settings: dict[str, str]) -> Session:

@@ -19,6 +19,7 @@ from catalog.functions.base import CallContext, Function, Trait
 from catalog.functions.registry import declare, function_oids, implement, implements, mark
 from catalog.functions.system_lookups import found_name
 from catalog.identifiers import canonical_name, quote_identifier
+from catalog.row_security import is_restricted_user
 from catalog.schema import Composite, Database, Domain, Index, Role, Routine, Schema, Sequence, Table, Tablespace, View
 from catalog.system import definitions
 from catalog.system.names import function_names, operator_names
@@ -668,6 +669,16 @@ for _item in ("name_name", "name_attnum", "id_name", "id_attnum"):
     implement(f"has_column_privilege_{_item}", _own_column, needs_session=True)
     for _who in ("name", "id"):
         implement(f"has_column_privilege_{_who}_{_item}", _others_column, needs_session=True)
+
+
+@implements("row_security_active", needs_session=True)
+@implements("row_security_active_name", needs_session=True)
+def _row_security_active(call: CallContext, relation: str | int) -> bool:
+    """row_security_active: whether policies restrict the user's access to a table. Raises 42P01 for an unknown name."""
+    services = _services(call)
+    oid = services.read_name(oids.REGCLASS, relation) if isinstance(relation, str) else relation
+    found = services.catalog.get(oid)
+    return isinstance(found, Table) and is_restricted_user(services.catalog, found, services.user)
 
 
 def _has_role(call: CallContext, user: Role | None, role: str | int, text: str) -> bool | None:

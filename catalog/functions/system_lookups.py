@@ -94,7 +94,6 @@ _always(
     "has_foreign_data_wrapper_privilege_name",
     True,
 )
-_always("row_security_active", False)
 _always("pg_tablespace_location", "")
 
 

@@ -17,7 +17,9 @@ from catalog.types import lookup, oids
 from catalog.types.array import vector_of
 from catalog.types.base import Array
 
-INTERNAL, SQL = 12, 14
+INTERNAL, SQL, PLPGSQL = 12, 14, 13563
+LANGUAGES = {"sql": SQL, "plpgsql": PLPGSQL}
+"""The OIDs of the languages of routines."""
 _SIMPLE_TEMPLATE, _SNOWBALL_TEMPLATE = 3727, 13150
 
 

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from functools import cache
 
-from catalog.extensions import available, types_of
+from catalog.catalog import Catalog
+from catalog.extensions import PLPGSQL, available, types_of
 from catalog.identifiers import quote_identifier
-from catalog.schema import Extension
+from catalog.schema import PG_CATALOG_OID, Extension
 from catalog.system import derived_oids
 from catalog.system import relations as internal
 from catalog.system.builtin import as_dumped, function_columns, type_columns
@@ -16,13 +17,19 @@ from catalog.system.relations import DATA, read_fields, read_rows
 from catalog.types.user import UserEntry
 
 extensions = objects_of(Extension)
+_PLPGSQL = Extension(available()[PLPGSQL].first, PG_CATALOG_OID, PLPGSQL, available()[PLPGSQL].version)
 _MEMBERS = {
     "pg_type": derived_oids.PG_TYPE, "pg_proc": derived_oids.PG_PROC, "pg_operator": derived_oids.PG_OPERATOR,
     "pg_cast": derived_oids.PG_CAST, "pg_opclass": derived_oids.PG_OPCLASS, "pg_opfamily": derived_oids.PG_OPFAMILY,
 }  # fmt: skip
 
 
-@content("pg_extension", "catalog", extensions)
+def _present(catalog: Catalog) -> list[tuple[Extension]]:
+    """The extensions of a database."""
+    return [(item,) for item in (_PLPGSQL, *catalog.extensions.values())]
+
+
+@content("pg_extension", "catalog", _present)
 def _extensions(items: list[Item], _: Surroundings) -> Columns:
     return {
         "oid": [item.oid for (item,) in items],
@@ -35,7 +42,7 @@ def _extensions(items: list[Item], _: Surroundings) -> Columns:
 
 
 @content(
-    "pg_available_extensions", "catalog", lambda catalog: [(catalog.extensions.get(name), name) for name in available()]
+    "pg_available_extensions", "catalog", lambda catalog: [(_of_name(catalog, name), name) for name in available()]
 )
 def _available(items: list[Item], _: Surroundings) -> Columns:
     return {
@@ -49,7 +56,7 @@ def _available(items: list[Item], _: Surroundings) -> Columns:
 @content(
     "pg_available_extension_versions",
     "catalog",
-    lambda catalog: [(catalog.extensions.get(name), name) for name in available()],
+    lambda catalog: [(_of_name(catalog, name), name) for name in available()],
 )
 def _versions(items: list[Item], _: Surroundings) -> Columns:
     return {
@@ -61,6 +68,10 @@ def _versions(items: list[Item], _: Surroundings) -> Columns:
         "relocatable": [available()[name].relocatable for _, name in items],
         "comment": [available()[name].comment for _, name in items],
     }
+
+
+def _of_name(catalog: Catalog, name: str) -> Extension | None:
+    return _PLPGSQL if name == PLPGSQL else catalog.extensions.get(name)
 
 
 @cache

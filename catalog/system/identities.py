@@ -157,9 +157,9 @@ def _columns(oid: int, word: str, schema: str, name: str, columns: Iterable[tupl
 
 
 def _on(kind: int, oid: int, word: str, schema: str, relation: str, name: str) -> Row:
-    """Returns the row of a constraint or a rule of a relation."""
+    """Returns the row of a constraint, a rule or a policy of a relation."""
     shown = f"{quote_identifier(name)} on {_plain(schema, relation)}"
-    within = None if word == "rule" else schema
+    within = schema if word == "table constraint" else None
     return kind, oid, 0, (word, within, None, shown), (schema, relation, name), ()
 
 
@@ -186,6 +186,8 @@ def _of_relation(catalog: Catalog, item: Table | View | Sequence | Index) -> Ite
     for constraint in item.constraints:
         if constraint.kind in "pucfx":
             yield _on(derived_oids.PG_CONSTRAINT, constraint.oid, "table constraint", schema, name, constraint.name)
+    for policy in item.policies:
+        yield _on(derived_oids.PG_POLICY, policy.oid, "policy", schema, name, policy.name)
 
 
 def _of_type(catalog: Catalog, item: Enum | Domain | Composite) -> Iterator[Row]:

@@ -33,6 +33,7 @@ from catalog.system.relations import (
     RELATION_SIZES,
     ROLE_GROUPS,
     ROLE_NAMES,
+    ROW_SECURITY,
     SCHEMA_NAMES,
     SEQUENCE_VALUES,
     SETTINGS,
@@ -403,7 +404,24 @@ register(
     ROLE_GROUPS,
     _AUTHID,
 )
-register("row_security_active", lambda a: f"({a[0]} IS NULL AND NULL)")
+register(
+    "row_security_active",
+    lambda a: (
+        f"(SELECT CASE WHEN q.o IS NOT NULL THEN coalesce({look_up(ROW_SECURITY, 'active', 'q.o')}, false) END "
+        f"FROM (SELECT {a[0]} AS o) AS q)"
+    ),
+    ROW_SECURITY,
+)
+register(
+    "row_security_active_name",
+    lambda a: (
+        "(SELECT CASE WHEN q.o IS NOT NULL THEN "
+        f"coalesce({look_up(ROW_SECURITY, 'active', 'q.o')}, false) END FROM (SELECT {_CLASS_INPUT([a[0]])} AS o) AS q)"
+    ),
+    ROW_SECURITY,
+    RELATION_INPUT,
+    udfs=_NAMES,
+)
 
 PRIVILEGE_WORDS = {
     "a": "INSERT", "r": "SELECT", "w": "UPDATE", "d": "DELETE", "D": "TRUNCATE", "x": "REFERENCES", "t": "TRIGGER",

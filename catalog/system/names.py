@@ -13,6 +13,7 @@ from catalog.catalog import Catalog
 from catalog.functions import registry
 from catalog.identifiers import canonical_name, quote_identifier
 from catalog.privileges import acts_as
+from catalog.row_security import is_restricted_user
 from catalog.schema import Database, Index, Parameter, Role, Routine, Sequence, Table, Tablespace, View
 from catalog.system import derived_oids
 from catalog.system import relations as internal
@@ -26,6 +27,7 @@ from catalog.system.content import (
     objects_of,
     sequences,
     shared_objects,
+    tables,
     tables_and_views,
     views,
 )
@@ -196,6 +198,17 @@ def _owned_sequences(items: list[Item], surroundings: Surroundings) -> Columns:
         "relation": [row[0] for row in found],
         "name": [row[1] for row in found],
         "shown": [row[2] for row in found],
+    }
+
+
+@content(internal.ROW_SECURITY, "session", tables)
+def _row_security(items: list[Item], surroundings: Surroundings) -> Columns:
+    """Whether policies restrict the user, for the tables where they can."""
+    found: list[Table] = [table for (table,) in items if table.row_security]
+    catalog, user = surroundings.catalog, surroundings.user
+    return {
+        "oid": [table.oid for table in found],
+        "active": [is_restricted_user(catalog, table, user) for table in found],
     }
 
 

@@ -25,6 +25,7 @@ _RELATION_WORDS = {
 }  # fmt: skip
 _CLASS, _ATTRIBUTE = system_table("pg_class"), system_table("pg_attribute")
 _CONSTRAINT, _DEFAULT, _RULE = system_table("pg_constraint"), system_table("pg_attrdef"), system_table("pg_rewrite")
+_POLICY = system_table("pg_policy")
 _NAMED: dict[int, tuple[str, VirtualTable, str]] = {
     derived_oids.PG_PROC: ("function", internal.FUNCTION_NAMES, "signature"),
     derived_oids.PG_OPERATOR: ("operator", internal.OPERATOR_NAMES, "signature"),
@@ -102,6 +103,12 @@ def _describe_arguments(arguments: list[str]) -> str:
             f"'rule ' || {_column(_RULE, 'rulename', 'o')} || ' on ' || "
             + _relation_sql(_column(_RULE, "ev_class", "o")),
         ),
+        derived_oids.PG_POLICY: _part_sql(
+            _POLICY,
+            oid,
+            f"'policy ' || {_column(_POLICY, 'polname', 'o')} || ' on ' || "
+            + _relation_sql(_column(_POLICY, "polrelid", "o")),
+        ),
     }
     for catalog, (word, table, name) in _NAMED.items():
         cases[catalog] = f"'{word} ' || {look_up(table, name, oid)}"
@@ -113,7 +120,7 @@ register(
     "pg_describe_object",
     _describe_arguments,
     *(table for _, table, _ in _NAMED.values()),
-    *(_CLASS, _ATTRIBUTE, _CONSTRAINT, _DEFAULT, _RULE, _TYPE, internal.RELATION_NAMES, internal.TYPE_NAMES),
+    *(_CLASS, _ATTRIBUTE, _CONSTRAINT, _DEFAULT, _RULE, _POLICY, _TYPE, internal.RELATION_NAMES, internal.TYPE_NAMES),
     udfs=("shoal_builtin_type",),
 )
 
@@ -154,9 +161,11 @@ def _describe(call: CallContext, kind: int, oid: int, part: int) -> str | None:
 
 
 def _describe_part(call: CallContext, kind: int, oid: int) -> str | None:
-    """Returns the description of a constraint, a default or a rule; None for others and for missing objects."""
+    """Returns the description of a constraint, a default, a rule or a policy; None for others and for missing
+    objects."""
     tables = {
         derived_oids.PG_CONSTRAINT: _CONSTRAINT, derived_oids.PG_ATTRDEF: _DEFAULT, derived_oids.PG_REWRITE: _RULE,
+        derived_oids.PG_POLICY: _POLICY,
     }  # fmt: skip
     table = tables.get(kind)
     row = None if table is None else _one(call, table, oid)
@@ -167,5 +176,7 @@ def _describe_part(call: CallContext, kind: int, oid: int) -> str | None:
         return None if on is None else f"default value for {on}"
     if table is _RULE:
         return f"rule {row[_place(table, 'rulename')]} on {_relation(call, row[_place(table, 'ev_class')])}"
+    if table is _POLICY:
+        return f"policy {row[_place(table, 'polname')]} on {_relation(call, row[_place(table, 'polrelid')])}"
     name, relation = row[_place(table, "conname")], cast(int, row[_place(table, "conrelid")])
     return f"constraint {name} on {_relation(call, relation)}" if relation else f"constraint {name}"

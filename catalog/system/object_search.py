@@ -110,6 +110,12 @@ def _of_constraint(catalog: Catalog, value: object) -> Iterable[int]:
     return _user_types(catalog) if found is None else (found,)
 
 
+def _of_policy(catalog: Catalog, value: object) -> Iterable[int]:
+    """Returns the table of a policy."""
+    found = catalog.policy_owners.get(cast(int, value))
+    return () if found is None else (found,)
+
+
 def _indexes_of(catalog: Catalog, value: object) -> Iterable[int]:
     table = catalog.objects.get(cast(int, value))
     return table.indexes if isinstance(table, Table) else ()
@@ -135,8 +141,8 @@ def _inheriting(catalog: Catalog, value: object) -> Iterable[int]:
 
 
 def _find_commented_objects(catalog: Catalog, value: object) -> Iterable[int]:
-    """Returns the object with this OID, and for a constraint its table or domain."""
-    return (cast(int, value), *_of_constraint(catalog, value))
+    """Returns the object with this OID, and for a constraint its table or domain, for a policy its table."""
+    return (cast(int, value), *_of_policy(catalog, value), *_of_constraint(catalog, value))
 
 
 def _dependent(catalog: Catalog, value: object) -> Iterable[int]:
@@ -146,7 +152,7 @@ def _dependent(catalog: Catalog, value: object) -> Iterable[int]:
         return [item.oid for item in catalog.extensions.values()]
     if oid >= derived_oids.DEFAULTS:
         return _with_defaults(catalog)
-    found = [oid, *_of_constraint(catalog, oid)]
+    found = [oid, *_of_policy(catalog, oid), *_of_constraint(catalog, oid)]
     if oid >= derived_oids.RULES:
         found.append(oid - derived_oids.RULES)
     index = catalog.objects.get(oid)
@@ -164,7 +170,7 @@ def _depended_on(catalog: Catalog, value: object) -> Iterable[int] | None:
             reader.oid
             for kind in (View, Table, Routine)
             for reader in catalog.by_kind.get(kind, ())
-            if isinstance(reader, View | Table | Routine) and oid in reader.depends_on
+            if isinstance(reader, View | Table | Routine) and oid in _get_read_relations(reader)
         ]
         own = (oid, *readers, *catalog.sequences_of.get(oid, ()))
         return (*own, *item.indexes, *catalog.referencing.get(oid, ())) if isinstance(item, Table) else own
@@ -174,6 +180,12 @@ def _depended_on(catalog: Catalog, value: object) -> Iterable[int] | None:
     if owner is not None:
         return (owner, *_indexes_of(catalog, owner), *catalog.referencing.get(owner, ()))
     return None
+
+
+def _get_read_relations(item: View | Table | Routine) -> Iterable[int]:
+    """Returns the relations that a view, the policies of a table or a routine read."""
+    policies = item.policies if isinstance(item, Table) else ()
+    return (*item.depends_on, *(oid for policy in policies for oid in policy.depends_on))
 
 
 def _with_defaults(catalog: Catalog) -> Iterable[int]:
@@ -186,7 +198,8 @@ def _find_by_identity(catalog: Catalog, value: object) -> Iterable[int]:
     within = _with_defaults(catalog) if oid >= derived_oids.DEFAULTS else ()
     rule = (oid - derived_oids.RULES,) if derived_oids.RULES <= oid < derived_oids.DEFAULTS else ()
     extensions = [item.oid for item in catalog.extensions.values()]
-    found = (*_relation(catalog, oid), *_of_type(catalog, oid), *_of_constraint(catalog, oid), *rule, *within)
+    parts = (*_of_constraint(catalog, oid), *_of_policy(catalog, oid))
+    found = (*_relation(catalog, oid), *_of_type(catalog, oid), *parts, *rule, *within)
     return tuple(dict.fromkeys((*found, *extensions, catalog.database)))
 
 
@@ -212,7 +225,7 @@ def _register() -> None:
     by_itself = (
         "pg_class.oid pg_attribute.attrelid pg_attrdef.adrelid pg_index.indexrelid pg_constraint.conrelid "
         "pg_sequence.seqrelid pg_rewrite.ev_class pg_namespace.oid pg_database.oid pg_authid.oid pg_tablespace.oid "
-        "pg_inherits.inhrelid pg_partitioned_table.partrelid"
+        "pg_inherits.inhrelid pg_partitioned_table.partrelid pg_policy.polrelid"
     )
     tables: dict[str, Owners] = dict.fromkeys(by_itself.split(), _itself)
     tables |= {
@@ -228,6 +241,7 @@ def _register() -> None:
         "pg_rewrite.oid": _of_rule,
         "pg_index.indrelid": _indexes_of,
         "pg_constraint.oid": _of_constraint,
+        "pg_policy.oid": _of_policy,
         "pg_constraint.conname": _constraints_named,
         "pg_constraint.confrelid": _referencing,
         "pg_constraint.conindid": _constraint_of_index,
@@ -244,7 +258,8 @@ def _register() -> None:
     for name, found in tables.items():
         relation, _, column = name.partition(".")
         _owners[system_table(relation).oid, column] = found
-    for table in (internal.INDEX_TEXTS, internal.VIEW_TEXTS, internal.PARTITION_TEXTS, internal.UPDATABLE):
+    by_oid = (internal.INDEX_TEXTS, internal.VIEW_TEXTS, internal.PARTITION_TEXTS, internal.UPDATABLE)
+    for table in (*by_oid, internal.ROW_SECURITY):
         _owners[table.oid, "oid"] = _itself
     _owners[internal.RELATION_NAMES.oid, "oid"] = _relation
     _owners[internal.CONSTRAINT_TEXTS.oid, "oid"] = _of_constraint

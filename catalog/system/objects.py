@@ -110,6 +110,8 @@ def _tables(items: list[Item], _: Surroundings) -> Columns:
             for table, referenced, _, _ in items
         ],
         "relreplident": "d",
+        "relrowsecurity": [table.row_security for table in found],
+        "relforcerowsecurity": [table.force_row_security for table in found],
         "reloptions": [_options(table.options) for table in found],
     }
 
@@ -479,6 +481,26 @@ def _constraints(items: list[Item], surroundings: Surroundings) -> Columns:
     }
 
 
+@content("pg_policy", "session", objects_of(Table))
+def _policies(items: list[Item], surroundings: Surroundings) -> Columns:
+    found = [(table, policy) for (table,) in items for policy in table.policies]
+
+    def trees(texts: Seq[str | None]) -> list[str | None]:
+        pairs = zip(found, texts, strict=True)
+        return [None if text is None else expression_tree(surroundings, text, table) for (table, _), text in pairs]
+
+    return {
+        "oid": [policy.oid for _, policy in found],
+        "polname": [policy.name for _, policy in found],
+        "polrelid": [table.oid for table, _ in found],
+        "polcmd": [policy.command for _, policy in found],
+        "polpermissive": [policy.permissive for _, policy in found],
+        "polroles": [Array.of(policy.roles) for _, policy in found],
+        "polqual": trees([policy.using for _, policy in found]),
+        "polwithcheck": trees([policy.check for _, policy in found]),
+    }
+
+
 # ---- pg_sequence, pg_rewrite, pg_depend, pg_description -------------------------------------------------------------
 
 
@@ -574,6 +596,12 @@ def _dependencies_of(
         if constraint.kind == "f" and constraint.references is not None:
             found += [(*own, relation, constraint.references, n, "n") for n in constraint.referenced_columns]
             found.append((*own, relation, constraint.index or 0, 0, "n"))
+    for policy in item.policies:
+        rule = (derived_oids.PG_POLICY, policy.oid, 0)
+        found.append((*rule, relation, item.oid, 0, "a"))
+        texts = (text for text in (policy.using, policy.check) if text is not None)
+        used = dict.fromkeys(one for text in texts for one in surroundings.expression_references(text, item))
+        found += [(*rule, *reference, "n") for reference in used]
     return found
 
 
@@ -613,6 +641,7 @@ def _comments(item: Table | View | SequenceObject | Index) -> list[tuple[int, in
         found += [(item.oid, derived_oids.PG_CLASS, c.number, c.comment) for c in item.columns if c.comment is not None]
     if isinstance(item, Table):
         found += [(c.oid, derived_oids.PG_CONSTRAINT, 0, c.comment) for c in item.constraints if c.comment is not None]
+        found += [(p.oid, derived_oids.PG_POLICY, 0, p.comment) for p in item.policies if p.comment is not None]
     return found
 
 

@@ -13,7 +13,7 @@ from catalog.routines import function_in
 from catalog.schema import PG_CATALOG_OID, Routine, RoutineArgument
 from catalog.system import derived_oids
 from catalog.system import relations as internal
-from catalog.system.builtin import SQL
+from catalog.system.builtin import LANGUAGES
 from catalog.system.content import Columns, Item, Items, Surroundings, content
 from catalog.types.array import vector_of
 from catalog.types.base import Array
@@ -50,7 +50,7 @@ def _functions(items: list[Item], surroundings: Surroundings) -> Columns:
         "proname": [item.name for item in found],
         "pronamespace": [item.schema for item in found],
         "proowner": [item.owner for item in found],
-        "prolang": SQL,
+        "prolang": [LANGUAGES[item.language] for item in found],
         "procost": [item.cost for item in found],
         "prorows": [item.rows for item in found],
         "provariadic": [function.variadic for function in functions],
@@ -238,7 +238,7 @@ def definition(catalog: Catalog, item: Routine, body: str | None) -> str:
     result = result_text(catalog, item)
     if result is not None:
         lines.append(f" RETURNS {result}")
-    lines.append(" LANGUAGE sql")
+    lines.append(f" LANGUAGE {item.language}")
     options = [
         _VOLATILITY[item.volatility],
         _PARALLEL[item.parallel],

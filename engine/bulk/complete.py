@@ -196,12 +196,14 @@ class RowCompleter:
         missing = self._first_missing(rows)
         if self._violated is not None:
             violated, context = self._violated, self._context
-            for place, row in enumerate(rows.tuples()[:missing]):
+            for place, row in enumerate(rows.tuples()[: None if missing is None else missing + 1]):
                 try:
                     name = violated(context, row)
                 except SqlError as error:
+                    if place == missing:
+                        break
                     return place, error
-                if name is not None:
+                if name is not None and (place != missing or name.startswith(tree.POLICY_CHECK)):
                     return place, self._writer.check_violation(name, row)
         if missing is None:
             return None

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING
 from catalog.catalog import Catalog
 from catalog.errors import SqlError
 from catalog.privileges import acts_as, may_columns
+from catalog.row_security import is_restricted
 from catalog.schema import ChangeStream, Role, Table
 from engine.changes import record
 from engine.changes.log import Log
@@ -44,6 +45,9 @@ def find(catalog: Catalog, name: str, role: Role | None) -> ChangeStream:
         for table in tables_of(catalog, stream):
             if not may_columns(catalog, table, role, "r", frozenset(column.number for column in table.columns)):
                 raise SqlError("42501", f"permission denied for table {table.name}")
+            if is_restricted(catalog, table, role):  # a stream has whole rows, before and after changes
+                message = f'query would be affected by row-level security policy for table "{table.name}"'
+                raise SqlError("42501", message)
     return stream
 
 

@@ -6,7 +6,7 @@ from __future__ import annotations
 from catalog.errors import SqlError, not_supported
 from catalog.schema import Index, SchemaObject, Sequence, Table, View
 from engine.ddl import alter_children, names, ownership, partition_members
-from engine.ddl.alteration import Alteration
+from engine.ddl.alteration import ROW_SECURITY, Alteration
 from engine.ddl.context import DdlContext
 from engine.ddl.tablespaces import place_of_index
 from engine.sql import ast
@@ -66,6 +66,8 @@ def _lock_of(command: ast.AlterTableCmd) -> str:
 def _alter_other(context: DdlContext, item: Index | View | Sequence, statement: ast.AlterTableStmt) -> None:
     ownership.must_own(context, item)
     for command in statement.commands:
+        if command.action in ROW_SECURITY:
+            raise _no_row_security(item, ownership.word_of(item), command)
         if command.action == "owner":
             context.change({item.oid: _set_owner(context, item, command)})
         elif command.action in ("set_options", "reset_options", "set_statistics") and not isinstance(item, View):
@@ -85,10 +87,22 @@ def _alter_materialized(context: DdlContext, item: Table, statement: ast.AlterTa
         raise SqlError("42809", f'"{item.name}" is not a materialized view')
     ownership.must_own(context, item)
     for command in statement.commands:
+        if command.action in ROW_SECURITY:
+            raise _no_row_security(item, "materialized view", command)
         if command.action != "owner":
             not_supported(f"ALTER MATERIALIZED VIEW {command.action.upper().replace('_', ' ')}")
         context.lock_relation(item.oid, "access exclusive")
         Alteration(context, item).run((command,))
+
+
+def _no_row_security(item: Table | Index | View | Sequence, word: str, command: ast.AlterTableCmd) -> SqlError:
+    """42809 for a relation of this kind, which has no row level security (ATSimplePermissions)."""
+    plural = "indexes" if word == "index" else f"{word}s"
+    return SqlError(
+        "42809",
+        f'ALTER action {ROW_SECURITY[command.action]} cannot be performed on relation "{item.name}"',
+        detail=f"This operation is not supported for {plural}.",
+    )
 
 
 def _set_owner(context: DdlContext, item: Index | View | Sequence, command: ast.AlterTableCmd) -> SchemaObject:

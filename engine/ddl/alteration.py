@@ -19,7 +19,7 @@ from catalog.errors import SqlError, not_supported
 from catalog.schema import Column, Constraint, Index, SchemaObject, Sequence, Table, View
 from catalog.types import format_type, lookup, type_row
 from catalog.types.base import TypeRef
-from engine.ddl import ownership, partitions
+from engine.ddl import ownership, partitions, policies
 from engine.ddl.collations import column_collation
 from engine.ddl.context import BuildIndex, DdlContext, RewriteTable, ValidateConstraint
 from engine.ddl.drop import Removal, name_object, word_of
@@ -249,14 +249,19 @@ class Alteration:
             texts = [item.expression for item in index.columns if item.expression] + [index.predicate or ""]
             if any(text and column.number in self._used(text, None) for text in texts):
                 self._take_index(index)
-        if not dependents and not views:
+        bound = policies.policies_with_column(self.context, self.table, column.number)
+        if not dependents and not views and not bound:
             return
-        for user in (*views, *(other for other, _ in dependents)):  # who drops one is waited for
+        for user in (*views, *(other for other, _ in (*dependents, *bound))):  # who drops one is waited for
             self.context.lock_relation(user.oid, "access exclusive")
         if not cascade:
             what = f"column {column.name} of table {self.table.name}"
             lines = [f"constraint {c.name} on table {t.name} depends on {what}" for t, c in dependents]
-            lines += [f"{word_of(view)} {view.name} depends on {what}" for view in views]
+            for view in views:
+                lines.append(f"{word_of(view)} {view.name} depends on {what}")
+                over = policies.policies_over(self.context, view.oid)
+                lines += [f"{policies.show_policy(p, t)} depends on {word_of(view)} {view.name}" for t, p in over]
+            lines += [f"{policies.show_policy(policy, table)} depends on {what}" for table, policy in bound]
             raise SqlError(
                 "2BP01",
                 f"cannot drop {what} because other objects depend on it",
@@ -265,7 +270,10 @@ class Alteration:
             )
         removal = Removal(self.context, cascade)
         removal.take(views, self.table)
+        removal.take_policies(bound, f"column {column.name} of table {self.table.name}")
         removal.carry_out([self.table])
+        kept_policies = self.context.catalog.table(self.table.oid).policies
+        self.builder.table = replace(self.table, policies=kept_policies)
         for other, constraint in dependents:
             kept = tuple(item for item in other.constraints if item.oid != constraint.oid)
             self.context.change({other.oid: replace(other, constraints=kept)})
@@ -294,6 +302,10 @@ class Alteration:
         if views := self._views_reading(column, f"altering the type of column {column.name}"):
             detail = f'rule _RETURN on {name_object(views[0])} depends on column "{column.name}"'
             raise SqlError("0A000", "cannot alter type of a column used by a view or rule", detail=detail)
+        if bound := policies.policies_with_column(self.context, self.table, column.number):
+            table, policy = bound[0]
+            detail = f'{policies.show_policy(policy, table)} depends on column "{column.name}"'
+            raise SqlError("0A000", "cannot alter type of a column used in a policy definition", detail=detail)
         source: ast.Node = command.definition or ast.ColumnRef((column.name,))
         kind = "transform expressions"
         try:
@@ -593,6 +605,14 @@ class Alteration:
             ):
                 self.context.change({item.oid: replace(item, owner=role.oid)})
 
+    def row_security(self, command: ast.AlterTableCmd) -> None:
+        """ENABLE, DISABLE, FORCE or NO FORCE ROW LEVEL SECURITY. Children keep their own state."""
+        on = command.action in ("enable_row_security", "force_row_security")
+        if "force" in command.action:
+            self.builder.table = replace(self.table, force_row_security=on)
+        else:
+            self.builder.table = replace(self.table, row_security=on)
+
     def tablespace(self, command: ast.AlterTableCmd) -> None:
         if self.moved:
             raise SqlError("42601", "cannot have multiple SET TABLESPACE subcommands")
@@ -617,4 +637,11 @@ _COMMAND_NAMES = (
     "add_identity", "set_identity", "drop_identity", "drop_expression", "add_constraint", "drop_constraint",
     "validate_constraint", "owner", "tablespace", "set_options", "reset_options", "cluster",
 )  # fmt: skip
-_COMMANDS: dict[str, Callable[[Alteration, Any], None]] = {name: getattr(Alteration, name) for name in _COMMAND_NAMES}
+ROW_SECURITY = {
+    "enable_row_security": "ENABLE ROW SECURITY", "disable_row_security": "DISABLE ROW SECURITY",
+    "force_row_security": "FORCE ROW SECURITY", "no_force_row_security": "NO FORCE ROW SECURITY",
+}  # fmt: skip
+_COMMANDS: dict[str, Callable[[Alteration, Any], None]] = {
+    **{name: getattr(Alteration, name) for name in _COMMAND_NAMES},
+    **dict.fromkeys(ROW_SECURITY, Alteration.row_security),
+}

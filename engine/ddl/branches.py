@@ -58,7 +58,7 @@ _REFERENCES = frozenset((
     "oid", "schema", "array_oid", "base_oid", "relation", "table", "index", "references", "sequence", "parent",
     "parents", "indexes", "depends_on", "operators", "operator_class", "collation", "domain",
 ))  # fmt: skip
-_ROLES = frozenset(("owner", "role"))  # fields that contain OIDs of roles
+_ROLES = frozenset(("owner", "role", "roles"))  # fields that contain OIDs of roles
 
 
 class Then(Protocol):
@@ -196,7 +196,7 @@ def _note_roles(value: Any, owners: set[int], grantees: set[str]) -> None:
         for item in fields(value):
             held = getattr(value, item.name)
             if item.name in _ROLES:
-                owners.add(held)
+                owners.update(held if isinstance(held, tuple) else (held,))
             elif item.name == "acl":
                 for grant in map(parse, held or ()):
                     grantees.update({grant.grantee, grant.grantor} - {"", DATABASE_OWNER})
@@ -283,7 +283,7 @@ class Copy:
     def _copy(self, value: Any, name: str) -> Any:
         if name == "storage_id":
             return self.storage_ids[value]
-        if name in _ROLES:
+        if isinstance(value, int) and name in _ROLES:
             return self._roles.get(value, value)
         if name == "tablespace":
             return self._places.get(value, value)

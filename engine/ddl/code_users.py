@@ -22,6 +22,7 @@ from catalog.types.base import TypeRef
 from engine.ddl.context import DdlContext
 from engine.sql.analyze import analyze_expression
 from engine.sql.analyze.domains import analyze_check
+from engine.sql.analyze.policies import bind_policy
 from engine.sql.analyze.views import stored_query
 from engine.sql.parser import parse_expression
 from engine.sql.tree_walk import walk
@@ -29,8 +30,8 @@ from engine.sql.tree_walk import walk
 
 @dataclass(frozen=True, slots=True)
 class Use:
-    """An object that uses it. `part` is the part of the object: default, check, or '' for the whole; `number` is the
-    column, or the OID of the constraint. `used`: the OID of the used function, operator or type."""
+    """An object that uses it. `part` is the part of the object: default, check, policy, or '' for the whole; `number`:
+    the column, or the OID of the constraint or policy. `used`: the OID of the used function, operator or type."""
 
     item: SchemaObject
     used: int
@@ -68,6 +69,11 @@ def users_of_code(context: DdlContext, schema: str, wanted: Callable[[int], bool
             for constraint in item.constraints:
                 if found := used(constraint.check, item):
                     yield Use(item, found, "check", constraint.oid, constraint.name)
+            for policy in item.policies:
+                if any(mark in (text or "") for text in (policy.using, policy.check)):
+                    bound = bind_policy(policy, item, environment)
+                    if found := _used((bound.using, bound.check), wanted):
+                        yield Use(item, found, "policy", policy.oid, policy.name)
         elif isinstance(item, Index):
             table = context.catalog.table(item.table)
             texts = (item.predicate, *(column.expression for column in item.columns))

@@ -27,6 +27,7 @@ from catalog.schema import (
     Enum,
     Extension,
     Index,
+    Policy,
     Routine,
     Schema,
     SchemaObject,
@@ -36,7 +37,7 @@ from catalog.schema import (
     View,
     VirtualTable,
 )
-from engine.ddl import collations, names, ownership
+from engine.ddl import collations, names, ownership, policies
 from engine.ddl.code_users import Use, own_objects, shown_use, users_of_code
 from engine.ddl.context import DdlContext
 from engine.ddl.rewrite_text import default_over
@@ -79,6 +80,7 @@ class Removal:
         self.cascade = cascade
         self.gone: dict[int, SchemaObject] = {}
         self.constraints: list[tuple[int, int]] = []  # (table OID, constraint OID) that go from tables that stay
+        self.policies: list[tuple[int, int]] = []  # (table OID, policy OID) that go from tables that stay
         self.defaults: list[tuple[int, int]] = []  # (table OID, column number) whose default used a dropped sequence
         self.columns: list[tuple[Table, Column]] = []  # whose type is dropped
         self.attributes: list[tuple[Composite, Column]] = []
@@ -104,6 +106,9 @@ class Removal:
             self._take_defaults(item)
         elif isinstance(item, USER_TYPES):
             self._take_users(item)
+            schema = self.context.catalog.schema_name(item.schema)
+            users = users_of_code(self.context, schema, lambda oid: oid in (item.oid, item.array_oid))
+            self._take_callers(use for use in users if use.part == "policy")
         elif isinstance(item, Collation):
             self._take_collated(item)
         elif isinstance(item, Extension):
@@ -123,6 +128,14 @@ class Removal:
     def _take_views(self, item: Table | View | Sequence) -> None:
         for view in self._views_over(item.oid):
             self._depend(view, item)
+        self.take_policies(policies.policies_over(self.context, item.oid), name_object(item))
+
+    def take_policies(self, found: Iterable[tuple[Table, Policy]], on: str) -> None:
+        """Adds policies of other tables that depend on something."""
+        for table, policy in found:
+            if (table.oid, policy.oid) not in self.policies:
+                self._extra.append((policies.show_policy(policy, table), on, table.oid))
+                self.policies.append((table.oid, policy.oid))
 
     def _take_users(self, item: UserType) -> None:
         for user, column in users_of(self.context, item):
@@ -200,13 +213,20 @@ class Removal:
             if use.item.oid in self.gone or any(table == other.oid for other, _ in self.columns):
                 continue  # a dropped column takes its dependents with it
             on = shown_use(self.context, use.used)
-            if isinstance(use.item, Table) and use.part == "default":
+            generated = isinstance(use.item, Table) and use.part == "default" and use.item.column_by_number(use.number)
+            if isinstance(use.item, Table) and generated and generated.generated is not None:
+                self._extra.append((f"column {use.name} of table {use.item.name}", on, use.item.oid))
+                self.columns.append((use.item, generated))
+            elif isinstance(use.item, Table) and use.part == "default":
                 what = f"default value for column {use.name} of table {use.item.name}"
                 self._extra.append((what, on, 0))
                 self.defaults.append((use.item.oid, use.number))
             elif isinstance(use.item, Table) and use.part == "check":
                 self._extra.append((f"constraint {use.name} on table {use.item.name}", on, use.item.oid))
                 self.constraints.append((use.item.oid, use.number))
+            elif isinstance(use.item, Table) and use.part == "policy":
+                self._extra.append((f"policy {use.name} on table {use.item.name}", on, use.item.oid))
+                self.policies.append((use.item.oid, use.number))
             else:
                 self._extra.append((name_object(use.item), on, 0))
                 self.add(use.item)
@@ -307,6 +327,13 @@ class Removal:
                 changes[table.oid] = replace(table, indexes=tuple(oid for oid in table.indexes if oid != item.oid))
         self._edit_tables(changes)
         self.context.change(changes)
+        self._drop_policies()
+
+    def _drop_policies(self) -> None:
+        left = [(table, policy) for table, policy in self.policies if table not in self.gone]
+        for table in dict.fromkeys(table for table, _ in left):
+            self.context.lock_relation(table, "access exclusive")
+        policies.remove_policies(self.context, left)
 
     def _foreign_tables(self) -> list[int]:
         """The remaining tables that foreign keys of dropped tables refer to."""
@@ -464,8 +491,8 @@ def _drop_unknown(context: DdlContext, statement: ast.DropStmt, tag: str) -> str
 
 
 def drop_from_table(context: DdlContext, statement: ast.DropFromTableStmt) -> str:
-    """DROP TRIGGER, RULE, POLICY. No table has any, so IF EXISTS does nothing. Raises 42P01, 42704, and 2BP01 for the
-    rule of a view."""
+    """DROP POLICY, TRIGGER, RULE. No table has a trigger or rule, so IF EXISTS does nothing for them. Raises 42P01,
+    42704, 42501, and 2BP01 for the rule of a view."""
     tag = f"DROP {statement.kind.upper()}"
     relation = context.environment.find_relation(statement.relation.schema, statement.relation.name)
     schema = statement.relation.schema
@@ -477,6 +504,12 @@ def drop_from_table(context: DdlContext, statement: ast.DropFromTableStmt) -> st
     elif isinstance(relation, View) and statement.kind == "rule" and statement.name == "_RETURN":
         because = f"cannot drop rule _RETURN on view {relation.name} because view {relation.name} requires it"
         raise SqlError("2BP01", because, hint=f"You can drop view {relation.name} instead.")
+    elif (
+        statement.kind == "policy"
+        and isinstance(relation, Table)
+        and policies.drop_policy(context, relation, statement.name)
+    ):
+        return tag
     else:
         word = "relation" if statement.if_exists or statement.kind == "rule" else "table"
         message, sqlstate = f'{statement.kind} "{statement.name}" for {word} "{relation.name}" does not exist', "42704"

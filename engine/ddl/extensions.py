@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from catalog.errors import SqlError, not_supported
-from catalog.extensions import VIEWS, Available, available
+from catalog.extensions import PLPGSQL, VIEWS, Available, available
 from catalog.identifiers import quote_identifier
 from catalog.privileges import may
 from catalog.schema import Database, Extension, Role, Schema, SchemaObject, View
@@ -32,7 +32,7 @@ def _create(context: DdlContext, statement: ast.ExtensionStmt) -> str:
     (name,) = statement.names
     if not name or any(char in name for char in "/\\") or "--" in name or name.startswith("-") or name.endswith("-"):
         raise SqlError("22023", f'invalid extension name: "{name}"')
-    if name in context.catalog.extensions:
+    if name in context.catalog.extensions or name == PLPGSQL:
         message = f'extension "{name}" already exists'
         if not statement.if_exists:
             raise SqlError("42710", message)
@@ -110,6 +110,8 @@ def _refuse_conflicts(context: DdlContext, known: Available, schema: Schema) -> 
 def _get_extension(context: DdlContext, name: str) -> Extension:
     """The extension. Raises 42704; 42501 unless the user owns it."""
     found = context.catalog.extensions.get(name)
+    if name == PLPGSQL:
+        not_supported("a change of the extension plpgsql, which every database has,")
     if found is None:
         raise SqlError("42704", f'extension "{name}" does not exist')
     ownership.must_own(context, found)
@@ -156,7 +158,9 @@ def _alter(context: DdlContext, statement: ast.ExtensionStmt) -> str:
 
 
 def comment(context: DdlContext, name: str, text: str | None) -> str:
-    """COMMENT ON EXTENSION."""
+    """COMMENT ON EXTENSION. That of plpgsql, which dumps write, is there already."""
+    if name == PLPGSQL and text == available()[name].comment:
+        return "COMMENT"
     found = _get_extension(context, name)
     context.change({found.oid: replace(found, comment=text)})
     return "COMMENT"

@@ -34,6 +34,7 @@ from engine.ddl import (
 )
 from engine.ddl.context import DdlContext
 from engine.ddl.drop import Removal
+from engine.ddl.policies import comment_on_policy, policies_naming, policy_rewrites, rename_policy
 from engine.ddl.rewrite_text import rename_relations, renamed_texts
 from engine.ddl.tables import refuse_system_name
 from engine.sql import ast
@@ -324,6 +325,8 @@ def rename(context: DdlContext, statement: ast.RenameStmt) -> str:
             if isinstance(found, Role):
                 default_privileges.rename(context, found.name, statement.new_name)
         return tag
+    if statement.kind == "policy":
+        return rename_policy(context, statement)
     if statement.relation is None:
         not_supported(f"ALTER {statement.kind.upper()} RENAME")
     item = _relation(context, statement.relation, statement.if_exists)
@@ -399,7 +402,10 @@ def _rename_column(context: DdlContext, item: SchemaObject, old: str, new: str) 
     columns = tuple(replace(each, name=new) if each is column else each for each in item.columns)
     changed = replace(item, columns=columns)
     if isinstance(item, Table) and isinstance(changed, Table):
+        rewrites = policy_rewrites(context, policies_naming((item.oid,)))
         context.change(renamed_texts(context, item, changed, column.number))
+        for rewrite in rewrites:
+            rewrite()
         for oid in context.catalog.children.get(item.oid, ()):
             context.lock_relation(oid, "access exclusive")
             _rename_column(context, context.catalog.table(oid), old, new)
@@ -484,6 +490,8 @@ def comment(context: DdlContext, statement: ast.CommentStmt) -> str:
         return _comment_part(context, parts[:-1], lambda item: _commented_column(item, parts[-1], text))
     if kind == "constraint":
         return _comment_part(context, statement.on, lambda item: _commented_constraint(item, parts[-1], text))
+    if kind == "policy":
+        return comment_on_policy(context, statement.on, parts[-1], text)
     if kind == "collation":
         return collations.comment(context, parts, text)
     if kind in ("type", "domain", "domain constraint"):

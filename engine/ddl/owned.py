@@ -21,7 +21,7 @@ from catalog.schema import (
     Tablespace,
     View,
 )
-from engine.ddl import change_streams, default_privileges, grants, ownership
+from engine.ddl import change_streams, default_privileges, grants, ownership, policies
 from engine.ddl.context import DdlContext
 from engine.ddl.drop import Removal
 from engine.sql import ast
@@ -104,6 +104,7 @@ def _drop(context: DdlContext, roles: list[Role], cascade: bool) -> None:
         for oid in context.large_objects_of(role.oid):
             context.drop_large_object(oid)
         default_privileges.forget(context, role)
+        policies.forget_role(context, role)
         for item in grants.mentioning(context, role.name):
             if isinstance(item, (Database, Tablespace, Parameter, Schema)) or _is_here(context, item):
                 context.change({item.oid: grants.without_defaults(context, grants.without_role(item, role.name))})

@@ -15,6 +15,7 @@ from catalog.types.oids import REGCLASS
 from engine.ddl.code_users import users_of_code
 from engine.ddl.context import DdlContext
 from engine.ddl.expressions import stored_text
+from engine.ddl.policies import policies_naming, policy_rewrites
 from engine.sql import tree
 from engine.sql.analyze import analyze_expression
 from engine.sql.analyze.domains import analyze_check
@@ -78,7 +79,10 @@ def rename_relations(context: DdlContext, changes: dict[int, SchemaObject | None
         for column in table.columns
         if (found := default_over(context, column, renamed)) is not None
     ]
+    rewrites = policy_rewrites(context, policies_naming(renamed))
     context.change(changes)
+    for rewrite in rewrites:
+        rewrite()
     for oid, number, found in follow:
         table = context.catalog.table(oid)
         text = stored_text(context, found)
@@ -149,7 +153,7 @@ Rewrite = Callable[[], None]
 def change_named_type(context: DdlContext, old: UserType, new: UserType) -> None:
     """Changes the name or schema of a type. Stored expressions and views with the old name are parsed before the change
     and deparsed after it."""
-    follow: list[Rewrite] = []
+    follow = policy_rewrites(context, lambda _, policy: old.name in f"{policy.using} {policy.check}")
     kinds = context.catalog.by_kind
     for item in (*kinds.get(Table, ()), *kinds.get(Domain, ()), *kinds.get(View, ())):
         if isinstance(item, Table):

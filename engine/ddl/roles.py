@@ -16,6 +16,7 @@ from catalog.types import lookup, oids
 from engine.ddl import default_privileges, grants, ownership
 from engine.ddl.context import DdlContext
 from engine.ddl.drop import name_object
+from engine.ddl.policies import policies_of_role, show_policy
 from engine.sql import ast
 
 _OPTIONS: dict[str, str] = {
@@ -238,6 +239,7 @@ def _dependents(context: DdlContext, found: Role) -> list[str]:
         if not isinstance(item, Index)
     ]
     details = default_privileges.descriptions(context, found) + details
+    details += [f"target of {show_policy(policy, table)}" for table, policy in policies_of_role(context, found)]
     for database, count in context.large_objects_elsewhere(found.oid).items():
         details.append(f"{count} {'object' if count == 1 else 'objects'} in database {database}")
     return details + [f"owner of large object {oid}" for oid in context.large_objects_of(found.oid)]

@@ -29,9 +29,13 @@ from engine.sql import ast, tree
 from engine.sql.analyze import resolve_type
 from engine.sql.analyze.routines import Body, analyse_body, parsed_body
 from engine.sql.deparse import deparse_expression, deparse_query
+from engine.sql.plpgsql.parser import parse_body
+from engine.sql.plpgsql.signatures import signature_of, stand_ins
+from engine.sql.plpgsql.types import CatalogTypes
 from engine.sql.tree_walk import walk
 
-_KNOWN_LANGUAGES = frozenset({"plpgsql", "c", "internal", "plperl", "plperlu", "plpython3u", "pltcl", "pltclu"})
+_KNOWN_LANGUAGES = frozenset({"c", "internal", "plperl", "plperlu", "plpython3u", "pltcl", "pltclu"})
+LANGUAGES = ("sql", "plpgsql")
 _NO_ARGUMENTS = frozenset(
     {oids.CSTRING, oids.ANY, oids.INTERNAL, oids.TRIGGER, oids.EVENT_TRIGGER, oids.VOID, oids.RECORD}
 )
@@ -56,18 +60,16 @@ def create(context: DdlContext, statement: ast.CreateFunctionStmt) -> str:
     fresh = Routine(
         0, schema.oid, statement.name[-1], "f" if statement.kind == "function" else "p", arguments, result, returns_set,
         str(options["as"].value) if "as" in options else "", () if statement.body is not None else None, returned,
-        rows=1000.0 if returns_set else 0.0, owner=context.user_oid,
+        rows=1000.0 if returns_set else 0.0, owner=context.user_oid, language=_language(options),
     )  # fmt: skip
     fresh = _with_options(fresh, options)
     _check_leakproof(context, fresh)
-    present = _same(context, fresh)
-    if present is not None:  # locked before its name, as by a transaction that changes its rights and then replaces it
-        _check_replaced(context, present, fresh, statement)
-        context.lock_object(present.oid)
-    context.lock_name(schema.oid, f"{fresh.name}()")
     existing = _same(context, fresh)
-    if existing is not None:
+    if existing is not None:  # locked before its name, as by a transaction that changes its rights and then replaces it
         _check_replaced(context, existing, fresh, statement)
+        context.lock_object(existing.oid)
+    context.lock_name(schema.oid, f"{fresh.name}()")
+    if existing is not None:
         fresh = replace(fresh, oid=existing.oid, owner=existing.owner, acl=existing.acl, comment=existing.comment)
     else:
         fresh = replace(fresh, oid=context.new_oid())
@@ -100,8 +102,10 @@ def _check_language(options: dict[str, ast.FunctionOption], statement: ast.Creat
     language = "sql" if named is None else str(named.value).lower()
     if language in _KNOWN_LANGUAGES:
         not_supported(f'language "{language}"')
-    if language != "sql":
+    if language not in LANGUAGES:
         raise SqlError("42704", f'language "{language}" does not exist')
+    if language != "sql" and statement.body is not None:
+        raise _wrong("inline SQL function body only valid for language SQL")
     if "window" in options:
         not_supported("CREATE FUNCTION ... WINDOW")
     if "support" in options:
@@ -111,11 +115,16 @@ def _check_language(options: dict[str, ast.FunctionOption], statement: ast.Creat
     if "as" not in options and statement.body is None:
         raise _wrong("no function body specified")
     if "as" in options and options["as"].more:
-        raise _wrong('only one AS item needed for language "sql"')
+        raise _wrong(f'only one AS item needed for language "{language}"')
     for name in ("volatility", "strict", "leakproof", "cost", "rows", "parallel"):
         if statement.kind == "procedure" and name in options:
             message = "invalid attribute in procedure definition"
             raise SqlError("42P13", message, position=options[name].location + 1)
+
+
+def _language(options: dict[str, ast.FunctionOption]) -> str:
+    named = options.get("language")
+    return "sql" if named is None else str(named.value).lower()
 
 
 def _check_leakproof(context: DdlContext, item: Routine) -> None:
@@ -281,11 +290,22 @@ def _analyse(context: DdlContext, item: Routine, nodes: Sequence[ast.Node]) -> B
 
 
 def _check_string(context: DdlContext, item: Routine) -> None:
-    """fmgr_sql_validator. The body of a polymorphic function is only parsed."""
+    """fmgr_sql_validator, plpgsql_validator. The body of a polymorphic function is only parsed."""
+    if item.language == "plpgsql":
+        _check_plpgsql(context, item)
+        return
     try:
         nodes = parsed_body(item)
         if not POLYMORPHIC & {*item.signature, item.result.oid}:
             _analyse(context, item, nodes)
+    except SqlError as error:
+        error.position = None
+        raise
+
+
+def _check_plpgsql(context: DdlContext, item: Routine) -> None:
+    try:
+        parse_body(item.body, signature_of(item, None, stand_ins(item)), CatalogTypes(context.environment))
     except SqlError as error:
         error.position = None
         raise

@@ -175,15 +175,16 @@ class Code:
     def source(self) -> str:
         return "\n".join(self._lines) + "\n"
 
-    def finish(self, name: str) -> Callable[..., Any]:
-        """Compiles everything and returns the function of that name, which ends this Code.
+    def finish(self, name: str, file: str = "") -> Callable[..., Any]:
+        """Compiles everything and returns the function of that name, which ends this Code. `file`: the name that
+        tracebacks show for it, if it is not that of a plan.
 
         No cycles remain, of the function and its globals or of compilers: a plan that is used once is freed at once,
         and the cyclic collector has nothing to do (a tenth of the time of planning). Raises NotOnRowPath if the source
         is nested deeper than Python's own parser allows.
         """
         try:
-            compiled = _compile(self.source, f"<row plan {name}>")
+            compiled = _compile(self.source, file or f"<row plan {name}>")
         except (SyntaxError, RecursionError, MemoryError) as error:
             if isinstance(error, SyntaxError) and "too many" not in str(error):
                 raise

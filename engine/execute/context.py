@@ -25,6 +25,16 @@ if TYPE_CHECKING:
     from engine.execute.writer import Checks
 
 
+@dataclass(frozen=True, slots=True)
+class RoutineCall:
+    """A call of a user-defined function that was not replaced by its body. `types`: of the arguments; `result`: of the
+    result, both as they are in the call."""
+
+    oid: int
+    types: tuple[int, ...]
+    result: TypeRef
+
+
 class SessionServices(Protocol):
     """The session's services for functions (CallContext.session). engine/session/functions.py implements it."""
 
@@ -45,6 +55,10 @@ class SessionServices(Protocol):
     def current_row(self, cursor: str, table: Table) -> bytes: ...  # engine/session/positioned.py
     def virtual_rows(self, relation: VirtualTable) -> object: ...  # engine/system_views/rows.py: VirtualRows
     def type_named(self, text: str) -> TypeRef: ...
+    def call_routine(self, call: RoutineCall, arguments: Sequence[object]) -> object: ...
+    def routine_rows(
+        self, call: RoutineCall, arguments: Sequence[object], columns: Sequence[TypeRef]
+    ) -> Sequence[tuple[object, ...]]: ...
 
 
 @dataclass(slots=True)

@@ -25,6 +25,7 @@ from catalog.functions.base import Function, Implementation
 from catalog.functions.registry import implementation
 from catalog.memory import at_most, size_of
 from catalog.patience import TooLong, fold, is_watched, quick
+from catalog.routines import LANGUAGE
 from catalog.types import lookup, type_row
 from catalog.types.base import DEFAULT_FORMAT, Array, FormatSettings, TypeRef
 from catalog.types.named_objects import holds_names
@@ -49,6 +50,7 @@ from engine.execute.context import ExecContext, begin_meter
 from engine.execute.measured import is_slow, may_last, measured_call, measured_cast
 from engine.execute.python_sides import named_codec, python_side
 from engine.execute.records import Levels, known_type, row_text_encoder
+from engine.execute.routine_source import routine_source
 from engine.execute.values import sql_value_function
 from engine.sql import tree
 from engine.sql.folding import Folding, is_total
@@ -196,6 +198,8 @@ class ExpressionCompiler:
         self, function: Function, values: Sequence[Value], types: Sequence[TypeRef], result: TypeRef
     ) -> str:
         arguments = [value.source for value in values]
+        if function.language == LANGUAGE:
+            return routine_source(self.code, "call_routine", function, arguments, types, result)
         found = implementation(function.source)
         if found is not None and found.python_source is not None and self._can_inline(found, arguments):
             self.code.names.update(found.python_names)
@@ -370,7 +374,7 @@ class ExpressionCompiler:
 
     def _evaluate(self, expression: tree.FuncExpr) -> tuple[object] | None:
         function = expression.function
-        if function.volatility != "i" or function.returns_set or function.kind != "f":
+        if function.volatility != "i" or function.returns_set or function.kind != "f" or function.language == LANGUAGE:
             return None
         values = []
         for argument in expression.arguments:

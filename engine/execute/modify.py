@@ -180,8 +180,13 @@ class _Shell:
         values: Sequence[Value],
         checks: Sequence[tuple[str, tree.Expr]],
     ) -> None:
-        """NOT NULL, then CHECK constraints by name, over the new row."""
+        """Row security policies, NOT NULL, then CHECK constraints by name, over the new row."""
         code, writer, table = self.code, self.writer, self.writer.table
+        policies = [item for item in checks if item[0].startswith(tree.POLICY_CHECK)]
+        if policies:
+            domains = [item for item in checks if not item[0]]
+            self.write_checks(expressions, row, [*domains, *policies])
+            checks = [item for item in checks if item[0] and not item[0].startswith(tree.POLICY_CHECK)]
         # The new partition of a moved row checks its own NOT NULL columns.
         required = set() if writer.moving is not None else {position for position, _ in writer.required}
         if any(value.nullable for position, value in enumerate(values) if position in required):
@@ -192,7 +197,7 @@ class _Shell:
             ]
             check = code.constant(writer.check_not_null, "check_not_null")
             code.line(f"if {' or '.join(tests)}: {check}({row})")
-        self._write_checks(expressions, row, [item for item in checks if not item[0].startswith(tree.VIEW_CHECK)])
+        self.write_checks(expressions, row, [item for item in checks if not item[0].startswith(tree.VIEW_CHECK)])
         assert len(values) == len(table.columns)
 
     def write_view_checks(
@@ -200,9 +205,9 @@ class _Shell:
     ) -> None:
         """The checks of views after a row was written: unique keys come first, and rows that ON CONFLICT discards are
         not checked (ExecInsert)."""
-        self._write_checks(expressions, row, [item for item in checks if item[0].startswith(tree.VIEW_CHECK)])
+        self.write_checks(expressions, row, [item for item in checks if item[0].startswith(tree.VIEW_CHECK)])
 
-    def _write_checks(self, expressions: ExpressionCompiler, row: str, checks: Sequence[tuple[str, tree.Expr]]) -> None:
+    def write_checks(self, expressions: ExpressionCompiler, row: str, checks: Sequence[tuple[str, tree.Expr]]) -> None:
         violation = self.code.constant(self.writer.check_violation, "check_violation") if checks else ""
         for name, condition in sorted(checks, key=lambda item: item[0]):
             self.code.line(f"if {expressions.false(condition)}: raise {violation}({name!r}, {row})")
@@ -428,6 +433,7 @@ class InsertCompiler:
         self.old[1, 0] = Value(shell.row_source(self.values), nullable=False)
         if conflict.where is not None:
             code.indent(f"if {self.expressions.true(conflict.where)}:")
+        shell.write_checks(self.expressions, "old", conflict.policies)
         assigned = write_assignments(shell, self.expressions, conflict.assignments)
         existing = [self.old[0, column.number] for column in table.columns]
         self.old = {}
@@ -436,7 +442,8 @@ class InsertCompiler:
         ]
         shell.write_generated(self.expressions, self.values, self.statement.generated)
         code.line(f"row = {shell.row_source(self.values)}")
-        shell.write_row_checks(self.expressions, "row", self.values, self.statement.checks)
+        own = [item for item in self.statement.checks if not item[0].startswith(tree.POLICY_CHECK)]
+        shell.write_row_checks(self.expressions, "row", self.values, [*conflict.checks, *own])
         changed = [*assigned, *(assignment.column for assignment in self.statement.generated)]
         update = code.constant(shell.writer.updater(changed), "update")
         code.line(f"touched.add({update}(transaction, context, conflict, old, row, {shell.checks}))")

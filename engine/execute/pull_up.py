@@ -20,7 +20,16 @@ from functools import reduce
 
 from engine.sql import tree
 from engine.sql.barriers import tells
-from engine.sql.tree_walk import conjuncts, has_sublink, is_volatile, own_parts, shift_levels, substitute, variables
+from engine.sql.tree_walk import (
+    conjuncts,
+    firm_places,
+    has_sublink,
+    is_volatile,
+    own_parts,
+    shift_levels,
+    substitute,
+    variables,
+)
 
 
 def pull_up(query: tree.Query) -> tree.Query:
@@ -110,17 +119,6 @@ def _all_of(conditions: list[tree.Expr]) -> tree.Expr | None:
     if len(conditions) > 1:
         return tree.BoolExpr("and", tuple(conditions))
     return conditions[0] if conditions else None
-
-
-def firm_places(items: tuple[tree.FromItem, ...]) -> Iterator[int]:
-    """The relations that outer joins never fill with NULLs."""
-    for item in items:
-        if isinstance(item, tree.FromRef):
-            yield item.relation
-        elif item.kind in ("inner", "cross"):
-            yield from firm_places((item.left, item.right))
-        elif item.kind in ("left", "right"):
-            yield from firm_places((item.left if item.kind == "left" else item.right,))
 
 
 def _is_plain(query: tree.Query) -> bool:

@@ -12,6 +12,7 @@ from typing import Any
 from catalog.errors import SqlError
 from catalog.functions.base import Trait
 from catalog.functions.registry import has_trait
+from catalog.routines import LANGUAGE
 from catalog.types import lookup
 from catalog.types.array import ArrayType
 from catalog.types.base import DEFAULT_FORMAT, FormatSettings, SqlType, TypeRef
@@ -23,6 +24,7 @@ from catalog.types.pseudo import Record, record_binary_encoder, record_text_enco
 from engine.execute.code import NotOnRowPath
 from engine.sql import tree
 from engine.sql.analyze.column_definitions import check_row
+from engine.sql.analyze.routine_columns import columns_of_call
 
 Levels = tuple[tree.Query, ...]
 
@@ -158,6 +160,9 @@ def _types(expression: tree.Expr, levels: Levels) -> list[SqlType | None]:
                 for item in arguments
                 if not isinstance(item, tree.Const)
             ]
+        case tree.FuncExpr(function=function) if function.language == LANGUAGE and function.output_types:
+            declared = [column.type for column in columns_of_call(expression)]
+            return [AnonymousRow((lookup(type_.oid) for type_ in declared), declared)]
         case tree.CaseExpr(whens=whens, default=default):
             return [known for item in (*(value for _, value in whens), default) for known in _types(item, levels)]
         case tree.CoalesceExpr(arguments=arguments) | tree.MinMaxExpr(arguments=arguments):

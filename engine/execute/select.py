@@ -19,6 +19,7 @@ from itertools import chain
 
 from catalog.catalog import Catalog
 from catalog.errors import SqlError
+from catalog.routines import LANGUAGE
 from catalog.schema import Table, VirtualTable
 from catalog.types.base import FormatSettings
 from catalog.types.oids import RECORD
@@ -36,6 +37,7 @@ from engine.execute.output import ActionSink, ListSink, Output, Sink, check_limi
 from engine.execute.pull_up import needed_only, pull_up
 from engine.execute.records import as_defined, known_output
 from engine.execute.recursion import write_recursion
+from engine.execute.routine_source import routine_rows
 from engine.execute.row_decoder import BRIEF_COLUMNS, write_brief_decoding, write_decoding
 from engine.execute.row_lock_words import STRENGTHS, lock_refusal
 from engine.execute.scan import FULL_SCAN_LIMIT, LOCKING_LIMIT, RANGE_LIMIT, RowNames, ScanWriter, cuts_order
@@ -45,6 +47,7 @@ from engine.execute.set_functions import (
     open_set_functions,
     set_functions_of,
     write_at_most,
+    write_rows_of,
 )
 from engine.execute.sets import Identity, identity_of, leftmost, set_combiner
 from engine.execute.subqueries import rows_once, sublink_truth, sublink_value
@@ -618,6 +621,10 @@ class QueryCompiler:
         if len(entry.functions) != 1 or not isinstance(entry.functions[0], tree.FuncExpr):
             raise NotOnRowPath("several functions in FROM")
         call = entry.functions[0]
+        if call.function.language == LANGUAGE:
+            types = [column.type for column in entry.columns[: entry.column_counts[0]]]
+            write_rows_of(self.code, entry, names, routine_rows(self.expressions, call, types), single=False)
+            return
         record = len(call.function.output_types) > 1
         one_row = record and not (call.function.strict and call.arguments)  # for any arguments
         if not call.function.returns_set and not one_row:
@@ -631,13 +638,8 @@ class QueryCompiler:
             columns = [column.type for column in entry.columns[: entry.column_counts[0]]]
             defined = as_defined(call.arguments[0], columns, self.expressions.levels)
             source = f"{self.code.constant(defined, 'defined')}({source})"
-        wanted = names[:-1] if entry.ordinality else names
         single = entry.column_counts[0] == 1 and call.type.oid != RECORD
-        target = f"{wanted[0]}" if single else f"({', '.join(wanted)},)"
-        if entry.ordinality:
-            self.code.indent(f"for {names[-1]}, {target} in enumerate({source}, 1):")
-        else:
-            self.code.indent(f"for {target} in {source}:")
+        write_rows_of(self.code, entry, names, source, single)
 
     def _write_outer(self, step: Step, inside: Callable[[], None]) -> None:
         """A left join: the matches of the outer row first, or one row of NULLs if there are none."""

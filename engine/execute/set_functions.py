@@ -76,6 +76,16 @@ def write_at_most(code: Code, limit: int, call: tree.FuncExpr, source: str) -> s
     return f"at_most({limit}, {source})"
 
 
+def write_rows_of(code: Code, entry: tree.RangeFunction, names: list[str], source: str, single: bool) -> None:
+    """Opens the loop over the rows of a function in FROM: tuples, or values of its one column (`single`)."""
+    wanted = names[:-1] if entry.ordinality else names
+    target = f"{wanted[0]}" if single else f"({', '.join(wanted)},)"
+    if entry.ordinality:
+        code.indent(f"for {names[-1]}, {target} in enumerate({source}, 1):")
+    else:
+        code.indent(f"for {target} in {source}:")
+
+
 def open_set_functions(
     code: Code, expressions: ExpressionCompiler, calls: list[tree.FuncExpr], limit: int, whole: bool
 ) -> None:

@@ -30,7 +30,7 @@ from engine.execute.context import ExecContext, NotTogether
 from engine.execute.exclusions import Exclusion, exclusions_of
 from engine.execute.index_expressions import predicate_of, value_getter
 from engine.execute.shown import constraint_error, shown_key, shown_row
-from engine.sql.tree import PARTITION_CHECK, VIEW_CHECK
+from engine.sql.tree import PARTITION_CHECK, POLICY_CHECK, VIEW_CHECK
 from engine.storage.keys import (
     PREFIX_BYTES,
     index_entry_encoder,
@@ -463,8 +463,10 @@ class TableWriter:
                     )
 
     def check_violation(self, name: str, values: Row) -> SqlError:
-        """The error of a CHECK constraint that is false for the row (23514), of a partition's bounds (23514), or of a
-        view's check option (44000)."""
+        """The error of a CHECK constraint that is false for the row (23514), of a partition's bounds (23514), of a
+        view's check option (44000), or of a row security policy (42501)."""
+        if name.startswith(POLICY_CHECK):
+            return policy_violation(name[len(POLICY_CHECK) + 4 :])
         if name == PARTITION_CHECK:
             message = f'new row for relation "{self.table.name}" violates partition constraint'
             schema = self.catalog.schema_name(self.table.schema)
@@ -527,6 +529,15 @@ class TableWriter:
             encode = lookup(column.type.oid).text_encoder(self.settings)
             texts.append("null" if value is None else encode(value).decode())
         return f"Key ({', '.join(names)})=({', '.join(texts)})"
+
+
+def policy_violation(name: str) -> SqlError:
+    """42501 for a row that a policy does not allow. `name`: the end of the name of its check (engine/sql/tree.py)."""
+    policy, table = name[1:].split(POLICY_CHECK)
+    row = "target row" if name[0] == "t" else "new row"
+    which = f' "{policy}"' if policy else ""
+    using = "" if name[0] == "n" else " (USING expression)"
+    return SqlError("42501", f'{row} violates row-level security policy{which}{using} for table "{table}"')
 
 
 def quote_name(name: str) -> str:

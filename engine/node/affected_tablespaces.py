@@ -49,12 +49,23 @@ def tables_behind(catalog: Catalog, relation: object, tables: dict[int, Table]) 
     if isinstance(relation, Table):
         tables[relation.oid] = relation
         tables.update((item.oid, item) for item in catalog.descendants(relation.oid))
-        return False
+        return _add_behind_policies(catalog, relation, tables)
     if isinstance(relation, Index):
         return tables_behind(catalog, catalog.get(relation.table), tables)
     if isinstance(relation, View):
         return any([tables_behind(catalog, catalog.get(oid), tables) for oid in relation.depends_on])
     return True
+
+
+def _add_behind_policies(catalog: Catalog, table: Table, tables: dict[int, Table]) -> bool:
+    """Adds the tables that the conditions of a table's policies read, like `tables_behind`."""
+    if not table.row_security:
+        return False
+    texts = [text for policy in table.policies for text in (policy.using, policy.check) if text is not None]
+    if any(f"{name}(" in text for name in catalog.routines for text in texts):
+        raise UntoldError
+    others = {oid for policy in table.policies for oid in policy.depends_on if oid not in tables}
+    return any([tables_behind(catalog, catalog.get(oid), tables) for oid in others])
 
 
 def add_touched(catalog: Catalog, tables: dict[int, Table]) -> bool:

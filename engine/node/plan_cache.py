@@ -24,6 +24,7 @@ class PlanKey(NamedTuple):
     path: str = "auto"
     conforming: bool = True  # standard_conforming_strings
     dialect: str = SHOAL  # sql_dialect
+    row_security: bool = True
 
 
 class PlanCache(Generic[P]):

@@ -13,25 +13,27 @@ tableoid, if it is used, is a column after the last one.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import TypeVar, cast
+from typing import TypeVar
 
 from catalog.catalog import Catalog
 from catalog.errors import not_supported
 from catalog.schema import Table
 from catalog.types.base import TypeRef
-from catalog.types.oids import INT4, INT8, OID, RECORD
+from catalog.types.oids import INT4, INT8, OID
 from engine.execute.expressions import constant_value
-from engine.execute.pull_up import firm_places
 from engine.partitions.member_choice import conditions_on, members
 from engine.partitions.router import column_numbers, key_column_numbers
 from engine.sql import tree
 from engine.sql.analyze import Environment
 from engine.sql.analyze.rules import runnable_rules, table_rules
-from engine.sql.tree_walk import conjuncts, transform, walk, walk_with_depth
+from engine.sql.table_subqueries import as_subquery, replace_columns, row_of, uses
+from engine.sql.tree_walk import conjuncts, firm_places, has_sublink, transform
 
 _OID_REF, _ROW_REF = TypeRef(OID), TypeRef(INT8)
+_OF_STATEMENT = (tree.POLICY_CHECK, tree.VIEW_CHECK)
+"""The checks that depend on the table or view that the statement names, not on the table that gets the row."""
 _Reading = TypeVar("_Reading", tree.Query, tree.Update, tree.Delete, tree.Merge)
 
 
@@ -108,7 +110,7 @@ class _Expansion:
         mark, entry = query.row_marks[0], query.range_table[item.relation]
         if mark.relation != item.relation or not isinstance(entry, tree.RangeTable):
             return None
-        if any(isinstance(part, tree.SubLink) for part in walk(query.where)) or entry.sample is not None:
+        if has_sublink(query.where) or entry.sample is not None:
             return None
         table = entry.table
         if not isinstance(table, Table) or not self._stands_for_others(query, item.relation):
@@ -117,13 +119,13 @@ class _Expansion:
         if len(found) < 2:
             return None
         self.read.update(dict.fromkeys(member.oid for member in found))
-        with_oid = _uses(query, item.relation, tree.TABLE_OID)
+        with_oid = uses(query, item.relation, tree.TABLE_OID)
         arms = [self._locking_arm(query, entry, mark, member, with_oid) for member in found]
         columns = tuple(tree.RangeColumn(target.name, target.expression.type) for target in arms[0].targets)
         union = tree.RangeSubquery(_union(arms, columns), entry.alias, columns)
         entries = tuple(union if number == item.relation else each for number, each in enumerate(query.range_table))
         changed = replace(query, range_table=entries, where=None, row_marks=())
-        return _as_subquery(changed, item.relation, entry, union)
+        return as_subquery(changed, item.relation, entry, union)
 
     def _locking_arm(
         self, query: tree.Query, entry: tree.RangeTable, mark: tree.RowMark, member: Table, with_oid: bool
@@ -137,9 +139,9 @@ class _Expansion:
             if item.column == tree.TABLE_OID:
                 return tree.Const(member.oid, _OID_REF)
             item = replace(item, relation=0)
-            return _row(item, table, numbers) if item.column == 0 else replace(item, column=numbers[item.column])
+            return row_of(item, table, numbers) if item.column == 0 else replace(item, column=numbers[item.column])
 
-        condition = _replace(tree.Query((), query.range_table, where=query.where), mark.relation, change)
+        condition = replace_columns(tree.Query((), query.range_table, where=query.where), mark.relation, change)
         assert isinstance(condition, tree.Query)
         arm = self._arm(entry, table, member, with_oid)
         return replace(arm, where=condition.where, row_marks=(replace(mark, relation=0),))
@@ -175,7 +177,7 @@ class _Expansion:
         for relation in wanted:
             before, after = range_table[relation], entries[relation]
             if isinstance(before, tree.RangeTable) and isinstance(after, tree.RangeSubquery):
-                changed = _as_subquery(changed, relation, before, after)
+                changed = as_subquery(changed, relation, before, after)
         return changed
 
     def _stands_for_others(self, statement: tree.Statement, relation: int) -> bool:
@@ -184,7 +186,7 @@ class _Expansion:
             return False
         table = entry.table
         inherited = not entry.only and (table.oid in self.catalog.children or table.partitioning is not None)
-        return inherited or _uses(statement, relation, tree.TABLE_OID)
+        return inherited or uses(statement, relation, tree.TABLE_OID)
 
     def _members(self, entry: tree.RangeTable, relation: int, tests: Sequence[tree.Expr]) -> list[Table]:
         table = entry.table
@@ -200,7 +202,7 @@ class _Expansion:
         table = entry.table
         assert isinstance(table, Table)
         self.read.update(dict.fromkeys(item.oid for item in found))
-        with_oid = _uses(statement, relation, tree.TABLE_OID)
+        with_oid = uses(statement, relation, tree.TABLE_OID)
         if len(found) == 1 and not with_oid and _alike(table, found[0]):
             return replace(entry, table=found[0], only=True)
         if not found:
@@ -238,11 +240,10 @@ class _Expansion:
     def _insert(self, statement: tree.Insert) -> tree.Insert:
         table = statement.table
         if table.partitioning is None:
-            if _uses(statement, 0, tree.TABLE_OID):
+            if uses(statement, 0, tree.TABLE_OID):
                 return self._with_table_oid(statement, table)
             return statement
-        checks = tuple(item for item in statement.checks if item[0].startswith(tree.VIEW_CHECK))
-        return replace(statement, checks=checks)
+        return replace(statement, checks=_checks_of_statement(statement))
 
     def _with_table_oid(self, statement: tree.Insert, table: Table) -> tree.Insert:
         changed = _renumber(statement, table, table, {column.number: column.number for column in table.columns})
@@ -259,7 +260,7 @@ class _Expansion:
         entry, table = statement.range_table[0], statement.table
         assert isinstance(entry, tree.RangeTable)
         if entry.only or not (table.oid in self.catalog.children or table.partitioning is not None):
-            if _uses(statement, 0, tree.TABLE_OID):
+            if uses(statement, 0, tree.TABLE_OID):
                 return self.onto(statement, table, False)
             return self._within_bounds(statement)
         if isinstance(statement.where, tree.CurrentOf):
@@ -315,7 +316,7 @@ class _Expansion:
     ) -> tree.Update:
         rules = runnable_rules(member, self.environment, defaults=False)
         assignments = tuple(replace(item, column=numbers[item.column]) for item in statement.assignments)
-        views = tuple(item for item in statement.checks if item[0].startswith(tree.VIEW_CHECK))
+        views = _checks_of_statement(statement)
         named = None if member.oid == table.oid else table
         checks = (*rules.checks_of_update(item.column for item in assignments), *views)
         changed = replace(statement, assignments=assignments, generated=rules.generated, checks=checks, named=named)
@@ -339,11 +340,16 @@ class _Expansion:
         arms = [self._arm(entry, table, item, True, True) for item in found or [table]]
         columns = tuple(tree.RangeColumn(target.name, target.expression.type) for target in arms[0].targets)
         target = tree.RangeSubquery(_union(arms, columns), entry.alias, columns)
-        changed = replace(changed, range_table=(target, *changed.range_table[1:]), in_members=True)
-        return _as_subquery(changed, 0, entry, target)
+        entries = (target, *changed.range_table[1:])
+        changed = replace(changed, range_table=entries, checks=_checks_of_statement(statement), in_members=True)
+        return as_subquery(changed, 0, entry, target)
 
 
 # ---- trees ----------------------------------------------------------------------------------------------------------
+
+
+def _checks_of_statement(statement: tree.Insert | tree.Update | tree.Merge) -> tuple[tuple[str, tree.Expr], ...]:
+    return tuple(item for item in statement.checks if item[0].startswith(_OF_STATEMENT))
 
 
 def _alike(table: Table, member: Table) -> bool:
@@ -374,52 +380,6 @@ def _union(arms: list[tree.Query], columns: tuple[tree.RangeColumn, ...]) -> tre
     return tree.Query(targets, entries, set_operation=operation)
 
 
-def _own_variables(node: object, relation: int) -> Iterator[tuple[tree.Var, int]]:
-    """The Vars of a range entry of this query or change, including those in sub-queries, with the queries between."""
-    for item, depth in walk_with_depth(node):
-        if isinstance(item, tree.Var) and item.relation == relation and item.levels_up == depth - 1:
-            yield item, depth - 1
-
-
-def _uses(node: object, relation: int, column: int) -> bool:
-    return any(item.column == column for item, _ in _own_variables(node, relation))
-
-
-def _replace(node: object, relation: int, change: Callable[[tree.Var], tree.Expr]) -> object:
-    """The query or change with replacements for its own Vars of one range entry."""
-
-    def each(item: object, depth: int) -> object:
-        if isinstance(item, tree.Var) and item.relation == relation and item.levels_up == depth - 1:
-            return change(item)
-        return item
-
-    return transform(node, each)
-
-
-def _as_subquery(node: _Reading, relation: int, before: tree.RangeTable, after: tree.RangeSubquery) -> _Reading:
-    """Moves tableoid to its column, and makes whole rows from the table's columns only."""
-    table = before.table
-    assert isinstance(table, Table)
-    plain = len(after.columns) == len(table.columns)
-
-    def change(item: tree.Var) -> tree.Expr:
-        if item.column == tree.TABLE_OID:
-            return replace(item, column=len(after.columns))
-        if item.column == 0 and not plain:
-            return _row(item, table, {column.number: column.number for column in table.columns})
-        return item
-
-    return cast("_Reading", _replace(node, relation, change))
-
-
-def _row(item: tree.Var, table: Table, numbers: dict[int, int]) -> tree.Expr:
-    """The row of a table as a value, from the columns with these numbers."""
-    elements = tuple(
-        replace(item, column=numbers[column.number], type=column.type, name=column.name) for column in table.columns
-    )
-    return tree.RowExpr(elements, tuple(column.name for column in table.columns), TypeRef(RECORD), item.location)
-
-
 def _renumber(node: object, table: Table, member: Table, numbers: dict[int, int], moves: bool = False) -> object:
     """A change of a member as target, with the member's column numbers. `moves`: the table of the new row is known only
     when it is written."""
@@ -430,9 +390,9 @@ def _renumber(node: object, table: Table, member: Table, numbers: dict[int, int]
             return item if moves else tree.Const(member.oid, _OID_REF)
         if alike:
             return item
-        return _row(item, table, numbers) if item.column == 0 else replace(item, column=numbers[item.column])
+        return row_of(item, table, numbers) if item.column == 0 else replace(item, column=numbers[item.column])
 
-    return _replace(node, 0, change)
+    return replace_columns(node, 0, change)
 
 
 def _join_conditions(items: Iterable[tree.FromItem]) -> Iterator[tree.Expr]:

@@ -19,13 +19,12 @@ from engine.execute.context import ExecContext, RowPathFull, RowPlan, Together
 from engine.execute.expressions import compile_expression
 from engine.execute.frame import Encoded, result_fields
 from engine.execute.planner import plan_row
-from engine.execute.pull_up import firm_places
 from engine.execute.records import level_of
 from engine.partitions.expand import expand
 from engine.partitions.member_choice import Conditions, conditions_on, members
 from engine.sql import tree
 from engine.sql.analyze import Environment
-from engine.sql.tree_walk import conjuncts, walk
+from engine.sql.tree_walk import conjuncts, firm_places, walk
 from engine.txn.locks import ACCESS_SHARE, ROW_EXCLUSIVE, ROW_SHARE
 
 MOST_MEMBERS = 8  # of all tables of a statement together

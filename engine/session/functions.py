@@ -11,9 +11,12 @@ from engine.session.positioned import current_row
 from engine.sql.analyze.typenames import type_from_text
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from catalog.catalog import Catalog
     from catalog.schema import Table, VirtualTable
     from catalog.types.base import TypeRef
+    from engine.execute.context import RoutineCall
     from engine.node.node import Node
     from engine.node.plan_cache import PlanKey
     from engine.session.advisory import AdvisoryLocks
@@ -96,6 +99,16 @@ class FunctionServices:
     def type_named(self, text: str) -> TypeRef:
         """The type that a text names, by the rules of regtype's input. Raises 42704, 42601."""
         return type_from_text(text, self._session.environment)
+
+    def call_routine(self, call: RoutineCall, arguments: Sequence[object]) -> object:
+        """The value of a call of a user's function."""
+        return self._session.routines.call(call, arguments)
+
+    def routine_rows(
+        self, call: RoutineCall, arguments: Sequence[object], columns: Sequence[TypeRef]
+    ) -> Sequence[tuple[object, ...]]:
+        """The rows of a call in FROM, with columns of these types."""
+        return self._session.routines.rows(call, arguments, columns)
 
     # ---- settings and sequences -------------------------------------------------------------------------------------
 

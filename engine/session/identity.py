@@ -9,9 +9,11 @@ from typing import TYPE_CHECKING
 
 from catalog.errors import SqlError
 from catalog.privileges import is_member, may, may_columns
+from catalog.row_security import is_restricted
 from catalog.schema import Role, Table, View
 from catalog.schema import Sequence as SequenceObject
 from engine.sql import privileges, tree
+from engine.sql.row_security import SecurityContext, affected_by_policies
 
 if TYPE_CHECKING:
     from engine.session.interface import SessionCore
@@ -91,6 +93,26 @@ class Identity:
             user = privileges.role_of(today, session.user_name)
             if views or not user.superuser:
                 privileges.check(today, user, analyzed.statement)
+
+    def security_context(self) -> SecurityContext:
+        """The role and the setting that decide about row security policies."""
+        session = self._session
+        today = session.catalog_today
+        past = None if today is None else (today, privileges.role_of(today, session.user_name))
+        return SecurityContext(self._known_user(), session.key.row_security, past)
+
+    def check_row_security(self, table: Table) -> bool:
+        """Whether policies restrict the current user at a table, now or at the moment that is read. Raises 42501 if
+        row_security is off."""
+        session = self._session
+        catalogs = [catalog for catalog in (session.catalog, session.catalog_today) if catalog is not None]
+        for catalog in catalogs:
+            user, found = privileges.role_of(catalog, session.user_name), catalog.get(table.oid)
+            if isinstance(found, Table) and is_restricted(catalog, found, user):
+                if not session.key.row_security:
+                    raise affected_by_policies(catalog, found, user)
+                return True
+        return False
 
     def require_superuser(self, function: str) -> None:
         """Raises 42501 unless the user is a superuser."""

@@ -6,7 +6,7 @@ A part knows `SessionCore` and no other parts. engine/connect.py connects the pa
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Generic, NamedTuple, Protocol, TypeVar
 
 if TYPE_CHECKING:
@@ -14,7 +14,9 @@ if TYPE_CHECKING:
     from catalog.errors import SqlError
     from catalog.memory import Account
     from catalog.schema import Role, VirtualTable
+    from catalog.types.base import TypeRef
     from engine.columnar.interface import VirtualContent
+    from engine.execute.context import RoutineCall
     from engine.node.node import Node
     from engine.node.plan_cache import PlanKey
     from engine.session.settings import Settings
@@ -121,8 +123,21 @@ class TemporaryTables(Protocol):
         """Drops the session's temporary schema with its contents, in a transaction of its own."""
 
 
+class Routines(Protocol):
+    """Functions of users within other statements: engine/statements/plpgsql/within.py."""
+
+    def call(self, call: RoutineCall, arguments: Sequence[object]) -> object:
+        """The value of a call, in internal form. Raises 0A000 where the statement cannot wait."""
+
+    def rows(
+        self, call: RoutineCall, arguments: Sequence[object], columns: Sequence[TypeRef]
+    ) -> Sequence[tuple[object, ...]]:
+        """The rows of a call, with columns of these types. Raises 0A000, and 42804 if it gives others."""
+
+
 class SessionParts(NamedTuple, Generic[S]):
     """Makes the parts of a session that lie above it."""
 
     views: Callable[[S], SystemViews]
     temporary: Callable[[S], TemporaryTables]
+    routines: Callable[[S], Routines]

@@ -162,6 +162,7 @@ class Session:
         self.parts = parts
         self.views = parts.views(self)
         self.temporary = parts.temporary(self)
+        self.routines = parts.routines(self)
         self.process_id, self.secret = node.register(self)
         node.activity.count_open(self)
 
@@ -308,6 +309,7 @@ class Session:
                 settings.get("shoal.path"),
                 settings.get("standard_conforming_strings") == "on",
                 settings.get("sql_dialect"),
+                settings.get("row_security") == "on",
             )
         )
         self.key = self.cache.key  # one object for all sessions with these settings

@@ -368,7 +368,7 @@ _DEFINITIONS = (
         kind="enum",
         description="The SQL that statements are written in: PostgreSQL's, or that of another database.",
     ),
-    Definition("row_security", "on", _boolean, has_effect=False, kind="bool"),
+    Definition("row_security", "on", _boolean, kind="bool"),
     Definition("check_function_bodies", "on", _boolean, kind="bool"),
     Definition("xmloption", "content", _choice("content", "document"), has_effect=False, kind="enum"),
     Definition("jit", "off", _boolean, has_effect=False, kind="bool"),

@@ -6,6 +6,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from catalog.errors import SqlError
+from catalog.row_security import is_restricted
 from catalog.schema import Table
 from engine.execute.shown import ShownKey, ShownRow
 from engine.session.prepared import Prepared
@@ -27,9 +28,16 @@ def narrow(session: SessionCore, error: SqlError) -> None:
     if user is not None and user.superuser:
         return
     error.detail = None
-    if user is not None:
+    if user is not None and is_restricted(session.catalog, _present_table(session, detail.table), user):
+        error.detail = detail.hidden if isinstance(detail, ShownKey) else None
+    elif user is not None:
         with suppress(SqlError):  # of a statement whose tables have changed meanwhile
             error.detail = detail.narrow(session.catalog, user, lambda table: _get_given(session, table))
+
+
+def _present_table(session: SessionCore, table: Table) -> Table:
+    found = session.catalog.get(table.oid)
+    return found if isinstance(found, Table) else table
 
 
 def _get_given(session: SessionCore, table: Table) -> frozenset[int]:

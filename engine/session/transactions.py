@@ -353,17 +353,41 @@ class TransactionControl:
         if session.status == "E":
             raise aborted_error()
         if kind == "savepoint":
-            transaction.savepoint(name, session.settings.state())
-            made = transaction.savepoints[-1]
-            for part in (session.advisory_held, session.notifying):
-                if part is not None:
-                    part.save(made)
-            session.portals.save(made, transaction.savepoints)
+            self.save(name)
             return "SAVEPOINT"
         released = next((point for point in reversed(transaction.savepoints) if point.name == name), None)
         session.variables.back_to(transaction, released)
         transaction.release_savepoint(name)
         return "RELEASE"
+
+    def save(self, name: str) -> None:
+        """Sets a savepoint."""
+        session = self.session
+        transaction = session.transaction
+        assert transaction is not None
+        transaction.savepoint(name, session.settings.state())
+        made = transaction.savepoints[-1]
+        for part in (session.advisory_held, session.notifying):
+            if part is not None:
+                part.save(made)
+        session.portals.save(made, transaction.savepoints)
+
+    def undo_to(self, name: str) -> None:
+        """Undoes the work after a savepoint, and forgets it: the end of a block whose error is handled."""
+        session = self.session
+        transaction = session.transaction
+        assert transaction is not None
+        transaction.rollback_to_savepoint(name)
+        point = transaction.savepoints[-1]
+        self._rolled_back_to(point)
+        if point.settings is not None:
+            session.settings.restore(point.settings)
+        transaction.release_savepoint(name)
+
+    def forget(self, name: str) -> None:
+        """Forgets a savepoint, and keeps the work after it."""
+        if self.session.transaction is not None:
+            self.session.transaction.release_savepoint(name)
 
     def _roll_back_to(self, transaction: Transaction, name: str) -> None:
         session = self.session

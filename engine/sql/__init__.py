@@ -12,6 +12,7 @@
     levels.py           splits one query level into two;  set_places.py  set-returning functions outside the select list
     parts.py            statements of several parts: changes inside WITH (engine/statements/compound.py runs them)
     privileges.py       the privileges that a statement needs; tests/rights compares them with PostgreSQL
+    row_security.py     the conditions and checks of row security policies, put into an analysed statement
     need_order.py       the order of permission errors, as in PostgreSQL's plans
     barriers.py         views WITH (security_barrier): expressions that must run after the view's conditions
     deparse.py          analysed trees back to text: deparse_expressions.py; deparse_names.py has the present names

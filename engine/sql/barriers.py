@@ -53,6 +53,35 @@ def _has_columns(node: object) -> bool:
     return any(isinstance(item, tree.Var) for item in walk(node))
 
 
+def may_reveal(node: object) -> bool:
+    """Whether a tree has an expression that may reveal values of its columns."""
+    return node is not None and tells(node)
+
+
+def may_reveal_early(statement: tree.Statement) -> bool:
+    """Whether an expression of a statement may reveal values of rows before all conditions are evaluated."""
+    for name in node_fields[type(statement)]:
+        part = getattr(statement, name)
+        if isinstance(statement, tree.Insert) and isinstance(part, tree.Query):
+            found = may_reveal_early(part)
+        elif name in _LATE:
+            found = any(tells(item) for item in walk(part) if isinstance(item, tree.Query))
+        else:
+            found = may_reveal(part)
+        if found:
+            return True
+    return False
+
+
+def guard_conditions(guard: Sequence[tree.Expr], where: tree.Expr | None) -> list[tree.Expr]:
+    """The conditions of policies and those of a statement, of which the ones that may reveal values are evaluated only
+    where the policies' are true."""
+    parts = conjuncts(where)
+    if not guard:
+        return parts
+    return [*guard, *(_guard(guard, part) if tells(part) else part for part in parts)]
+
+
 def mark_barriers(analyzed: tree.Analyzed, catalog: Catalog) -> tree.Analyzed:
     """Marks the views of the statement that must stay separate."""
     if not any(is_barrier(catalog.get(oid)) for oid in analyzed.relations):

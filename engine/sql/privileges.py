@@ -83,6 +83,40 @@ def check(catalog: Catalog, user: Role, statement: tree.Statement) -> None:
         ask()
 
 
+def check_sublinks(catalog: Catalog, role: Role, part: object) -> None:
+    """42501 unless a role may run the sub-queries in the conditions of policies. Columns of the policies' table need no
+    privilege."""
+    needs = _Needs(catalog, role)
+    for item, depth in walk_with_depth(part):
+        if isinstance(item, tree.Query) and depth == 0:
+            for need in needs.statement(item, role, False).all():
+                need.check()
+
+
+def runs_as(catalog: Catalog, view: object, role: Role) -> Role:
+    """The role whose privileges and policies the query of a view uses."""
+    if not isinstance(view, View) or dict(view.options).get("security_invoker", "off") in ON:
+        return role
+    owner = catalog.get(view.owner)
+    return owner if isinstance(owner, Role) else role
+
+
+def reads_target(node: tree.Insert | tree.Update | tree.Delete | tree.Merge) -> bool:
+    """Whether a change needs SELECT on its target."""
+    if isinstance(node, tree.Merge):
+        return True
+    if node.views:
+        return bool(node.views[0].read)
+    if isinstance(node, tree.Insert) and node.on_conflict is not None and node.on_conflict.index_oids:
+        return True
+    targets = (0, 1) if isinstance(node, tree.Insert) else (0,)
+    return any(
+        isinstance(item, tree.Var) and item.levels_up == depth and item.relation in targets
+        for part in _parts(node)
+        for item, depth in walk_with_depth(part)
+    )
+
+
 def permission_denied(catalog: Catalog, item: object) -> SqlError:
     """42501 for a relation or a schema."""
     words = {Table: "table", View: "view", Sequence: "sequence", Schema: "schema"}
@@ -183,7 +217,7 @@ class _Needs:
                 level.order.own.append(Need(partial(self._built_in, entry.view, level.role), True))
                 return  # its query runs with the privileges of a superuser
             view = None if entry.view is None else self.catalog.get(entry.view)
-            inner = self._nest(entry.query, level, self._view_role(view, level.role), view is None)
+            inner = self._nest(entry.query, level, runs_as(self.catalog, view, level.role), view is None)
             inner.own[:0] = needs
             leaf = isinstance(level.statement, tree.Query) and level.statement.set_operation is not None
             apart = (stays_in_union if leaf else stays)(entry.query) or stays_barrier(view, entry.query)
@@ -208,13 +242,6 @@ class _Needs:
         if names_of(self.catalog, role).isdisjoint(HIDDEN[item.name]):
             word = "table" if isinstance(item, VirtualTable) and item.kind == "r" else "view"
             raise SqlError("42501", f"permission denied for {word} {item.name}")
-
-    def _view_role(self, view: object, role: Role) -> Role:
-        """The role whose privileges the query of a view uses."""
-        if not isinstance(view, View) or dict(view.options).get("security_invoker", "off") in ON:
-            return role
-        owner = self.catalog.get(view.owner)
-        return owner if isinstance(owner, Role) else role
 
     def _nest(self, node: tree.Statement, level: _Level, role: Role | None = None, named: bool | None = None) -> Order:
         """A query within another one. References to outer levels count there, for the role of that level."""
@@ -319,7 +346,7 @@ class _Needs:
             view = self.catalog.get(used.oid)
             assert isinstance(view, View)
             needs.append([Need(partial(self._passage, view, role, used, [letter for letter, _ in letters]), True)])
-            role = self._view_role(view, role)
+            role = runs_as(self.catalog, view, role)
         needs.append([self._make_need(table, role, letter, columns) for letter, columns in letters])
         return needs[0], [need for behind in needs[1:] for need in behind]
 

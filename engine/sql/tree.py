@@ -437,7 +437,8 @@ class Sample:
 @dataclass(frozen=True, slots=True)
 class RangeTable:
     """A stored or virtual table. `columns` is by position; Var.column is the attnum, found through table.columns.
-    `only`: without child tables; also set after the members have replaced the table (engine/partitions/expand.py)."""
+    `only`: without child tables; also set after the members have replaced the table (engine/partitions/expand.py).
+    `role`: the owner (OID) of the SECURITY DEFINER function that reads it, or 0."""
 
     table: Table | VirtualTable
     alias: str
@@ -446,6 +447,7 @@ class RangeTable:
     sample: Sample | None = None
     only: bool = False
     given: frozenset[int] | None = None  # in a stored text: the columns (attnums) that the alias names
+    role: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -645,13 +647,16 @@ NO_ARBITER = "there is no unique or exclusion constraint matching the ON CONFLIC
 class OnConflict:
     """index_oids: the arbiter indexes; () with action nothing means any. Expressions use the target table (range entry
     0) and EXCLUDED (range entry 1). `provided`: comparisons of parameters with constants that must hold for a partial
-    index to be an arbiter. The executor checks them (42P10)."""
+    index to be an arbiter. The executor checks them (42P10). `policies`, `checks`: the checks of row security policies
+    on the conflicting row and on its new version."""
 
     action: str  # nothing | update
     index_oids: tuple[int, ...]
     assignments: tuple[Assignment, ...] = ()
     where: Expr | None = None
     provided: tuple[tuple[Param, str, Const], ...] = ()
+    policies: tuple[tuple[str, Expr], ...] = ()
+    checks: tuple[tuple[str, Expr], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -728,13 +733,15 @@ class Delete:
 class MergeAction:
     """One WHEN clause. action: update | delete | insert | nothing. `assignments`: those of UPDATE; for INSERT one for
     every column that is not generated. `columns`: the attnums with values in the INSERT. Expressions may use the
-    target's row (range entry 0) only if `matched`."""
+    target's row (range entry 0) only if `matched`. `policies`, `checks`: as in OnConflict, on the target's row."""
 
     matched: bool
     action: str
     condition: Expr | None = None
     assignments: tuple[Assignment, ...] = ()
     columns: tuple[int, ...] = ()
+    policies: tuple[tuple[str, Expr], ...] = ()
+    checks: tuple[tuple[str, Expr], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -760,6 +767,9 @@ class Merge:
         """Whether one of its actions puts a row into the table."""
         return any(action.action in ("insert", "update") for action in self.actions)
 
+
+POLICY_CHECK = "\1"
+"""The prefix of names in `checks` for row security policies (row_security.py), which are checked first."""
 
 VIEW_CHECK = "\U0010ffff"
 """The prefix of names in `checks` for a view's check option (44000). A number of four digits and the view's name

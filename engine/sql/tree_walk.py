@@ -355,6 +355,17 @@ def _cte_levels(node: object) -> Iterator[int]:
         yield from _cte_levels(child)
 
 
+def firm_places(items: tuple[tree.FromItem, ...]) -> Iterator[int]:
+    """The relations that outer joins never fill with NULLs."""
+    for item in items:
+        if isinstance(item, tree.FromRef):
+            yield item.relation
+        elif item.kind in ("inner", "cross"):
+            yield from firm_places((item.left, item.right))
+        elif item.kind in ("left", "right"):
+            yield from firm_places((item.left if item.kind == "left" else item.right,))
+
+
 # ---- questions ------------------------------------------------------------------------------------------------------
 
 

@@ -8,12 +8,12 @@ each planned separately and seeing the effects of those before it. The result of
 from __future__ import annotations
 
 import struct
-from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
 
 from catalog.errors import SqlError
-from catalog.types import oids
-from engine.execute.context import Field
+from catalog.types import lookup, oids
+from engine.execute.context import Field, RoutineCall
 from engine.execute.expressions import compile_value
 from engine.session.portal import Portal
 from engine.sql import ast, privileges, tree
@@ -22,6 +22,7 @@ from engine.sql.analyze.routines import body_of, check_execute, expanded_express
 from engine.statements import planning
 from engine.statements import run as run_portal
 from engine.statements.collect import Collector
+from engine.statements.plpgsql import call as plpgsql
 from engine.statements.routine_calls import WholeCall, argument_types, procedure_call, routine_of, whole_call
 from engine.txn.interface import LockWait
 
@@ -55,6 +56,14 @@ async def run_call(session: Session, node: ast.CallStmt, portal: Portal, sink: S
     formats = portal.formats or (0,) * len(found.fields or ())
     if function.strict and None in values:
         rows: list[bytes] = []
+    elif routine.language == "plpgsql":
+        with session.identity.acting_as(runner(routine, session.catalog, caller)):
+            columns = None
+            if found.call.type.oid == oids.RECORD and not routine.outputs and found.rows:
+                columns = [item.type for item in found.fields or ()]
+            call = RoutineCall(routine.oid, tuple(argument_types(found.call)), found.call.type)
+            result = await plpgsql.call(session, routine, call, values, columns)
+        rows = _encoded(session, result, found.fields, formats)
     else:
         body = body_of(routine, session.environment, function, argument_types(found.call), found.call.type)
         with session.identity.acting_as(runner(routine, session.catalog, caller)):
@@ -64,6 +73,34 @@ async def run_call(session: Session, node: ast.CallStmt, portal: Portal, sink: S
     if rows and found.fields is not None:
         await sink.rows(b"".join(rows))
     sink.complete(command if command == "CALL" else f"SELECT {len(rows)}")
+
+
+async def run_do(session: Session, node: ast.DoStmt, portal: Portal, sink: Sink) -> None:
+    """DO. Raises 42704 for an unknown language."""
+    if node.language != "plpgsql":
+        raise SqlError("42704", f'language "{node.language}" does not exist')
+    await plpgsql.run_do(session, node.body)
+    sink.complete("DO")
+
+
+def _encoded(
+    session: Session, rows: Sequence[tuple[object, ...]], fields: Sequence[Field] | None, formats: tuple[int, ...]
+) -> list[bytes]:
+    """Rows as DataRow messages."""
+    encoders = []
+    for item, code in zip(fields or (), formats, strict=False):
+        known = lookup(item.type.oid)
+        encoders.append(known.binary_encoder() if code else known.text_encoder(session.key.format))
+    return [_message(row, encoders) for row in rows]
+
+
+def _message(row: tuple[object, ...], encoders: Sequence[Callable[[Any], bytes]]) -> bytes:
+    parts = [struct.pack(">h", len(encoders))]
+    for value, encode in zip(row, encoders, strict=False):
+        data = None if value is None else encode(value)
+        parts.append(b"\xff\xff\xff\xff" if data is None else _LENGTH.pack(len(data)) + data)
+    body = b"".join(parts)
+    return b"D" + _LENGTH.pack(len(body) + 4) + body
 
 
 async def _arguments(session: Session, call: tree.FuncExpr, parameters: Sequence[object]) -> list[object]:

@@ -99,3 +99,18 @@ def _convert(row: bytes, convert: Sequence[Callable[[bytes], bytes] | None]) -> 
         parts += (_LENGTH.pack(len(value)), value)
     body = b"".join(parts)
     return b"D" + _LENGTH.pack(len(body) + 4) + body
+
+
+def decode_row(message: bytes, decoders: Sequence[Callable[[bytes], object]]) -> tuple[object, ...]:
+    """The values of a DataRow message in binary, in internal form."""
+    position = 7
+    found: list[object] = []
+    for decode in decoders:
+        length = int.from_bytes(message[position : position + 4], "big", signed=True)
+        position += 4
+        if length < 0:
+            found.append(None)
+            continue
+        found.append(decode(message[position : position + length]))
+        position += length
+    return tuple(found)

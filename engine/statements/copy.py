@@ -121,6 +121,9 @@ async def _copy_from(session: Session, statement: ast.CopyStmt, options: CopyOpt
     session.copying.relation = table.oid
     columns = _columns(table, statement.columns)
     session.identity.check_letters(table, "a", [column.number for column in columns])
+    if session.identity.check_row_security(table):
+        hint = "Use INSERT statements instead."
+        raise SqlError("0A000", "COPY FROM not supported with row-level security", hint=hint)
     transaction.begin_statement()
     _known_columns(table, columns, "FORCE_NOT_NULL", options.force_not_null)
     _known_columns(table, columns, "FORCE_NULL", options.force_null)

@@ -67,7 +67,7 @@ async def run_declare(session: Session, tree: ast.DeclareCursorStmt, portal: Por
     sink.complete("DECLARE CURSOR")
 
 
-def _window(cursor: Portal, tree: ast.FetchStmt) -> list[bytes]:
+def window(cursor: Portal, tree: ast.FetchStmt) -> list[bytes]:
     """The rows of a FETCH; moves the cursor. `position` counts rows from 1; 0 is before the first."""
     rows = cursor.rows
     assert rows is not None
@@ -130,7 +130,7 @@ async def _next_rows(session: Session, cursor: Portal, tree: ast.FetchStmt) -> l
 
 async def run_fetch(session: Session, tree: ast.FetchStmt, portal: Portal, sink: Sink) -> None:
     cursor = _cursor(session, tree.cursor)
-    taken = _window(cursor, tree) if cursor.rows is not None else await _next_rows(session, cursor, tree)
+    taken = window(cursor, tree) if cursor.rows is not None else await _next_rows(session, cursor, tree)
     if not tree.move and taken:
         if portal.formats != cursor.formats:
             taken = reformat_rows(taken, cursor.prepared, cursor.formats, portal.formats)

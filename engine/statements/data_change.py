@@ -167,7 +167,8 @@ class DataChange:
             holds = one_array(batch.column(index)).fill_null(True)
             if not pc.all(holds).as_py():
                 first = pc.index(holds, False).as_py()
-                if first < place or (first == place and error is not None and error.sqlstate == "23514"):
+                before_null = name.startswith(tree.POLICY_CHECK) or (error is not None and error.sqlstate == "23514")
+                if first < place or (first == place and before_null):
                     place, error = first, self.writer.check_violation(name, rows.row(first))
         return error
 

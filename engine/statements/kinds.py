@@ -17,6 +17,7 @@ from engine.ddl import (
     indexes,
     objects,
     owned,
+    policies,
     routines,
     sequences,
     tables,
@@ -81,7 +82,7 @@ def _own(node: type[ast.Node], run: registry.Handler, **known: Any) -> Statement
     return StatementKind(node, run=run, **{"needs": Needs.NOTHING, **known})
 
 
-async def _refuse(session: Session, tree: ast.DoStmt, portal: Portal, sink: Sink) -> None:
+async def _refuse(session: Session, tree: ast.RefusedStmt, portal: Portal, sink: Sink) -> None:
     not_supported(tree.what)
 
 
@@ -186,6 +187,7 @@ OF_SESSIONS = (
 
 OTHERS = (
     StatementKind(ast.CallStmt, run=call.run_call, fields=call.call_fields),
+    StatementKind(ast.DoStmt, run=call.run_do, command="DO"),
     StatementKind(ast.CopyStmt, run=copy.run_copy, tells_all=True),
     StatementKind(ast.LockStmt, run=lock_table.lock, has_snapshot=False, tells_all=True),
     StatementKind(
@@ -201,7 +203,7 @@ OTHERS = (
     StatementKind(
         ast.CreateTableAsStmt, run=create_table_as.run, changes_schema=True, tells_all=True, makes_table=True
     ),
-    _own(ast.DoStmt, _refuse),  # other statements that are parsed and refused by their names
+    _own(ast.RefusedStmt, _refuse),  # other statements that are parsed and refused by their names
 )
 
 
@@ -269,6 +271,8 @@ SCHEMA_CHANGES = (
     _change(ast.CreateFunctionStmt, routines.create),
     _change(ast.DropFunctionStmt, routines.drop),
     _change(ast.DropFromTableStmt, drop.drop_from_table),
+    _relation(ast.CreatePolicyStmt, policies.create_policy, command="CREATE POLICY", tells_all=False),
+    _relation(ast.AlterPolicyStmt, policies.alter_policy, command="ALTER POLICY", tells_all=False),
     _change(ast.AlterFunctionStmt, routines.alter),
 )
 

@@ -26,6 +26,7 @@ from engine.execute.expressions import ExpressionCompiler
 from engine.execute.writer import Checks, TableWriter
 from engine.partitions.partition_writer import Moving, PartitionedWriter
 from engine.sql import tree
+from engine.sql.tree_walk import has_sublink
 from engine.statements.data_change import SLICE, Again, Call, DataChange, Done
 from engine.storage.columns import one_array, to_values
 from engine.storage.keys import row_number_key
@@ -47,6 +48,12 @@ class _Action:
         self.kind = action.action
         self.holds = None if action.condition is None else merging.compile([action.condition])
         self.values = merging.compile([item.expression for item in action.assignments])
+        self.policies = [name for name, _ in action.policies]
+        self.allows = merging.compile([check for _, check in action.policies])
+        if has_sublink(action.checks):
+            not_supported("MERGE with a sub-query in a row security policy for its new rows")
+        checks = (*merging.statement.checks, *action.checks)
+        self.violated = compile_checks(merging.table, merging.session.key.format, checks)
         positions = merging.writer.positions
         self.columns = [positions[item.column] for item in action.assignments]
         generated = [item.column for item in merging.statement.generated]
@@ -145,10 +152,7 @@ class Merging(DataChange):
         self.old = [index for _, index in self.dml.old]
         self._generated_at = [self.writer.positions[item.column] for item in statement.generated]
         self._generated = compile_row_functions(self.table, settings, [item.expression for item in statement.generated])
-        routed = statement.in_members  # the partitions have their own checks
-        of_views = [item for item in statement.checks if item[0].startswith(tree.VIEW_CHECK)]
-        self._violated = compile_checks(self.table, settings, of_views if routed else statement.checks)
-        self._family = _Partitions(self) if routed else _Family(self)
+        self._family = _Partitions(self) if statement.in_members else _Family(self)
         self._actions = [_Action(self, action) for action in statement.actions]
         self._changed: set[bytes] = set()  # rows, by their keys in the join
         self._written: set[bytes] = set()  # their present keys
@@ -243,10 +247,18 @@ class Merging(DataChange):
                 self._refuse_twice(shown)
             newest = self._lock(key, action, lsn, seen)
             if newest is row_as_seen:
+                self._check_policies(action, row)
                 self._written.add(self._change(action, key, row, checks))
                 self._changed.add(shown)
                 return 1
             row, seen = self._joined_again(row, newest), True
+
+    def _check_policies(self, action: _Action, row: Row) -> None:
+        """42501 for a target row that row security policies do not allow the action to change."""
+        allowed = action.allows(self.context, self.parameters, row) if action.policies else ()
+        for name, holds in zip(action.policies, allowed, strict=True):
+            if holds is not True:
+                raise self.writer.check_violation(name, [row[index] for index in self.old])
 
     def _action_for(self, row: Row) -> _Action | None:
         """The first action whose condition holds."""
@@ -327,7 +339,8 @@ class Merging(DataChange):
         if self._generated_at:
             for position, value in zip(self._generated_at, self._generated(self.context, tuple(new)), strict=True):
                 new[position] = value
-        self._family.check(new)
-        name = self._violated(self.context, tuple(new))
+        name = action.violated(self.context, tuple(new))
+        if name is None or not name.startswith(tree.POLICY_CHECK):
+            self._family.check(new)
         if name is not None:
             raise self.writer.check_violation(name, new)

@@ -17,7 +17,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from catalog.errors import SqlError
+from catalog.errors import SqlError, not_supported
 from catalog.patience import begin_folding
 from catalog.schema import Enum
 from catalog.types.base import Array
@@ -34,15 +34,17 @@ from engine.session.statement_texts import LONG_TEXT, LONGEST_KEPT, may_read_pas
 from engine.sql import ast, tree
 from engine.sql.analyze import Environment, analyze
 from engine.sql.analyze.collations import collate
-from engine.sql.analyze.routines import expand_calls
+from engine.sql.analyze.routines import expand_calls, is_routine
 from engine.sql.analyze.rules import check_calls
 from engine.sql.barriers import mark_barriers
 from engine.sql.dialects.names import SHOAL
 from engine.sql.dialects.statements import statements_in
 from engine.sql.normalize import describe_statement
 from engine.sql.parser import parse
+from engine.sql.row_security import apply_policies, check_rewrite, has_policies
 from engine.sql.tree_walk import walk
 from engine.statements import paths, registry, routine_calls, utility
+from engine.statements.routine_path import RoutinePath
 from engine.statements.rows_plan import RowsPlan
 from engine.statements.utility import EmptyStatement
 from engine.txn.locks import ACCESS_SHARE, ROW_EXCLUSIVE, ROW_SHARE
@@ -247,8 +249,15 @@ def plan_statement(
     brief: bool = False,
 ) -> Prepared:
     """The plan of an analysed query or change."""
-    session.identity.check_privileges(analyzed)
-    analyzed = mark_barriers(expand_calls(analyzed, environment), session.catalog)
+    try:
+        session.identity.check_privileges(analyzed)
+    except SqlError:
+        check_rewrite(analyzed, environment, session.identity.security_context())
+        raise
+    analyzed = expand_calls(analyzed, environment)
+    if has_policies(session.catalog, session.catalog_today, analyzed.relations):
+        analyzed = apply_policies(analyzed, environment, session.identity.security_context())
+    analyzed = mark_barriers(analyzed, session.catalog)
     root = analyzed.statement
     for part in (root, *(cte.query for cte in root.ctes)) if analyzed.written else ():
         if isinstance(part, tree.Insert | tree.Update) or (isinstance(part, tree.Merge) and part.makes_rows):
@@ -275,8 +284,19 @@ def plan_statement(
         _take_members(session, plan, analyzed, marked)
     else:
         plan.set_row(plan_row(analyzed, session.catalog, session.key.format, brief))
+    if session.catalog.routines and any(map(is_routine, walk(analyzed.statement))):
+        _run_with_calls(plan)
     paths.choose(session, plan)
     return prepared
+
+
+def _run_with_calls(plan: RowsPlan) -> None:
+    """The statement calls functions in PL/pgSQL."""
+    if plan.row is None:
+        not_supported("a function in PL/pgSQL in a statement of this kind")
+    plan.columnar = RoutinePath(plan)
+    plan.fails_first = None  # a call may not run before the statement
+    plan.set_row(None)
 
 
 def _take_members(session: Session, plan: RowsPlan, analyzed: tree.Analyzed, marked: bool) -> None:

@@ -94,7 +94,7 @@ def kind_of(tree: ast.Node) -> StatementKind:
     """The kind of a statement. Raises 0A000 if the statement is not supported."""
     found = _KINDS.get(type(tree))
     if found is None:
-        not_supported(tree.what if isinstance(tree, ast.DoStmt) else type(tree).__name__)
+        not_supported(tree.what if isinstance(tree, ast.RefusedStmt) else type(tree).__name__)
     return found
 
 

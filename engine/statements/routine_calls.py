@@ -6,9 +6,10 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from catalog.errors import SqlError, not_supported
+from catalog.errors import SqlError
 from catalog.schema import Routine
-from catalog.types import oids
+from catalog.types import lookup, oids
+from catalog.types.composite import CompositeType
 from engine.execute.context import Field
 from engine.sql import ast, tree
 from engine.sql.analyze import analyze_expression
@@ -48,12 +49,19 @@ def whole_call(session: Session, statement: tree.Statement) -> WholeCall | None:
         return None
     if not isinstance(call, tree.FuncExpr) or not is_routine(call):
         return None
+    if routine_of(session, call).language == "plpgsql":
+        return WholeCall(call, rows, fields) if rows or not _gives_rows(call) else None
     body = body_of(routine_of(session, call), session.environment, call.function, argument_types(call), call.type)
     if body.query is not None and call.type.oid != oids.VOID:
         return None
-    if call.type.oid == oids.RECORD and not rows and not call.function.returns_set:
-        not_supported("a record of a function whose body is more than a query")
+    if not rows and _gives_rows(call):
+        return None
     return WholeCall(call, rows, fields)
+
+
+def _gives_rows(call: tree.FuncExpr) -> bool:
+    """Whether the value of a call is a row with known fields."""
+    return bool(call.function.output_types[1:]) or isinstance(lookup(call.type.oid), CompositeType)
 
 
 def routine_of(session: Session, call: tree.FuncExpr) -> Routine:

@@ -36,6 +36,7 @@ from engine.session.signals import check_signal
 from engine.sql import tree
 from engine.sql.analyze import Environment, analyze_expression, inner_environment
 from engine.sql.analyze.literals import read_literal
+from engine.sql.analyze.policies import POLICY_KIND
 from engine.sql.analyze.references import Reference, references
 from engine.sql.analyze.routines import body_of
 from engine.sql.analyze.targets import column_name
@@ -109,7 +110,8 @@ class SessionSurroundings:
 
     def _analyse(self, text: str, table: Table | None) -> tree.Expr:
         with self._stored_environment() as inside:
-            return analyze_expression(parse_expression(text), inside, table, None, "index expressions" if table else "")
+            # A policy's condition may have sub-queries; the other texts were checked when they were stored.
+            return analyze_expression(parse_expression(text), inside, table, None, POLICY_KIND if table else "")
 
     def _stored_environment(self) -> AbstractContextManager[Environment]:
         """The environment of a stored text."""

@@ -409,7 +409,8 @@ class Transaction(LockHolder):
         return value
 
     def _leave(self, key: bytes) -> None:
-        """Releases the lock of a deleted row: others may insert one under its key."""
+        """Releases the lock of a row: of a deleted one, because others may insert one under its key; or of one that
+        this transaction has not changed."""
         if self.row_locks.pop(key, None) is not None:
             self._row_space.release(self, [key])
 
@@ -437,15 +438,13 @@ class Transaction(LockHolder):
 
     def strengthen(self, key: bytes) -> None:
         """PostgreSQL computes the new values first, and then locks once (heap_update)."""
-        loose = self._loose
-        if loose is not None and loose[0] == key and not loose[1] & (NO_KEY_UPDATE | UPDATE):
-            space, modes = self._row_space, loose[1]
-            if not self.row_locks[key] & UPDATE and space.would_block(self, key, UPDATE):
-                if modes:
-                    space.restore(self, self.row_locks, key, modes)
-                else:
-                    del self.row_locks[key]
-                    space.release(self, [key])
+        row, before = self._loose or (b"", 0)
+        is_new = row == key and not before & (NO_KEY_UPDATE | UPDATE) and not self.row_locks[key] & UPDATE
+        if is_new and self._row_space.would_block(self, key, UPDATE):
+            if before:
+                self._row_space.restore(self, self.row_locks, key, before)
+            else:
+                self._leave(key)
         self.lock(key, UPDATE)
 
     def _is_another(self, key: bytes) -> bool:

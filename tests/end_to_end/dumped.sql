@@ -79,4 +79,10 @@ INSERT INTO shop.spread SELECT n, 'note ' || n FROM generate_series(1, 20) n;
 CREATE TABLE shop.animals (name text NOT NULL, legs integer CHECK (legs >= 0));
 CREATE TABLE shop.birds (wings integer DEFAULT 2) INHERITS (shop.animals);
 INSERT INTO shop.animals VALUES ('dog', 4);
+ALTER TABLE shop.animals ENABLE ROW LEVEL SECURITY;
+ALTER TABLE shop.birds FORCE ROW LEVEL SECURITY;
+CREATE POLICY quadrupeds ON shop.animals FOR SELECT TO pg_monitor USING (legs = 4);
+CREATE POLICY "with wings" ON shop.animals AS RESTRICTIVE
+    USING (legs > 1 AND name IN (SELECT b.name FROM shop.birds b WHERE b.legs = animals.legs)) WITH CHECK (legs < 5);
+COMMENT ON POLICY quadrupeds ON shop.animals IS 'for those who count';
 INSERT INTO shop.birds VALUES ('hen', 2, 2), ('kiwi', 2, 0);

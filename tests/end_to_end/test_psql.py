@@ -40,6 +40,13 @@ CREATE VIEW totals AS SELECT c.name, count(o.id) AS orders FROM customers c LEFT
 CREATE SEQUENCE numbers START 10 INCREMENT 5;
 COMMENT ON TABLE customers IS 'who buys';
 COMMENT ON COLUMN customers.name IS 'as on the letter';
+ALTER TABLE customers ENABLE ROW LEVEL SECURITY;
+CREATE POLICY own ON customers USING (name = current_user);
+CREATE POLICY buyers ON customers AS RESTRICTIVE FOR UPDATE TO pg_monitor, postgres
+    USING (EXISTS (SELECT FROM orders WHERE orders.customer = customers.id))
+    WITH CHECK (balance > 1 AND born > '2000-01-01');
+CREATE POLICY all_of ON plain FOR INSERT WITH CHECK (true);
+ALTER TABLE orders FORCE ROW LEVEL SECURITY;
 INSERT INTO customers (name, email, tags) VALUES ('Ann', 'ann@example.org', '{a,b}'), ('Bo', NULL, NULL);
 INSERT INTO orders (customer, placed, note) VALUES (1, '2024-01-01 00:00:00+00', 'first');
 """
@@ -53,6 +60,7 @@ COMMANDS = (
     r"\dv",
     r"\d customers",
     r"\d+ customers",
+    r"\dp customers",
     r"\d orders",
     r"\d plain",
     r"\d totals",

@@ -5,6 +5,7 @@
 `statement`: statements of sqlsmith's, which calls its tables ref_0 and so on, meet it when they are planned. `message`:
 every Close message of the protocol meets it. `function`: sign(numeric) holds the engine's thread, see HOLDS.
 `rights`: whose rights are looked at no more, one of UNASKED. `matrix`: tests/rights/planted.py.
+`rows`: tests/rights/planted_rows.py.
 """
 
 from __future__ import annotations
@@ -29,6 +30,7 @@ from engine.sql.analyze import routines
 from engine.statements import planning
 from shoal.cli import main
 from tests.rights.planted import RIGHTS
+from tests.rights.planted_rows import ROW_RIGHTS
 from tests.server import ShoalServer
 from wire import core
 from wire.connection import Connection
@@ -97,6 +99,8 @@ def plant(site: str, fault: str) -> None:
         _ask_no_more(fault)
     elif site == "matrix":
         RIGHTS[fault]()
+    elif site == "rows":
+        ROW_RIGHTS[fault]()
     elif site == "statement":
         planning.prepare = prepare
     elif site == "function":

@@ -104,7 +104,7 @@ def _aggregate(scope: Scope, node: tree.Aggref) -> Piece:
         order = _order(scope, node.order_by)
         make = scaled_expression if node.function.name in _SCALED else expression
         pieces = [make(scope, argument) for argument in (*node.direct_arguments, *node.arguments)]
-        return _guarded(pieces, node.arguments, condition)
+        return _with_guard(pieces, node.arguments, condition)
 
     with scope.generation.streaming(False):
         pieces = level.plain(inside)
@@ -139,7 +139,7 @@ def _sorting(node: tree.Aggref) -> list[tuple[int, bool, bool]]:
 _HARMLESS = (tree.Var, tree.Const, tree.Param, tree.RelabelType)
 
 
-def _guarded(pieces: list[Piece], nodes: tuple[tree.Expr, ...], condition: Sql | None) -> list[Piece]:
+def _with_guard(pieces: list[Piece], nodes: tuple[tree.Expr, ...], condition: Sql | None) -> list[Piece]:
     """Restricts arguments that may raise errors to the rows of FILTER, because DuckDB computes them for all rows."""
     if condition is None or all(isinstance(node, _HARMLESS) for node in nodes):
         return pieces
@@ -301,7 +301,7 @@ def _window_function(scope: Scope, node: tree.WindowFunc) -> Piece:
     call = Call(
         generation=scope.generation,
         function=node.function,
-        arguments=_guarded([make(scope, argument) for argument in node.arguments], node.arguments, condition),
+        arguments=_with_guard([make(scope, argument) for argument in node.arguments], node.arguments, condition),
         types=[argument.type for argument in node.arguments],
         result=node.type,
         after=after,

@@ -261,7 +261,8 @@ def _merge(generation: Generation, statement: tree.Merge) -> ColumnarDml:
 
     for action in statement.actions:
         guard = there if action.matched else fill("NOT ({})", there)
-        for item in (action.condition, *(assignment.expression for assignment in action.assignments)):
+        old_row = tuple(check for _, check in action.policies)
+        for item in (action.condition, *old_row, *(assignment.expression for assignment in action.assignments)):
             if item is None:
                 continue
             if any(isinstance(part, tree.SubLink) for part in walk(item)):

@@ -12,6 +12,7 @@
                                                                                            rewrites the tree for them
     sortable, references, assignments, json_rows, errors    orders, dependencies, parts of columns, rows, positions
     changes, merge, set_clause, conflicts, updatable, rules    INSERT, UPDATE, DELETE, MERGE; rules of tables and views
+    policies    the conditions of row security policies
 
 An error has the SQLSTATE, message, hint and position of PostgreSQL 15. Everything that costs more than the walk itself
 is cached: resolution by name and types, views and table rules by catalog.
@@ -33,7 +34,7 @@ from engine.sql.analyze.environment import Environment, inner_environment
 from engine.sql.analyze.errors import fail
 from engine.sql.analyze.routines import expanded_expression
 from engine.sql.analyze.rules import bind_expression
-from engine.sql.analyze.state import Shared, State
+from engine.sql.analyze.state import ParameterNames, Shared, State
 from engine.sql.analyze.typenames import resolve_type, type_from_text
 from engine.sql.tree_walk import walk
 
@@ -55,16 +56,22 @@ _LOADED = (
 
 
 def analyze(
-    statement: ast.Node, environment: Environment, parameter_types: Sequence[int] = (), literals: int = 0
+    statement: ast.Node,
+    environment: Environment,
+    parameter_types: Sequence[int] = (),
+    literals: int = 0,
+    names: ParameterNames | None = None,
 ) -> tree.Analyzed:
     """Analyses SELECT, VALUES, INSERT, UPDATE or DELETE.
 
     `parameter_types` are the OIDs that the client gave for $1, $2, .... 0 stands for a type to infer, with 42P18 if
     nothing determines it. `unknown` is the type of a quoted literal, which differs from 0 in a cast to a domain.
-    `literals`: as in the result. Raises SqlError with positions that count characters of the parsed text.
+    `literals`: as in the result. `names`: the names that stand for parameters, as in the body of a function. Raises
+    SqlError with positions that count characters of the parsed text.
     """
     shared = Shared(environment, base_types(tuple(parameter_types)))
     shared.domains = given_domains(environment.catalog, parameter_types)
+    shared.routine = names
     state = State(shared)
     analysed: tree.Statement
     if isinstance(statement, ast.SelectStmt):
@@ -93,7 +100,7 @@ def _parameter_types(shared: Shared, analysed: object) -> tuple[int, ...]:
     types = []
     for number in range(1, max(shared.parameters) + 1):
         oid = shared.parameters.get(number, 0)
-        if oid in (0, UNKNOWN):
+        if oid in (0, UNKNOWN) and (number in shared.parameters or shared.routine is None):
             fail("42P18", f"could not determine data type of parameter ${number}")
         types.append(oid)
     if shared.unresolved > 0:

@@ -41,6 +41,10 @@ def check_default(target: ast.ResTarget) -> NoReturn:
     fail("0A000", f"cannot set {what} to DEFAULT", target)
 
 
+TO_VARIABLE = "assignment"
+"""The clause for a variable of PL/pgSQL, whose parts take values of every type, by their texts."""
+
+
 def store_part(
     state: State, before: tree.Expr, column: Column, target: ast.ResTarget, value: tree.Expr, kind: str
 ) -> tree.Expr:
@@ -87,6 +91,8 @@ class _Part:
 
     def _coerce(self, type_: TypeRef, name: str, subscripting: bool) -> tree.Expr:
         result = coerce.coerce(self.state, self.value, type_, "a")
+        if result is None and self.state.kind == TO_VARIABLE:
+            return tree.CoerceViaIO(self.value, type_)
         if result is None:
             wanted, given = type_name(type_.declared), type_name(self.value.type.oid)
             message = f'subfield "{name}" is of type {wanted} but expression is of type {given}'

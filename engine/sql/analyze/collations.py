@@ -61,6 +61,10 @@ _NOTHING = Derived()
 _NOT_DERIVED = Derived(other=-1)
 """The collation of a column with conflicting collations in the arms of a UNION ALL. Any other collation has precedence,
 and an expression that needs a collation and has only this one fails."""
+_EXPRESSIONS = {
+    tree.OnConflict: ("assignments", "where", "policies", "checks"),
+    tree.MergeAction: ("condition", "assignments", "policies", "checks"),
+}
 _LEVELS = (tree.Query, tree.Insert, tree.Update, tree.Delete, tree.Merge)
 
 
@@ -161,10 +165,8 @@ class Collator:
             return replace(value, left=left, right=right, condition=self._part(value.condition))
         if isinstance(value, tree.Assignment):
             return replace(value, expression=self._part(value.expression))
-        if isinstance(value, tree.OnConflict):
-            return replace(value, assignments=self._part(value.assignments), where=self._part(value.where))
-        if isinstance(value, tree.MergeAction):
-            return replace(value, condition=self._part(value.condition), assignments=self._part(value.assignments))
+        if isinstance(value, tree.OnConflict | tree.MergeAction):
+            return replace(value, **{name: self._part(getattr(value, name)) for name in _EXPRESSIONS[type(value)]})
         if type(value).__module__ == tree.__name__:
             return self.expression(value)[0]
         return value

@@ -29,7 +29,7 @@ from engine.sql.analyze.errors import expr_location, fail, refuse
 from engine.sql.analyze.literals import read_literal
 from engine.sql.analyze.resolve import make_operator
 from engine.sql.analyze.sortable import must_have_comparison
-from engine.sql.analyze.state import State
+from engine.sql.analyze.state import ParameterNames, State
 from engine.sql.analyze.typeinfo import BOOL_REF, INT4_REF, INT8_REF, TEXT_REF, UNKNOWN_REF, element_type, type_name
 from engine.sql.analyze.typenames import resolve_type
 
@@ -88,6 +88,11 @@ def _column(state: State, node: ast.ColumnRef) -> tree.Expr:
         return state.shared.domain_value
     if state.kind == "DEFAULT expressions":
         fail("0A000", "cannot use column reference in DEFAULT expression", location)
+    known = state.shared.routine
+    if known is not None and known.conflict != "use_column":
+        argument = _variable(state, node, known)
+        if argument is not None:
+            return argument
     if len(names) == 1:
         name = names[0]
         found = scope.find_column(state, name, location)
@@ -104,15 +109,41 @@ def _column(state: State, node: ast.ColumnRef) -> tree.Expr:
     return _qualify(state, node)
 
 
+def _variable(state: State, node: ast.ColumnRef, known: ParameterNames) -> tree.Expr | None:
+    """A name that means a variable before it means a column; None for another. 42702 where it is both, and the
+    function does not say which is meant."""
+    argument = _argument(state, node)
+    if argument is None or known.conflict == "use_variable":
+        return argument
+    names, location = node.names, node.location
+    if len(names) == 1:
+        column = scope.find_column(state, names[0], location)
+    else:
+        item = scope.find_item(state, None, names[-2], location)
+        column = None if item is None else scope.column_of(state, item[0], item[1], names[-1], location)
+    if column is None:
+        return argument
+    shown = ".".join(names)
+    detail = "It could refer to either a PL/pgSQL variable or a table column."
+    fail("42702", f'column reference "{shown}" is ambiguous', location, detail=detail)
+
+
 def _argument(state: State, node: ast.ColumnRef) -> tree.Expr | None:
     """An argument of the function with this body, or a field of one; None for anything else."""
     routine, names = state.shared.routine, node.names
-    if routine is None or (len(names) > 1 and scope.find_item(state, None, names[0], node.location) is not None):
+    if routine is None:
         return None
-    number = routine.number_of(names)
+    hides = routine.conflict == "use_column" and len(names) > 1
+    if hides and scope.find_item(state, None, names[0], node.location) is not None:
+        return None
+    fields = routine.fields_of(names, state.shared)
+    if fields is not None:
+        values = tuple(_param(state, ast.ParamRef(number, location=node.location)) for _, number in fields)
+        return tree.RowExpr(values, tuple(name for name, _ in fields), location=node.location)
+    number = routine.number_of(names, state.shared)
     if number:
         return _param(state, ast.ParamRef(number, location=node.location))
-    number = routine.number_of(names[:-1]) if len(names) > 1 else 0
+    number = routine.number_of(names[:-1], state.shared) if len(names) > 1 else 0
     if not number:
         return None
     return _field(state, _param(state, ast.ParamRef(number, location=node.location)), names[-1], node.location)

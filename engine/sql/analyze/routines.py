@@ -28,21 +28,22 @@ from catalog.errors import SqlError, not_supported
 from catalog.functions.base import Function
 from catalog.functions.registry import functions_named
 from catalog.privileges import may
-from catalog.routines import LANGUAGE, shown_signature
+from catalog.routines import LANGUAGE
 from catalog.schema import Role, Routine
 from catalog.types import format_type, oids
 from catalog.types.base import TypeRef
 from catalog.types.composite import CompositeType
 from catalog.types.user import entry_of
 from engine.sql import ast, privileges, tree
-from engine.sql.analyze import coerce, common_types
+from engine.sql.analyze import coerce
 from engine.sql.analyze.collation_needs import needs_collations
 from engine.sql.analyze.column_definitions import check_row
 from engine.sql.analyze.dispatch import change_statement, select_query
 from engine.sql.analyze.environment import Environment, inner_environment
+from engine.sql.analyze.routine_columns import columns_of_call, is_row, output_columns
 from engine.sql.analyze.state import RoutineNames, Shared, State
 from engine.sql.parser import parse
-from engine.sql.tree_walk import is_volatile, shift_levels, transform, walk, walk_with_depth
+from engine.sql.tree_walk import is_volatile, shift_levels, substitute, transform, walk, walk_with_depth
 
 _DEEPEST = 32  # calls within calls
 _ASKED = frozenset(
@@ -160,10 +161,10 @@ def _conforming(
     columns = output_columns(function, result, types)
     if columns is None:  # record accepts any columns
         return query
-    if len(columns) == 1 and len(given) != 1 and (function.output_types or not _is_row(result)):
+    if len(columns) == 1 and len(given) != 1 and (function.output_types or not is_row(result)):
         raise _mismatch(result, "Final statement must return exactly one column.")
     row = None
-    if not function.output_types and _is_row(result):
+    if not function.output_types and is_row(result):
         if len(given) == 1 and given[0].oid == result.oid:
             return query
         entry = entry_of(result.oid)
@@ -187,7 +188,7 @@ def _coerce_outputs(state: State, query: tree.Query, columns: Sequence[TypeRef],
         type_ = target.expression.type
         value = coerce.coerce(outer, tree.Var(0, number, type_, 0, target.name), wanted, "a")
         if value is None:
-            if len(columns) == 1 and result.oid != oids.RECORD and not _is_row(result):
+            if len(columns) == 1 and result.oid != oids.RECORD and not is_row(result):
                 raise _mismatch(result, f"Actual return type is {format_type(type_.oid)}.")
             shown = f"{format_type(type_.oid)} instead of {format_type(wanted.oid)} at column {number}"
             raise _mismatch(result, f"Final statement returns {shown}.")
@@ -203,7 +204,7 @@ def _as_defined(state: State, query: tree.Query, result: TypeRef, columns: Seque
     Raises 42P13 for columns that cannot be converted, 42804 if the body returns one record with other fields."""
     output = query.output
     value = output[0].expression if len(output) == 1 else None
-    if value is not None and (value.type.oid == oids.RECORD or _is_row(value.type)):
+    if value is not None and (value.type.oid == oids.RECORD or is_row(value.type)):
         fields = _fields(value)
         check_row([type_ for _, type_ in fields], columns)
         whole = tree.Var(0, 1, value.type, 0, output[0].name)
@@ -222,23 +223,6 @@ def _fields(value: tree.Expr) -> list[tuple[str, TypeRef]]:
     if entry is None or not isinstance(entry.sql_type, CompositeType):
         not_supported("a function whose body gives a record of unknown fields, in FROM")
     return list(entry.sql_type.fields)
-
-
-def _is_row(result: TypeRef) -> bool:
-    entry = entry_of(result.oid)
-    return entry is not None and isinstance(entry.sql_type, CompositeType)
-
-
-def output_columns(function: Function, result: TypeRef, types: Sequence[int]) -> list[TypeRef] | None:
-    """The types of the columns that a body must return for arguments of these types. None for record, which accepts
-    any."""
-    if function.output_types:
-        declared = function.argument_types
-        return [
-            TypeRef(common_types.resolve_polymorphic(types, list(declared), oid, False))
-            for oid in function.output_types
-        ]
-    return None if result.oid == oids.RECORD else [result]
 
 
 def over(query: tree.Query, values: Sequence[tree.Expr], names: Sequence[str]) -> tree.Query:
@@ -313,7 +297,7 @@ def runner(routine: Routine, catalog: Catalog, role: Role) -> Role:
     return owner if isinstance(owner, Role) else role
 
 
-def _as_user(node: object, role: Role) -> object:
+def as_user(node: object, role: Role) -> object:
     """A body with functions of the current user evaluated for the role: current_user, has_table_privilege(...), ..."""
     name = tree.Const(role.name, TypeRef(oids.NAME))
 
@@ -332,6 +316,19 @@ def _as_user(node: object, role: Role) -> object:
     return transform(node, change)
 
 
+def _assign_reader(body: object, role: Role, catalog: Catalog) -> object:
+    """A body whose tables are read by a role: row security applies to that. In a view they are read by its owner."""
+
+    def change(item: object, depth: int) -> object:
+        if isinstance(item, tree.RangeSubquery) and item.view is not None:
+            return item if privileges.runs_as(catalog, catalog.get(item.view), role) is not role else None
+        if isinstance(item, tree.RangeTable):
+            return item if item.role else replace(item, role=role.oid)
+        return None
+
+    return substitute(body, change)
+
+
 class Expansion:
     """See `expand_calls`. `role`: the role that runs the bodies, or None without checks of privileges. `relations`: the
     OIDs of the relations that the bodies read."""
@@ -341,6 +338,7 @@ class Expansion:
         self._role = role
         self._open = open_  # the functions around this one
         self.relations: dict[int, None] = {}
+        self._in_range: set[tree.FuncExpr] = set()  # calls in FROM that stay calls
 
     def of(self, node: object) -> object:
         found = transform(node, self._change)
@@ -348,12 +346,14 @@ class Expansion:
 
     def _change(self, node: object, depth: int) -> object:
         if isinstance(node, tree.FuncExpr) and is_routine(node):
-            if node.function.returns_set or node.type.oid == oids.RECORD or _is_row(node.type):
+            if self._is_kept(node):
+                return node
+            if node.function.returns_set or node.type.oid == oids.RECORD or is_row(node.type):
                 return node  # its place decides: FROM, a field, the target list
             return self._scalar(node, None)
         if isinstance(node, tree.FieldSelect) and is_routine(node.argument):
             call = cast(tree.FuncExpr, node.argument)
-            return node if call.function.returns_set else self._scalar(call, node.field)
+            return node if call.function.returns_set or self._is_kept(call) else self._scalar(call, node.field)
         if isinstance(node, tree.RangeFunction) and any(map(is_routine, node.functions)):
             return self._in_from(node)
         if isinstance(node, tree.Query):
@@ -362,12 +362,35 @@ class Expansion:
             not_supported(f"aggregate {node.function.name}")
         return node
 
+    def _is_kept(self, call: tree.FuncExpr) -> bool:
+        """Whether the call stays a call: of a function in PL/pgSQL, or of one in SQL whose body is more than a query or
+        that calls itself."""
+        routine = self._environment.catalog.get(call.function.oid)
+        assert isinstance(routine, Routine)
+        if routine.language == "sql" and not self._is_more_than_a_query(routine, call):
+            return False
+        if self._role is not None:
+            check_execute(routine, self._environment.catalog, self._role)
+        return True
+
+    def _is_more_than_a_query(self, routine: Routine, call: tree.FuncExpr) -> bool:
+        if len(self._open) >= _DEEPEST or routine.oid in self._open or call.type.oid == oids.VOID:
+            return True
+        types = [item.type.oid for item in call.arguments]
+        query = body_of(routine, self._environment, call.function, types, call.type).query
+        if query is None or not routine.security_definer:
+            return query is None
+        inner = Expansion(self._environment, None, (*self._open, routine.oid))  # a call that is kept runs as its caller
+        return any(inner._is_kept(cast(tree.FuncExpr, item)) for item in walk(query) if is_routine(item))
+
     def _rows(self, node: object, depth: int) -> object:
         """Expands the remaining calls: records as values."""
         if isinstance(node, tree.FuncExpr) and is_routine(node):
+            if node in self._in_range:
+                return node
             if node.function.returns_set:
                 not_supported(f"function {node.function.name}, which returns a set, here")
-            return self._scalar(node, 0 if node.type.oid == oids.RECORD else None)
+            return node if self._is_kept(node) else self._scalar(node, 0 if node.type.oid == oids.RECORD else None)
         return node
 
     # ---- in expressions ---------------------------------------------------------------------------------------------
@@ -376,8 +399,6 @@ class Expansion:
         """The body of a call, with its own calls expanded. Its parameters are not yet replaced."""
         routine = self._environment.catalog.get(call.function.oid)
         assert isinstance(routine, Routine)
-        if len(self._open) >= _DEEPEST or routine.oid in self._open:
-            not_supported(f"function {shown_signature(routine)}, which calls itself")
         catalog, role = self._environment.catalog, self._role
         caller = role
         if role is not None:
@@ -386,8 +407,7 @@ class Expansion:
         types = [item.type.oid for item in call.arguments]
         body = body_of(routine, self._environment, call.function, types, call.type)
         query = body.query
-        if query is None or call.type.oid == oids.VOID:
-            not_supported(f"{shown_signature(routine)}, whose body is more than a query, within another statement")
+        assert query is not None  # otherwise it is kept
         if role is not None:
             privileges.check(catalog, role, query)
         if role is not None and caller is not None and self._environment.today is not None:
@@ -399,19 +419,19 @@ class Expansion:
         if routine.security_definer:
             owner = catalog.get(routine.owner)
             assert isinstance(owner, Role)
-            found = _as_user(found, owner)
+            found = _assign_reader(as_user(found, owner), owner, catalog)
         assert isinstance(found, tree.Query)
         return found
 
     def _scalar(self, call: tree.FuncExpr, field: int | None) -> tree.Expr:
         """The value of a call; with `field`, a field of its record (0: the whole record)."""
         query = self._query(call)
-        if field and _is_row(call.type) and len(query.output) == 1:
+        if field and is_row(call.type) and len(query.output) == 1:
             query = _fields_of(query, call)
         if field is not None:
             query = _of_record(query, field)
         type_ = query.output[0].expression.type if field is not None else call.type
-        plain = _plain_expression(query)
+        plain = plain_expression(query)
         body: object = _first_row(query) if plain is None else plain
         if _may_be_repeated(body, call.arguments):
             value = _value(substitute_arguments(body, call.arguments), type_, call.location)
@@ -428,6 +448,9 @@ class Expansion:
     # ---- in FROM ----------------------------------------------------------------------------------------------------
 
     def _in_from(self, node: tree.RangeFunction) -> tree.RangeEntry:
+        if all(isinstance(call, tree.FuncExpr) and is_routine(call) and self._is_kept(call) for call in node.functions):
+            self._in_range.update(cast("Sequence[tree.FuncExpr]", node.functions))
+            return node
         if len(node.functions) != 1 or node.ordinality:
             not_supported("ROWS FROM and WITH ORDINALITY over functions in SQL")
         call = node.functions[0]
@@ -439,7 +462,7 @@ class Expansion:
         """The rows of a call as a sub-query in FROM, with columns of these types. None: all columns of the body."""
         query = self._query(call)
         wanted = len(query.output) if columns is None else len(columns)
-        if wanted > 1 and len(query.output) == 1 and _is_row(call.type):
+        if wanted > 1 and len(query.output) == 1 and is_row(call.type):
             query = _fields_of(query, call)
         if call.type.oid == oids.RECORD and not call.function.output_types and columns is not None:
             try:
@@ -485,6 +508,8 @@ class Expansion:
         if len(calls) != 1 or sets or not plain or query.set_operation is not None:
             not_supported(f"function {call.function.name}, which returns a set, in this target list")
         anonymous = call.type.oid == oids.RECORD and not call.function.output_types
+        if self._is_kept(call):
+            return self._kept_in_targets(query, call)
         rows = self._rows_of(call, None if anonymous else [call.type] * max(len(call.function.output_types), 1))
         columns = tuple(tree.RangeColumn(target.name, target.expression.type) for target in rows.output)
         relation = len(query.range_table)
@@ -494,6 +519,34 @@ class Expansion:
         if call.type.oid == oids.RECORD:
             shown = tuple(target.name for target in rows.output) if anonymous else call.function.output_names
             whole = tree.RowExpr(tuple(values), shown)
+
+        def value(expression: tree.Expr) -> tree.Expr:
+            if _set_call(expression) is None:
+                return expression
+            return values[expression.field - 1] if isinstance(expression, tree.FieldSelect) else whole
+
+        return replace(
+            query,
+            targets=tuple(replace(target, expression=value(target.expression)) for target in query.targets),
+            range_table=(*query.range_table, entry),
+            from_items=(*query.from_items, tree.FromRef(relation)),
+            order_by=tuple(replace(item, expression=value(item.expression)) for item in query.order_by),
+            has_set_functions=False,
+        )
+
+    def _kept_in_targets(self, query: tree.Query, call: tree.FuncExpr) -> tree.Query:
+        """SELECT f(x) FROM t, if the set of f stays a call: SELECT f.f FROM t, LATERAL f(x)."""
+        columns = columns_of_call(call)
+        if not columns:
+            not_supported(f"function {call.function.name}, which returns a set of records, in a target list")
+        relation = len(query.range_table)
+        lateral = any(map(_has_variable, call.arguments))
+        self._in_range.add(call)
+        entry = tree.RangeFunction((call,), call.function.name, columns, (len(columns),), lateral=lateral)
+        values = [tree.Var(relation, n, column.type, 0, column.name) for n, column in enumerate(columns, 1)]
+        whole: tree.Expr = values[0]
+        if call.type.oid == oids.RECORD or is_row(call.type):
+            whole = tree.RowExpr(tuple(values), tuple(column.name for column in columns), call.type)
 
         def value(expression: tree.Expr) -> tree.Expr:
             if _set_call(expression) is None:
@@ -624,7 +677,7 @@ def _may_be_repeated(body: object, arguments: Sequence[tree.Expr]) -> bool:
     return True
 
 
-def _plain_expression(query: tree.Query) -> tree.Expr | None:
+def plain_expression(query: tree.Query) -> tree.Expr | None:
     """The expression of a body that consists only of one; None for other bodies."""
     parts = (query.range_table, query.from_items, query.where, query.group_by, query.having, query.windows,
              query.order_by, query.limit, query.offset, query.set_operation, query.ctes, query.has_aggregates,
@@ -643,7 +696,7 @@ def _through_body(query: tree.Query) -> tree.Expr | None:
     entry = query.range_table[0]
     if not isinstance(entry, tree.RangeSubquery):
         return None
-    inner = _plain_expression(entry.query)
+    inner = plain_expression(entry.query)
     if inner is None:
         return None
 

@@ -205,4 +205,4 @@ def bind_expression(
     return result
 
 
-_CONSTRUCTS = {"check constraints": "CHECK", "index predicates": "WHERE"}
+_CONSTRUCTS = {"check constraints": "CHECK", "index predicates": "WHERE", "policy expressions": "POLICY"}

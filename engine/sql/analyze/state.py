@@ -8,7 +8,7 @@ or for a column of a join the Var of the table that the column comes from.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from catalog.schema import Domain, Source
 from catalog.types.base import TypeRef
@@ -22,22 +22,40 @@ if TYPE_CHECKING:
     from engine.sql.analyze.updatable import ViewTarget
 
 
+class ParameterNames(Protocol):
+    """The names that stand for parameters in a text: of the arguments of a function, or of variables."""
+
+    conflict: str
+    """What a name means that is also a column: use_column | use_variable | error."""
+
+    def number_of(self, names: tuple[str, ...], shared: Shared) -> int:
+        """The number of the parameter for a column reference, or 0."""
+
+    def fields_of(self, names: tuple[str, ...], shared: Shared) -> list[tuple[str, int]] | None:
+        """The fields of the record that a column reference names as a whole, each with the number of its parameter;
+        None if it names no record."""
+
+
 class RoutineNames:
     """The names for arguments in the body of a function: their names, also qualified with the function's name."""
 
     __slots__ = ("arguments", "function")
+    conflict = "use_column"
 
     def __init__(self, function: str, arguments: tuple[str, ...]) -> None:
         self.function = function
         self.arguments = arguments
 
-    def number_of(self, names: tuple[str, ...]) -> int:
+    def number_of(self, names: tuple[str, ...], shared: Shared) -> int:
         """The number of the parameter for a column reference, or 0."""
         if len(names) == 2 and names[0] != self.function:
             return 0
         if len(names) > 2 or not names[-1]:
             return 0
         return self.arguments.index(names[-1]) + 1 if names[-1] in self.arguments else 0
+
+    def fields_of(self, names: tuple[str, ...], shared: Shared) -> list[tuple[str, int]] | None:
+        return None
 
 
 class Shared:
@@ -59,7 +77,7 @@ class Shared:
         self.table_oids = False
         self.collated = False  # COLLATE occurs
         self.domain_value: tree.Expr | None = None  # the expression for VALUE in a domain's condition
-        self.routine: RoutineNames | None = None  # of the function whose body is analysed
+        self.routine: ParameterNames | None = None  # of the function whose body is analysed
         self.sources: dict[int, Source] = {}  # of the stored text that is analysed, by location
         self.recorded: list[Source] | None = None  # those of a text that is about to be stored
 

@@ -16,9 +16,11 @@ from engine.sql.ast.base import (
 )
 from engine.sql.ast.code import (
     AlterFunctionStmt,
+    AlterPolicyStmt,
     CallStmt,
     ChangeStreamStmt,
     CreateFunctionStmt,
+    CreatePolicyStmt,
     DropFromTableStmt,
     DropFunctionStmt,
     ExtensionStmt,
@@ -136,6 +138,7 @@ from engine.sql.ast.sessions import (
     LockStmt,
     NotifyStmt,
     PrepareStmt,
+    RefusedStmt,
     ReindexStmt,
     SetConstraintsStmt,
     SetStmt,

@@ -108,6 +108,30 @@ class DropFromTableStmt(Node):
 
 
 @dataclass(frozen=True, slots=True)
+class CreatePolicyStmt(Node):
+    """CREATE POLICY; `command`: all, select, insert, update or delete; `roles` () is PUBLIC."""
+
+    name: str
+    relation: RangeVar
+    permissive: bool = True
+    command: str = "all"
+    roles: tuple[str, ...] = ()
+    using: Node | None = None
+    check: Node | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class AlterPolicyStmt(Node):
+    """ALTER POLICY. `roles` None, `using` None and `check` None leave theirs unchanged."""
+
+    name: str
+    relation: RangeVar
+    roles: tuple[str, ...] | None = None
+    using: Node | None = None
+    check: Node | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class CallStmt(Node):
     """CALL, or a SELECT with only a function call. `call`: the call as an expression."""
 

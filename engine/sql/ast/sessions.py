@@ -168,6 +168,14 @@ class SetConstraintsStmt(Node):
 
 @dataclass(frozen=True, slots=True)
 class DoStmt(Node):
-    """DO and other statements that the parser knows but Shoal does not support. `what`: their name in the 0A000."""
+    """DO [LANGUAGE language] body"""
+
+    language: str
+    body: str
+
+
+@dataclass(frozen=True, slots=True)
+class RefusedStmt(Node):
+    """A statement that the parser knows but Shoal does not support. `what`: its name in the 0A000."""
 
     what: str

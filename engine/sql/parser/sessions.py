@@ -458,7 +458,7 @@ class Sessions(Changes):
     def skip_statement(self, what: str, start: int) -> ast.Node:
         """Skips a statement that the session refuses by its name."""
         self._skip_to_end()
-        return ast.DoStmt(what, location=start)
+        return ast.RefusedStmt(what, location=start)
 
     def _skip_to_end(self) -> None:
         """Skips to the semicolon at the end of the statement, outside of parentheses and BEGIN ATOMIC ... END."""

@@ -1,7 +1,7 @@
 """The statement level: the first words select the rule for the rest.
 
-A statement of PostgreSQL without a tree here is skipped to its end and becomes a DoStmt, which the session refuses by
-its name (0A000). If no statement begins with the words, the error is 42601 at the first word that does not fit.
+A statement of PostgreSQL without a tree here is skipped to its end and becomes a RefusedStmt, which the session refuses
+by its name (0A000). If no statement begins with the words, the error is 42601 at the first word that does not fit.
 """
 
 from __future__ import annotations
@@ -10,8 +10,8 @@ from collections.abc import Callable
 from typing import Final
 
 from engine.sql import ast
-from engine.sql.parser.change_streams import ChangeStreams
 from engine.sql.parser.expressions import SELECT_START
+from engine.sql.parser.policies import Policies
 
 # The words after CREATE, ALTER or DROP of statements that are refused by name.
 _FOREIGN_OBJECTS: Final = (
@@ -26,7 +26,6 @@ _FOREIGN_OBJECTS: Final = (
     ("operator", "class"),
     ("operator", "family"),
     ("operator",),
-    ("policy",),
     ("publication",),
     ("rule",),
     ("server",),
@@ -51,7 +50,7 @@ _REPLACEABLE: Final = (
 _ONLY_ALTERED: Final = (("large", "object"),)
 
 
-class Statements(ChangeStreams):
+class Statements(Policies):
     """stmtmulti."""
 
     def statements(self) -> list[ast.Statement]:
@@ -125,6 +124,8 @@ class Statements(ChangeStreams):
             return self.create_extension(start)
         if key in ("function", "procedure"):
             return self.create_function(start, self.advance().key, replace=False)
+        if key == "policy":
+            return self.create_policy(start)
         if self.accept_change_stream():
             return self.create_change_stream(start)
         return self._refuse("CREATE", start, (*_FOREIGN_OBJECTS, *_REPLACEABLE))
@@ -171,6 +172,8 @@ class Statements(ChangeStreams):
             return self.alter_extension(start)
         if key in ("function", "procedure", "routine"):
             return self.alter_function(start, self.advance().key)
+        if key == "policy":
+            return self.alter_policy(start)
         if self.accept_change_stream():
             return self.alter_change_stream(start)
         if key == "system":
@@ -206,7 +209,24 @@ class Statements(ChangeStreams):
     # ---- refused statements ----
 
     def _do(self) -> ast.Node:
-        return self.skip_statement("DO", self.expect("do").start)
+        """DO with its options in any order."""
+        start = self.expect("do").start
+        language, body = "", None
+        while self._curr.key in ("SCONST", "language"):
+            at = self._curr.start
+            if self.accept("language"):
+                if language:
+                    self.complain("conflicting or redundant options", at)
+                language = self.string() if self._curr.key == "SCONST" else self.non_reserved_word()
+            elif body is not None:
+                self.complain("conflicting or redundant options", at)
+            else:
+                body = self.string()
+        if body is None:
+            if self._curr.key != "" or not language:
+                self.fail()
+            self.complain("no inline code specified", -1)
+        return ast.DoStmt(language or "plpgsql", body, location=start)
 
     def _cluster(self) -> ast.Node:
         start = self.expect("cluster").start

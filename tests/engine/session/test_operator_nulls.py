@@ -1,5 +1,5 @@
 """Where an operator has no result for values that are not NULL, and where it has one: every operator over samples of
-its types, as constants, inside a cast and a function that do not test for NULL again."""
+its types, inside a cast and a function that do not test for NULL again."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ def expressions(pair: Pair) -> list[str]:
     found = pair.postgres.execute(OPERATORS, (known, known)).fetchall()
     made: list[str] = []
     for name, left, right in found:
-        lefts = [f"({one})" for one in SAMPLES[str(left)]] if left else [""]  # in parentheses it is no constant
+        lefts = [f"({one})" for one in SAMPLES[str(left)]] if left else [""]  # else the planner computes it
         made += [f"({one} OPERATOR(pg_catalog.{name}) ({other}))" for one, other in product(lefts, SAMPLES[str(right)])]
     return made
 

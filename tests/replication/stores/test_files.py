@@ -154,9 +154,14 @@ async def incoming_is_empty(store: FileStore) -> None:
 async def test_a_file_that_waits_for_a_thread_to_be_removed_is_removed_at_close(store: FileStore) -> None:
     await store.put("a/b", b"x")
     incoming = store.receive()
-    go_on = threading.Event()
-    busy = [asyncio.ensure_future(store.run(go_on.wait, 10)) for _ in range(THREADS)]
-    await asyncio.sleep(0)
+    go_on, begun = threading.Event(), threading.Barrier(THREADS + 1)
+
+    def wait() -> None:
+        begun.wait(10)
+        go_on.wait(10)
+
+    busy = [asyncio.ensure_future(store.run(wait)) for _ in range(THREADS)]
+    await asyncio.to_thread(begun.wait, 10)  # what no thread has begun is given up at close
     store.run_later(incoming.discard)
     try:
         await store.close()

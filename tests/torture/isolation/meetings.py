@@ -251,7 +251,7 @@ class Place:
             if left <= edges.keys() and not _cyclic(edges):
                 return ended
             if time.monotonic() > until:
-                raise StuckError(f"neither an end nor a wait: {left}, {edges}, {self._look}")
+                raise StuckError(f"neither an end nor a wait: {left}, {edges}")
             time.sleep(0.0005)
 
     def _edges(self) -> dict[int, set[int]]:

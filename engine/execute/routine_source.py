@@ -1,0 +1,46 @@
+"""Source of calls of user-defined functions that were not replaced by their bodies (engine/sql/analyze/routines.py)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from catalog.functions.base import Function
+from catalog.types.base import TypeRef
+from engine.execute.code import Code
+from engine.execute.context import RoutineCall
+from engine.sql import tree
+
+if TYPE_CHECKING:
+    from engine.execute.expressions import ExpressionCompiler
+
+
+def routine_source(
+    code: Code,
+    method: str,
+    function: Function,
+    arguments: Sequence[str],
+    types: Sequence[TypeRef],
+    result: TypeRef,
+    more: str = "",
+) -> str:
+    """Source of a call by a method of SessionServices."""
+    call = code.constant(RoutineCall(function.oid, tuple(item.oid for item in types), result), "call")
+    given = "".join(f"{argument}, " for argument in arguments)
+    return f"{code.context_call}.session.{method}({call}, ({given}){more})"
+
+
+def routine_rows(compiler: ExpressionCompiler, call: tree.FuncExpr, columns: Sequence[TypeRef]) -> str:
+    """Source of the rows of a call in FROM: tuples with columns of these types."""
+    values = [compiler.value(argument) for argument in call.arguments]
+    strict = call.function.strict and any(value.nullable for value in values)
+    bound = [compiler.bind(value) if strict else (value.source, value) for value in values]
+    arguments = [atom.source for _, atom in bound]
+    types = [argument.type for argument in call.arguments]
+    wanted = f", {compiler.code.constant(tuple(columns), 'columns')}"
+    source = routine_source(compiler.code, "routine_rows", call.function, arguments, types, call.type, wanted)
+    if not strict:
+        return source
+    nulls = " or ".join(f"{given} is None" for given, _ in bound)
+    nothing = "()" if call.function.returns_set else f"(({'None, ' * len(columns)}),)"
+    return f"({nothing} if {nulls} else {source})"

@@ -1,0 +1,50 @@
+"""A routine of the catalog as its body must know it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from catalog.schema import Routine
+from catalog.types import format_type, lookup, oids
+from catalog.types.base import TypeRef
+from catalog.types.composite import CompositeType
+from engine.sql.analyze.common_types import resolve_polymorphic
+from engine.sql.plpgsql.parser import Argument, Signature
+
+_STAND_INS = {
+    oids.ANYARRAY: oids.INT4_ARRAY, oids.ANYCOMPATIBLEARRAY: oids.INT4_ARRAY,
+    oids.ANYRANGE: oids.INT4RANGE, oids.ANYCOMPATIBLERANGE: oids.INT4RANGE,
+    oids.ANYMULTIRANGE: oids.INT4MULTIRANGE, oids.ANYCOMPATIBLEMULTIRANGE: oids.INT4MULTIRANGE,
+}  # fmt: skip
+
+
+def signature_of(routine: Routine, result: TypeRef | None = None, types: Sequence[int] = ()) -> Signature:
+    """The signature. `result`, `types`: the result's type and the arguments' in a call; a polymorphic type becomes the
+    one that it stands for there."""
+    declared = [item.type.oid for item in routine.inputs]
+
+    def actual(type_: TypeRef) -> TypeRef:
+        if not types or type_.oid not in oids.POLYMORPHIC:
+            return type_
+        return TypeRef(resolve_polymorphic(types, list(declared), type_.oid, False))
+
+    returned = actual(routine.result if result is None else result)
+    anonymous = returned.oid == oids.RECORD
+    return Signature(
+        routine.name,
+        tuple(Argument(item.name, actual(item.type), item.mode) for item in routine.arguments),
+        None if anonymous else returned,
+        routine.returns_set,
+        routine.kind == "p",
+        isinstance(lookup(returned.oid), CompositeType),
+    )
+
+
+def stand_ins(routine: Routine) -> tuple[int, ...]:
+    """Types of arguments to check a body with: those of a polymorphic function as plpgsql_validator takes them."""
+    return tuple(_STAND_INS.get(oid, oids.INT4) if oid in oids.POLYMORPHIC else oid for oid in routine.signature)
+
+
+def text_of(routine: Routine) -> str:
+    """'f(integer,text)', as the context of errors calls it (format_procedure)."""
+    return f"{routine.name}({','.join(map(format_type, routine.signature))})"

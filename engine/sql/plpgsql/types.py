@@ -1,0 +1,49 @@
+"""The types that declarations in a body name, as a catalog has them."""
+
+from __future__ import annotations
+
+from catalog.errors import SqlError
+from catalog.types import lookup
+from catalog.types.base import TypeRef
+from catalog.types.composite import CompositeType
+from engine.sql import ast
+from engine.sql.analyze import Environment, resolve_type
+from engine.sql.plpgsql.declarations import Declared
+
+
+class CatalogTypes:
+    """See `Types` in declarations.py."""
+
+    def __init__(self, environment: Environment) -> None:
+        self._environment = environment
+
+    def of_name(self, name: ast.TypeName) -> Declared:
+        if name.names[-1] == "record" and not name.array_dimensions:
+            return None
+        try:
+            return resolve_type(name, self._environment)
+        except SqlError as error:
+            relation = None if name.array_dimensions else self._relation(name.names)
+            if error.sqlstate != "42704" or relation is None:
+                raise
+            return relation
+
+    def of_column(self, names: tuple[str, ...]) -> TypeRef:
+        return resolve_type(ast.TypeName(names, percent_type=True), self._environment)
+
+    def of_relation(self, names: tuple[str, ...]) -> Declared:
+        found = self._relation(names)
+        if found is None:
+            raise SqlError("42P01", f'relation "{".".join(names)}" does not exist')
+        return found
+
+    def _relation(self, names: tuple[str, ...]) -> tuple[tuple[str, TypeRef], ...] | None:
+        """The names and types of a relation's columns; None where there is none."""
+        if len(names) > 2:
+            return None
+        relation = self._environment.find_relation(names[-2] if len(names) > 1 else None, names[-1])
+        columns = getattr(relation, "columns", None)
+        return None if columns is None else tuple((column.name, column.type) for column in columns)
+
+    def is_composite(self, type_: TypeRef) -> bool:
+        return isinstance(lookup(type_.oid), CompositeType)

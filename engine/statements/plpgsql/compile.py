@@ -1,0 +1,694 @@
+"""A body in PL/pgSQL as one Python function.
+
+    DECLARE x int := 1;                    p2 = 1
+    BEGIN WHILE x < n LOOP                 while (p1 is not None and p2 is not None and p2 < p1):
+              x := x * 2;                      p2 = (None if p2 is None else int4mul(p2, 2))
+          END LOOP;                            ticks -= 1; ...
+          RETURN x; END                    return p2
+
+Each variable is a local of the function. Python's own exceptions carry errors, and the line of Python in a traceback
+tells the line and the kind of the statement (`Program.places`), so that keeping track of it costs nothing.
+
+EXIT and CONTINUE of the innermost loop are Python's; those of an outer one set `jump` to its number (negative for
+CONTINUE) and leave one construct after the other.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from types import CodeType
+
+from catalog.errors import SqlError, not_supported
+from catalog.schema import Column
+from catalog.types import lookup, oids
+from catalog.types.base import TypeRef
+from catalog.types.composite import CompositeType
+from engine.execute.code import Code, NotOnRowPath
+from engine.execute.expressions import ExpressionCompiler
+from engine.sql import ast, tree
+from engine.sql.analyze import Environment, Shared
+from engine.sql.analyze.assignments import TO_VARIABLE, store_part
+from engine.sql.analyze.state import State
+from engine.sql.plpgsql import tree as pl
+from engine.sql.plpgsql.parser import Signature
+from engine.sql.tree_walk import is_volatile
+from engine.statements.plpgsql.errors import TextContext, context_of
+from engine.statements.plpgsql.fragments import failing_part, local_expression, no_column, record_named, records_in
+from engine.statements.plpgsql.records import assignment_of
+
+TICKS = 100
+"""Turns of a loop before the first look at the clock."""
+
+KINDS: dict[type, str] = {
+    pl.Block: "statement block",
+    pl.Assign: "assignment",
+    pl.If: "IF",
+    pl.Case: "CASE",
+    pl.ForInteger: "FOR with integer loop variable",
+    pl.ForCursor: "FOR over cursor",
+    pl.Foreach: "FOREACH over array",
+    pl.Return: "RETURN",
+    pl.ReturnNext: "RETURN NEXT",
+    pl.ReturnQuery: "RETURN QUERY",
+    pl.Raise: "RAISE",
+    pl.Assert: "ASSERT",
+    pl.RunDynamic: "EXECUTE",
+    pl.OpenCursor: "OPEN",
+    pl.CloseCursor: "CLOSE",
+}
+
+
+def kind_of(statement: pl.PlStatement) -> str:
+    """The name of a statement's kind in the context of an error (plpgsql_stmt_typename)."""
+    match statement:
+        case pl.Loop():
+            return "LOOP" if statement.condition is None else "WHILE"
+        case pl.ForQuery():
+            return "FOR over EXECUTE statement" if statement.dynamic else "FOR over SELECT rows"
+        case pl.Exit():
+            return "CONTINUE" if statement.again else "EXIT"
+        case pl.RunSql():
+            if statement.perform:
+                return "PERFORM"
+            return "CALL" if isinstance(statement.sql.tree, ast.CallStmt) else "SQL statement"
+        case pl.GetDiagnostics():
+            return "GET STACKED DIAGNOSTICS" if statement.stacked else "GET DIAGNOSTICS"
+        case pl.Fetch():
+            return "MOVE" if statement.move else "FETCH"
+        case pl.EndTransaction():
+            return "ROLLBACK" if statement.undo else "COMMIT"
+    return KINDS[type(statement)]
+
+
+@dataclass(slots=True)
+class Program:
+    """A compiled body. `run(frame, context, arguments)` returns the result. `places`: for lines of its Python source,
+    from which on they belong to a line of the body and a kind of statement. `texts`: the SQL that it runs or evaluates
+    by its number. `contexts`: for their errors; `records`: which they may
+    use; `named`: the record that is the whole text."""
+
+    run: Callable[..., object]
+    conflict: str
+    columns: Sequence[TypeRef]
+    places: Sequence[tuple[int, int, str]]
+    texts: Sequence[pl.Fragment]
+    contexts: Sequence[TextContext]
+    records: Sequence[Sequence[pl.Variable]]
+    named: Sequence[pl.Variable | None]
+
+    @property
+    def code(self) -> CodeType:
+        """By which its frames are known in a traceback."""
+        return self.run.__code__
+
+
+@dataclass(slots=True)
+class _Construct:
+    """A loop, or a block with a label, that `break` leaves. `jumps`: whether an inner one leaves through it."""
+
+    number: int
+    label: str
+    is_loop: bool
+    jumps: bool = False
+
+
+class BodyCompiler:
+    """Compiles one body."""
+
+    def __init__(self, body: pl.Body, signature: Signature, environment: Environment, conflict: str) -> None:
+        self._body = body
+        self._signature = signature
+        self._environment = environment
+        self._conflict = body.conflict or conflict
+        self._code = Code()
+        self._expressions = ExpressionCompiler(self._code, environment.format, no_column)
+        self._texts: list[pl.Fragment] = []
+        self._places: list[tuple[int, int, str]] = []
+        self._constructs: list[_Construct] = []
+        self._count = 0
+        self._error = ""  # the local of the error whose handler is compiled
+
+    def compile(self) -> Program:
+        """The program. Raises errors of analysis."""
+        code = self._code
+        arguments = "".join(f", {local(variable)}" for variable in self._body.arguments)
+        code.names["SqlError"] = SqlError
+        with code.block(f"def body(frame, context{arguments}):"):
+            code.line(f"ticks, jump = {TICKS}, 0")
+            known = {variable.number for variable in self._body.arguments}
+            others = [local(item) for item in self._body.variables if item.number not in known]
+            code.line(f"{' = '.join(others)} = None")
+            code.line(f"{local(self._body.found)} = False")
+            self._block(self._body.block)
+            self._at(0, "")
+            if self._body.outputs and not self._signature.returns_set:
+                code.line(f"return {self._outputs()}")
+            elif self._may_end():
+                code.line("return None")
+            else:
+                code.line("frame.refuse_end()")
+        return Program(
+            code.finish("body", f"<PL/pgSQL {self._signature.name}>"),
+            self._conflict,
+            self._columns(),
+            self._places,
+            self._texts,
+            list(map(context_of, self._texts)),
+            list(map(records_in, self._texts)),
+            list(map(record_named, self._texts)),
+        )
+
+    def _columns(self) -> list[TypeRef]:
+        """The types of the columns of the function's rows."""
+        if self._body.outputs:
+            return [_type_of(pl.Target(variable)) for variable in self._body.outputs]
+        result = self._signature.result
+        known = None if result is None else lookup(result.oid)
+        if isinstance(known, CompositeType):
+            return [type_ for _, type_ in known.fields]
+        return [] if result is None else [result]
+
+    def _may_end(self) -> bool:
+        signature = self._signature
+        return signature.returns_set or (signature.result is not None and signature.result.oid == oids.VOID)
+
+    def _at(self, line: int, kind: str) -> None:
+        self._places.append((self._code.position + 1, line, kind))
+
+    # ---- SQL --------------------------------------------------------------------------------------------------------
+
+    def _text(self, fragment: pl.Fragment) -> tuple[int, str]:
+        """The number of a text, and the source of the variables that are handed to it."""
+        self._texts.append(fragment)
+        return len(self._texts) - 1, "locals()"
+
+    def _expression(self, fragment: pl.Fragment, target: TypeRef | None = None) -> str:
+        """Source of an expression's value, of the type `target` if that is given."""
+        if not records_in(fragment):
+            found = local_expression(fragment, self._environment, self._conflict)
+            if found is not None and not is_volatile(found) and failing_part(found, self._environment) is None:
+                if target is not None:
+                    found = assignment_of(self._state(), found, target)
+                try:
+                    return self._expressions.value(found).source
+                except NotOnRowPath:
+                    pass
+        number, values = self._text(fragment)
+        wanted = "None" if target is None else self._code.constant(target, "type")
+        return f"frame.evaluate({number}, {values}, {wanted})"
+
+    def _condition(self, fragment: pl.Fragment) -> str:
+        """Source that is truthy exactly if a condition is true."""
+        if not records_in(fragment):
+            found = local_expression(fragment, self._environment, self._conflict)
+            if found is not None and not is_volatile(found) and failing_part(found, self._environment) is None:
+                try:
+                    return self._expressions.true(assignment_of(self._state(), found, TypeRef(oids.BOOL)))
+                except NotOnRowPath:
+                    pass
+        return f"({self._expression(fragment, TypeRef(oids.BOOL))} is True)"
+
+    def _state(self) -> State:
+        return State(Shared(self._environment, ()))
+
+    # ---- variables --------------------------------------------------------------------------------------------------
+
+    def _assign(self, target: pl.Target, fragment: pl.Fragment) -> None:
+        variable = target.variable
+        name, code = local(variable), self._code
+        if target.steps:
+            self._assign_part(target, fragment)
+            return
+        if variable.type is None:
+            number, values = self._text(fragment)
+            code.line(f"{name} = frame.evaluate_row({number}, {values})")
+            return
+        code.line(f"{name} = {self._expression(fragment, variable.type)}")
+        self._check_not_null(variable)
+
+    def _assign_part(self, target: pl.Target, fragment: pl.Fragment) -> None:
+        """record.field := value, array[i] := value, ..."""
+        variable = target.variable
+        name, code = local(variable), self._code
+        if variable.type is None:
+            number, values = self._text(fragment)
+            steps = code.constant(target.steps, "steps")
+            shape = code.constant(variable.shape, "shape")
+            given = f"{name}, {variable.name!r}, {steps}, {number}, {values}, {shape}"
+            code.line(f"{name} = frame.store_field({given})")
+            return
+        before = tree.Param(variable.number + 1, TypeRef(variable.type.oid))
+        value = code.temporary("v")
+        code.line(f"{value} = {self._expression(fragment)}")
+        self._code.line(f"{name} = {self._store_source(variable, before, target, fragment, value)}")
+
+    def _store_source(
+        self, variable: pl.Variable, before: tree.Expr, target: pl.Target, fragment: pl.Fragment, value: str
+    ) -> str:
+        assert variable.type is not None
+        column = Column(1, variable.name, variable.type)
+        found = local_expression(fragment, self._environment, self._conflict)
+        if found is None:
+            not_supported("a query as the value of a part of a variable")
+        given = tree.Param(len(self._body.variables) + 1, found.type)
+        self._code.line(f"p{given.number} = {value}")
+        place = ast.ResTarget(None, variable.name, target.steps)
+        part = store_part(self._state(), before, column, place, given, TO_VARIABLE)
+        return self._expressions.value(part).source
+
+    def _check_not_null(self, variable: pl.Variable) -> None:
+        if variable.not_null:
+            with self._code.block(f"if {local(variable)} is None:"):
+                self._code.line(f"frame.refuse_null({variable.name!r})")
+
+    def _take_row(self, into: Sequence[pl.Target], row: str, fields: str) -> None:
+        """Assigns a row of a query (`row` may be None) to variables."""
+        code = self._code
+        first = into[0]
+        if first.variable.is_record and not first.steps:
+            kind = code.constant(first.variable.shape or first.variable.type, "type")
+            code.line(f"{local(first.variable)} = frame.record_of({row}, {fields}, {kind})")
+            return
+        if any(target.steps for target in into):
+            self._take_parts(into, row, fields)
+            return
+        types = code.constant(tuple(_type_of(target) for target in into), "types")
+        values = code.temporary("row")
+        code.line(f"{values} = frame.values_of({row}, {fields}, {types})")
+        for number, target in enumerate(into):
+            code.line(f"{local(target.variable)} = {values}[{number}]")
+            self._check_not_null(target.variable)
+
+    def _take_parts(self, into: Sequence[pl.Target], row: str, fields: str) -> None:
+        """Assigns a row of a query to variables and fields of records."""
+        code = self._code
+        for number, target in enumerate(into):
+            name = local(target.variable)
+            given = f"frame.column_of({row}, {fields}, {number})"
+            if not target.steps:
+                code.line(
+                    f"{name} = frame.diagnostic({given} or (None, {code.constant(_type_of(target), 'type')}), "
+                    f"{code.constant(_type_of(target), 'type')})"
+                )
+                self._check_not_null(target.variable)
+            elif target.variable.type is None:
+                steps, shape = code.constant(target.steps, "steps"), code.constant(target.variable.shape, "shape")
+                code.line(f"{name} = frame.store_into({name}, {target.variable.name!r}, {steps}, {given}, {shape})")
+            else:
+                not_supported("INTO a part of a variable that is not a record")
+
+    # ---- blocks -----------------------------------------------------------------------------------------------------
+
+    def _statements(self, statements: Sequence[pl.PlStatement]) -> None:
+        for statement in statements:
+            self._at(statement.line, kind_of(statement))
+            _EMITTERS[type(statement)](self, statement)
+
+    def _block(self, block: pl.Block) -> None:
+        self._at(block.line, "during statement block local variable initialization")
+        for variable in block.variables:
+            self._declare(variable)
+        self._at(block.line, "statement block")
+        if block.label:
+            with self._construct(block.label, is_loop=False) as construct, self._code.block("while True:"):
+                self._block_with_handlers(block)
+                self._code.line("break")
+            self._pass_on(construct)
+        else:
+            self._block_with_handlers(block)
+
+    def _declare(self, variable: pl.Variable) -> None:
+        name = local(variable)
+        if variable.cursor is not None:
+            self._code.line(f"{name} = {variable.name!r}")
+        elif variable.default is None:
+            self._code.line(f"{name} = None")
+        else:
+            self._assign(pl.Target(variable), variable.default)
+
+    def _block_with_handlers(self, block: pl.Block) -> None:
+        """The statements of a block, within its handlers."""
+        if not block.handlers:
+            self._statements(block.statements)
+            return
+        code = self._code
+        point, error, outer = code.temporary("point"), code.temporary("error"), self._error
+        code.line(f"{point} = frame.begin_block()")
+        with code.block("try:"):
+            self._statements(block.statements)
+        with code.block("except SqlError as caught:"):
+            code.line(f"{error} = caught")
+            code.line(f"{point}.undo()")
+            state, text = block.errors
+            code.line(f"{local(state)}, {local(text)} = {error}.sqlstate, {error}.message")
+            self._error = error
+            for number, handler in enumerate(block.handlers):
+                conditions = code.constant(handler.conditions, "conditions")
+                with code.block(f"{'el' if number else ''}if frame.is_handled({error}, {conditions}):"):
+                    self._statements(handler.statements)
+            with code.block("else:"):
+                code.line("raise")
+            self._error = outer
+        with code.block("finally:"):
+            code.line(f"{point}.leave()")
+
+    # ---- jumps ------------------------------------------------------------------------------------------------------
+
+    @contextmanager
+    def _construct(self, label: str, *, is_loop: bool) -> Iterator[_Construct]:
+        self._count += 1
+        made = _Construct(self._count, label, is_loop)
+        self._constructs.append(made)
+        yield made
+        self._constructs.pop()
+
+    def _exit(self, statement: pl.Exit) -> None:
+        if statement.condition is not None:
+            with self._code.block(f"if {self._condition(statement.condition)}:"):
+                self._jump(statement)
+        else:
+            self._jump(statement)
+
+    def _jump(self, statement: pl.Exit) -> None:
+        named = statement.label
+        target = next(
+            (item for item in reversed(self._constructs) if (item.label == named if named else item.is_loop)), None
+        )
+        word = "continue" if statement.again else "break"
+        if target is None:  # the label of the function itself
+            self._code.line("return frame.end()")
+            return
+        if target is self._constructs[-1]:
+            self._code.line(word)
+            return
+        for item in self._constructs[self._constructs.index(target) + 1 :]:
+            item.jumps = True
+        self._code.line(f"jump = {-target.number if statement.again else target.number}")
+        self._code.line("break")
+
+    def _pass_on(self, construct: _Construct) -> None:
+        """Behind a construct: a jump that goes further out."""
+        if not construct.jumps or not self._constructs:
+            return
+        around = self._constructs[-1].number
+        with self._code.block("if jump:"):
+            with self._code.block(f"if jump == {-around}:"):
+                self._code.line("jump = 0")
+                self._code.line("continue")
+            with self._code.block(f"if jump == {around}:"):
+                self._code.line("jump = 0")
+            self._code.line("break")
+
+    # ---- control structures -----------------------------------------------------------------------------------------
+
+    def _if(self, statement: pl.If) -> None:
+        for number, (condition, statements) in enumerate(statement.branches):
+            with self._code.block(f"{'el' if number else ''}if {self._condition(condition)}:"):
+                self._statements(statements)
+        if statement.otherwise:
+            with self._code.block("else:"):
+                self._statements(statement.otherwise)
+
+    def _tick(self) -> None:
+        """At the beginning of each turn of a loop: looks at the clock from time to time."""
+        self._code.line("ticks -= 1")
+        with self._code.block("if ticks < 0:"):
+            self._code.line("ticks = frame.look()")
+
+    def _loop(self, statement: pl.Loop) -> None:
+        condition = "True" if statement.condition is None else self._condition(statement.condition)
+        loop = self._construct(statement.label, is_loop=True)
+        with loop as construct, self._code.block(f"while {condition}:"):
+            self._tick()
+            self._statements(statement.statements)
+        self._pass_on(construct)
+
+    def _for_integer(self, statement: pl.ForInteger) -> None:
+        code, whole = self._code, TypeRef(oids.INT4)
+        low, high = self._expression(statement.low, whole), self._expression(statement.high, whole)
+        step = "1" if statement.step is None else self._expression(statement.step, whole)
+        found = local(self._body.found)
+        with self._construct(statement.label, is_loop=True) as construct:
+            code.line(f"{found}_ = False")
+            with code.block(
+                f"for {local(statement.variable)} in frame.numbers({low}, {high}, {step}, {statement.reverse}):"
+            ):
+                code.line(f"{found}_ = True")
+                self._tick()
+                self._statements(statement.statements)
+            code.line(f"{found} = {found}_")
+        self._pass_on(construct)
+
+    def _for_query(self, statement: pl.ForQuery) -> None:
+        code, found = self._code, local(self._body.found)
+        rows, fields, row = code.temporary("rows"), code.temporary("fields"), code.temporary("row")
+        code.line(f"{fields}, {rows} = {self._query(statement.query, statement.dynamic, statement.using)}")
+        with self._construct(statement.label, is_loop=True) as construct:
+            code.line(f"{found}_ = False")
+            with code.block(f"for {row} in {rows}:"):
+                code.line(f"{found}_ = True")
+                self._tick()
+                self._take_row(statement.into, row, fields)
+                self._statements(statement.statements)
+            code.line(f"{found} = {found}_")
+        self._pass_on(construct)
+
+    def _query(self, query: pl.Fragment, dynamic: bool, using: Sequence[pl.Fragment]) -> str:
+        """Source of a query's columns and rows."""
+        if dynamic:
+            text = self._expression(query, TypeRef(oids.TEXT))
+            return f"frame.dynamic_rows({text}, {self._values(using)})"
+        number, values = self._text(query)
+        return f"frame.rows({number}, {values})"
+
+    def _values(self, fragments: Sequence[pl.Fragment]) -> str:
+        """Source of values with their types."""
+        found = []
+        for fragment in fragments:
+            number, values = self._text(fragment)
+            found.append(f"frame.evaluate_typed({number}, {values})")
+        return f"[{', '.join(found)}]"
+
+    # ---- results ----------------------------------------------------------------------------------------------------
+
+    def _outputs(self) -> str:
+        """Source of the OUT arguments as the result."""
+        names = [local(variable) for variable in self._body.outputs]
+        return names[0] if len(names) == 1 else f"({', '.join(names)})"
+
+    def _return(self, statement: pl.Return) -> None:
+        signature, code = self._signature, self._code
+        if statement.value is None:
+            code.line(
+                f"return {self._outputs()}" if self._body.outputs and not signature.returns_set else "return None"
+            )
+            return
+        if signature.result is None or signature.result.oid == oids.RECORD:
+            number, values = self._text(statement.value)
+            code.line(f"return frame.evaluate_row({number}, {values})")
+            return
+        code.line(f"return {self._expression(statement.value, signature.result)}")
+
+    def _return_next(self, statement: pl.ReturnNext) -> None:
+        signature, code = self._signature, self._code
+        if statement.value is None:
+            code.line(f"frame.results.append(({', '.join(map(local, self._body.outputs))},))")
+        elif signature.result is None or signature.result.oid == oids.RECORD or signature.is_row:
+            number, values = self._text(statement.value)
+            code.line(f"frame.add_row(frame.evaluate_row({number}, {values}))")
+        else:
+            code.line(f"frame.results.append(({self._expression(statement.value, signature.result)},))")
+
+    def _return_query(self, statement: pl.ReturnQuery) -> None:
+        code = self._code
+        fields, rows = code.temporary("fields"), code.temporary("rows")
+        code.line(f"{fields}, {rows} = {self._query(statement.query, statement.dynamic, statement.using)}")
+        number = len(self._texts) - 1 if not statement.dynamic else None
+        code.line(f"{local(self._body.found)} = frame.add_rows({fields}, {rows}, {number})")
+
+    # ---- errors and messages ----------------------------------------------------------------------------------------
+
+    def _raise(self, statement: pl.Raise) -> None:
+        code = self._code
+        if statement.again:
+            code.line("raise" if self._error else "frame.refuse_again()")
+            return
+        values = self._values(statement.values)
+        options = self._values([value for _, value in statement.options])
+        names = tuple(name for name, _ in statement.options)
+        given = f"{statement.level!r}, {statement.condition!r}, {statement.message!r}, {values}, {names!r}, {options}"
+        code.line(f"frame.raise_message({given})")
+
+    def _assert(self, statement: pl.Assert) -> None:
+        code = self._code
+        with code.block(f"if frame.checks_asserts and not {self._condition(statement.condition)}:"):
+            message = "None" if statement.message is None else self._expression(statement.message, TypeRef(oids.TEXT))
+            code.line(f"frame.fail_assertion({message})")
+
+    # ---- SQL statements ---------------------------------------------------------------------------------------------
+
+    def _run_sql(self, statement: pl.RunSql) -> None:
+        code, found = self._code, local(self._body.found)
+        number, values = self._text(statement.sql)
+        if statement.perform:
+            code.line(f"{found} = frame.perform({number}, {values})")
+        elif not statement.into:
+            code.line(f"{found} = frame.run({number}, {values}, {found})")
+        else:
+            fields, row = code.temporary("fields"), code.temporary("row")
+            code.line(f"{fields}, {row} = frame.one_row({number}, {values}, {statement.strict})")
+            code.line(f"{found} = {row} is not None")
+            self._take_row(statement.into, row, fields)
+
+    def _run_dynamic(self, statement: pl.RunDynamic) -> None:
+        code = self._code
+        text, using = self._expression(statement.text, TypeRef(oids.TEXT)), self._values(statement.using)
+        if not statement.into:
+            code.line(f"frame.execute({text}, {using})")
+            return
+        fields, row = code.temporary("fields"), code.temporary("row")
+        code.line(f"{fields}, {row} = frame.execute_row({text}, {using}, {statement.strict})")
+        self._take_row(statement.into, row, fields)
+
+    def _diagnostics(self, statement: pl.GetDiagnostics) -> None:
+        code = self._code
+        for target, item in statement.items:
+            if statement.stacked:
+                source = f"frame.stacked_item({self._error or 'None'}, {item!r})"
+            else:
+                source = f"frame.current({item!r})"
+            type_ = code.constant(_type_of(target), "type")
+            if target.steps:
+                not_supported("GET DIAGNOSTICS into a part of a variable")
+            code.line(f"{local(target.variable)} = frame.diagnostic({source}, {type_})")
+
+    def _case(self, statement: pl.Case) -> None:
+        code = self._code
+        if statement.operand is not None:
+            assert statement.variable is not None
+            number, values = self._text(statement.operand)
+            code.line(f"{local(statement.variable)} = frame.evaluate_case({number}, {values})")
+        for position, (condition, statements) in enumerate(statement.branches):
+            with code.block(f"{'el' if position else ''}if {self._condition(condition)}:"):
+                self._statements(statements)
+        with code.block("else:"):
+            if statement.otherwise is None:
+                code.line("frame.refuse_case()")
+            else:
+                self._statements(statement.otherwise)
+
+    def _foreach(self, statement: pl.Foreach) -> None:
+        code, found = self._code, local(self._body.found)
+        number, values = self._text(statement.value)
+        fields, rows, row = code.temporary("fields"), code.temporary("rows"), code.temporary("row")
+        code.line(f"{fields}, {rows} = frame.elements({number}, {values}, {statement.slice})")
+        with self._construct(statement.label, is_loop=True) as construct:
+            code.line(f"{found}_ = False")
+            with code.block(f"for {row} in {rows}:"):
+                code.line(f"{found}_ = True")
+                self._tick()
+                self._take_row(statement.into, row, fields)
+                self._statements(statement.statements)
+            code.line(f"{found} = {found}_")
+        self._pass_on(construct)
+
+    # ---- cursors ----------------------------------------------------------------------------------------------------
+
+    def _bind_cursor(self, cursor: pl.Variable, arguments: Sequence[pl.Fragment]) -> None:
+        """Gives the parameters of a bound cursor their values."""
+        assert cursor.cursor is not None
+        for parameter, argument in zip(cursor.cursor.parameters, arguments, strict=True):
+            self._code.line(f"{local(parameter)} = {self._expression(argument, parameter.type)}")
+
+    def _open(self, statement: pl.OpenCursor) -> None:
+        cursor, code = statement.cursor, self._code
+        name = local(cursor)
+        if cursor.cursor is not None:
+            self._bind_cursor(cursor, statement.arguments)
+            number, values = self._text(cursor.cursor.query)
+            code.line(f"{name} = frame.open_cursor({name}, {number}, {values}, {statement.scroll})")
+            return
+        assert statement.query is not None
+        if statement.dynamic:
+            text = self._expression(statement.query, TypeRef(oids.TEXT))
+            given = f"{text}, {self._values(statement.using)}"
+            code.line(f"{name} = frame.open_dynamic({name}, {given}, {statement.scroll})")
+        else:
+            number, values = self._text(statement.query)
+            code.line(f"{name} = frame.open_cursor({name}, {number}, {values}, {statement.scroll})")
+
+    def _fetch(self, statement: pl.Fetch) -> None:
+        code, cursor = self._code, statement.cursor
+        count = "None" if statement.every else "1"
+        if statement.count is not None:
+            count = self._expression(statement.count, TypeRef(oids.INT4))
+        fields, row = code.temporary("fields"), code.temporary("row")
+        given = f"{local(cursor)}, {cursor.name!r}, {statement.direction!r}, {count}, {statement.move}"
+        code.line(f"{fields}, {row} = frame.fetch({given})")
+        code.line(f"{local(self._body.found)} = {row} is not None")
+        if not statement.move:
+            self._take_row(statement.into, row, fields)
+
+    def _close(self, statement: pl.CloseCursor) -> None:
+        self._code.line(f"frame.close_cursor({local(statement.cursor)}, {statement.cursor.name!r})")
+
+    def _for_cursor(self, statement: pl.ForCursor) -> None:
+        code, cursor, found = self._code, statement.cursor, local(self._body.found)
+        assert cursor.cursor is not None
+        self._bind_cursor(cursor, statement.arguments)
+        number, values = self._text(cursor.cursor.query)
+        name = local(cursor)
+        fields, rows, row = code.temporary("fields"), code.temporary("rows"), code.temporary("row")
+        code.line(f"{name} = frame.open_cursor({name}, {number}, {values}, False)")
+        code.line(f"{fields}, {rows} = frame.cursor_rows({name})")
+        with self._construct(statement.label, is_loop=True) as construct:
+            code.line(f"{found}_ = False")
+            with code.block(f"for {row} in {rows}:"):
+                code.line(f"{found}_ = True")
+                self._tick()
+                self._take_row((pl.Target(statement.variable),), row, fields)
+                self._statements(statement.statements)
+            code.line(f"{found} = {found}_")
+        code.line(f"frame.close_cursor({name}, {cursor.name!r})")
+        self._pass_on(construct)
+
+    def _end_transaction(self, statement: pl.EndTransaction) -> None:
+        self._code.line(f"frame.end_transaction({statement.undo}, {statement.chain})")
+
+
+def local(variable: pl.Variable) -> str:
+    """The name of a variable in Python."""
+    return f"p{variable.number + 1}"
+
+
+def _type_of(target: pl.Target) -> TypeRef:
+    assert target.variable.type is not None
+    return target.variable.type
+
+
+_EMITTERS: dict[type, Callable[..., None]] = {
+    pl.Block: BodyCompiler._block,
+    pl.Assign: lambda self, statement: self._assign(statement.target, statement.value),
+    pl.If: BodyCompiler._if,
+    pl.Loop: BodyCompiler._loop,
+    pl.ForInteger: BodyCompiler._for_integer,
+    pl.ForQuery: BodyCompiler._for_query,
+    pl.Exit: BodyCompiler._exit,
+    pl.Return: BodyCompiler._return,
+    pl.ReturnNext: BodyCompiler._return_next,
+    pl.ReturnQuery: BodyCompiler._return_query,
+    pl.Raise: BodyCompiler._raise,
+    pl.Assert: BodyCompiler._assert,
+    pl.RunSql: BodyCompiler._run_sql,
+    pl.RunDynamic: BodyCompiler._run_dynamic,
+    pl.GetDiagnostics: BodyCompiler._diagnostics,
+    pl.Case: BodyCompiler._case,
+    pl.Foreach: BodyCompiler._foreach,
+    pl.EndTransaction: BodyCompiler._end_transaction,
+    pl.OpenCursor: BodyCompiler._open,
+    pl.Fetch: BodyCompiler._fetch,
+    pl.CloseCursor: BodyCompiler._close,
+    pl.ForCursor: BodyCompiler._for_cursor,
+}

@@ -1,0 +1,170 @@
+"""RAISE, ASSERT, and the context of errors in PL/pgSQL (PostgreSQL manual, 43.9)."""
+
+from __future__ import annotations
+
+import re
+from bisect import bisect_right
+from collections.abc import Sequence
+from types import TracebackType
+from typing import TYPE_CHECKING
+
+from catalog.errors import SqlError
+from engine.sql.plpgsql.conditions import OTHERS, conditions
+from engine.sql.plpgsql.tree import Fragment
+
+if TYPE_CHECKING:
+    from engine.statements.plpgsql.compile import Program
+
+SEVERITIES = {
+    "exception": "ERROR", "warning": "WARNING", "notice": "NOTICE", "info": "INFO", "log": "LOG", "debug": "DEBUG",
+}  # fmt: skip
+_SQLSTATES = {"exception": "P0001", "warning": "01000"}
+_FIELDS = {
+    "column": "column",
+    "constraint": "constraint",
+    "datatype": "data_type",
+    "table": "table",
+    "schema": "schema",
+}
+_PLACE = re.compile("%%|%")
+_SQLSTATE = re.compile("[0-9A-Z]{5}")
+_NEVER_OTHERS = ("57014", "P0004")  # query_canceled, assert_failure
+
+
+def message_of(
+    level: str,
+    condition: str,
+    message: str | None,
+    values: Sequence[str | None],
+    options: Sequence[tuple[str, str | None]],
+) -> SqlError:
+    """What RAISE raises or sends. Values and options are texts. Raises 42601 for an option that is given twice, 22004
+    for one that is NULL."""
+    sqlstate = sqlstate_of(condition) if condition else ""
+    given: dict[str, str] = {}
+    if message is not None:
+        given["message"] = format_message(message, values)
+    for name, value in options:
+        if value is None:
+            raise SqlError("22004", "RAISE statement option cannot be null")
+        if name == "errcode":
+            if sqlstate:
+                raise SqlError("42601", "RAISE option already specified: ERRCODE")
+            sqlstate = sqlstate_of(value)
+            continue
+        if name in given:
+            raise SqlError("42601", f"RAISE option already specified: {name.upper()}")
+        given[name] = value
+    sqlstate = sqlstate or _SQLSTATES.get(level, "00000")
+    text = given.get("message") or condition or sqlstate
+    fields = {field: given[name] for name, field in _FIELDS.items() if name in given}
+    return SqlError(
+        sqlstate,
+        text,
+        detail=given.get("detail"),
+        hint=given.get("hint"),
+        severity=SEVERITIES[level],
+        **fields,  # type: ignore[arg-type]
+    )
+
+
+def format_message(message: str, values: Sequence[str | None]) -> str:
+    """The message with values in place of %; NULL as <NULL>."""
+    rest = iter(values)
+
+    def put(found: re.Match[str]) -> str:
+        if found[0] == "%%":
+            return "%"
+        value = next(rest)
+        return "<NULL>" if value is None else value
+
+    return _PLACE.sub(put, message)
+
+
+def sqlstate_of(condition: str) -> str:
+    """The SQLSTATE of a condition's name or of itself. Raises 42704."""
+    if _SQLSTATE.fullmatch(condition):
+        return condition
+    found = conditions().get(condition)
+    if found is None:
+        raise SqlError("42704", f'unrecognized exception condition "{condition}"')
+    return found[0]
+
+
+def is_handled(error: SqlError, sqlstates: Sequence[str]) -> bool:
+    """Whether a handler of these conditions takes the error. OTHERS takes no cancellation and no failed assertion."""
+    for sqlstate in sqlstates:
+        if sqlstate == OTHERS:
+            if error.sqlstate not in _NEVER_OTHERS:
+                return True
+        elif error.sqlstate == sqlstate or (sqlstate.endswith("000") and error.sqlstate[:2] == sqlstate[:2]):
+            return True
+    return False
+
+
+def place_of(program: Program, trace: TracebackType | None) -> tuple[int, str]:
+    """(line of the body, kind of statement) where an error has come through a function; (0, '') outside of any."""
+    line = 0
+    while trace is not None:
+        if trace.tb_frame.f_code is program.code:
+            line = trace.tb_lineno
+        trace = trace.tb_next
+    position = bisect_right([place[0] for place in program.places], line) - 1
+    return program.places[position][1:] if position >= 0 else (0, "")
+
+
+def add_context(error: SqlError, line: str) -> None:
+    """Adds a line to the context of an error on its way out."""
+    error.context = line if error.context is None else f"{error.context}\n{line}"
+
+
+class LineContext:
+    """A block whose errors get a line of context."""
+
+    __slots__ = ("_line",)
+
+    def __init__(self, line: str) -> None:
+        self._line = line
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
+        if isinstance(error, SqlError):
+            add_context(error, self._line)
+
+
+class TextContext:
+    """A block that runs SQL of a body: an error with a position shows the text, others get a line of context
+    (_SPI_error_callback). `shift`: of positions. It has no state, and may be entered within itself."""
+
+    __slots__ = ("_kind", "_shift", "_text")
+
+    def __init__(self, text: str, kind: str = "SQL statement", shift: int = 0) -> None:
+        self._text, self._kind, self._shift = text, kind, shift
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
+        if not isinstance(error, SqlError):
+            return
+        if error.position is not None and error.internal_query is None:
+            error.internal_query = self._text
+            error.position = max(error.position + self._shift, 1)
+        else:
+            add_context(error, f'{self._kind} "{self._text}"')
+
+
+def context_of(fragment: Fragment) -> TextContext:
+    """For errors of a text of the body."""
+    return TextContext(fragment.query, fragment.kind, len(fragment.target) - fragment.before)
+
+
+def context_line(signature: str, line: int, kind: str) -> str:
+    """A line of CONTEXT."""
+    if not line:
+        return f"PL/pgSQL function {signature} {kind}".rstrip()
+    if kind.startswith("during "):
+        return f"PL/pgSQL function {signature} line {line} {kind}"
+    return f"PL/pgSQL function {signature} line {line} at {kind}"

@@ -1,0 +1,116 @@
+"""The SQL in a body: expressions as analysed trees, and queries and changes as plans.
+
+An expression that is nothing but an expression becomes a part of the function's Python source. Its variables are the
+function's locals: variable number n is `p<n + 1>`, as a parameter of a statement is. An expression over a field of a
+record is analysed when the record has a value, once for each shape of it. Any other expression is a query, which runs
+as a statement.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from engine.execute.code import Code, NotOnRowPath
+from engine.execute.compiled_value import Value
+from engine.execute.expressions import ExpressionCompiler
+from engine.sql import ast, tree
+from engine.sql.analyze import Environment, analyze
+from engine.sql.analyze.collations import collate
+from engine.sql.analyze.routines import expand_calls, plain_expression
+from engine.sql.plpgsql.tree import Fragment, Shape, Variable
+from engine.sql.tree_walk import walk
+from engine.statements.plpgsql.names import LocalNames, Names, ParameterUse
+
+
+@dataclass(frozen=True, slots=True)
+class Text:
+    """An analysed text. `uses`: its parameters in their order."""
+
+    analyzed: tree.Analyzed
+    uses: tuple[ParameterUse, ...]
+
+    def plain(self, environment: Environment) -> tree.Expr | None:
+        """The expression that the text is; None where it is more than that."""
+        return _plain(self.analyzed, environment)
+
+
+def records_in(fragment: Fragment) -> list[Variable]:
+    """The records without declared fields that a text may use."""
+    found: dict[int, Variable] = {}
+    for node in walk(fragment.tree):
+        if isinstance(node, ast.ColumnRef):
+            names = node.names[:-1] if node.names[-1] == "*" else node.names
+            known = fragment.scope.find(names) if names else None
+            if known is not None and known[0].type is None:
+                found[known[0].number] = known[0]
+    return list(found.values())
+
+
+def analyse_text(
+    fragment: Fragment, environment: Environment, shapes: Mapping[int, Shape | None], conflict: str
+) -> Text:
+    """A text as a statement, with its parameters numbered from 1."""
+    names = Names(fragment.scope, shapes, conflict)
+    return Text(analyze(fragment.tree, environment, names=names), tuple(names.uses))
+
+
+def local_expression(fragment: Fragment, environment: Environment, conflict: str) -> tree.Expr | None:
+    """A text as an expression over the function's locals; None where it is more than an expression."""
+    names = LocalNames(fragment.scope, {}, conflict)
+    return _plain(analyze(fragment.tree, environment, names=names), environment)
+
+
+def failing_part(expression: tree.Expr, environment: Environment) -> tree.Expr | None:
+    """A part of an expression that is computed in any case, consists of constants and fails: PostgreSQL's planner
+    computes it before the expression runs."""
+    compiler = ExpressionCompiler(Code(), environment.format, no_column)
+
+    def is_constant(node: tree.Expr) -> bool:
+        match node:
+            case tree.Const():
+                return True
+            case tree.RelabelType() | tree.CoerceTypmod() | tree.CoerceViaIO():
+                return is_constant(node.argument)
+            case tree.FuncExpr():
+                return node.function.volatility == "i" and all(map(is_constant, node.arguments))
+        return False
+
+    def search(node: tree.Expr) -> tree.Expr | None:
+        arguments: Sequence[tree.Expr] = ()
+        match node:
+            case tree.RelabelType() | tree.CoerceTypmod() | tree.CoerceViaIO():
+                arguments = (node.argument,)
+            case tree.FuncExpr():
+                arguments = node.arguments
+        found = next((part for item in arguments if (part := search(item)) is not None), None)
+        return found or (node if arguments and is_constant(node) and compiler.constant(node) is None else None)
+
+    return search(expression)
+
+
+def no_column(item: tree.Var) -> Value:
+    """Columns in an expression: there are none."""
+    raise NotOnRowPath(f"column {item.name}")
+
+
+def _plain(analyzed: tree.Analyzed, environment: Environment) -> tree.Expr | None:
+    if analyzed.collated:
+        analyzed = collate(analyzed, environment.catalog)
+    query = expand_calls(analyzed, environment).statement
+    return plain_expression(query) if isinstance(query, tree.Query) and len(query.output) == 1 else None
+
+
+def shape_of_record(value: object) -> Shape | None:
+    """The shape of a record's value; None without one."""
+    return getattr(value, "shape", None)
+
+
+def record_named(fragment: Fragment) -> Variable | None:
+    """The record that an expression consists of; None for any other expression."""
+    node = fragment.tree
+    if not isinstance(node, ast.SelectStmt) or fragment.text.strip().count(" "):
+        return None
+    names = tuple(fragment.text.strip().lower().split("."))
+    found = fragment.scope.find(names)
+    return found[0] if found is not None and found[1] == len(names) and found[0].type is None else None

@@ -1,0 +1,620 @@
+"""A function in PL/pgSQL while it runs: what its Python source calls (compile.py).
+
+Its statements run as nested.py says.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import nullcontext, suppress
+from dataclasses import dataclass, field
+from math import prod
+from time import perf_counter
+from typing import TYPE_CHECKING, Any
+
+from catalog.errors import SqlError, not_supported
+from catalog.types import element_of, format_type, lookup, oids
+from catalog.types.base import Array, TypeRef
+from catalog.types.composite import CompositeType
+from engine.execute.code import NotOnRowPath
+from engine.execute.context import Field
+from engine.execute.expressions import compile_expression, compile_value
+from engine.session.prepared import Prepared
+from engine.sql import ast, tree
+from engine.sql.analyze import Shared
+from engine.sql.analyze.state import State
+from engine.sql.parser import parse
+from engine.sql.plpgsql.tree import Fragment, Shape
+from engine.statements import planning
+from engine.statements.plpgsql import errors, frame_cursors
+from engine.statements.plpgsql.errors import LineContext, TextContext
+from engine.statements.plpgsql.fragments import (
+    Text,
+    analyse_text,
+    failing_part,
+    shape_of_record,
+)
+from engine.statements.plpgsql.names import ParameterUse, unassigned_error
+from engine.statements.plpgsql.nested import NestedStatements, Rows
+from engine.statements.plpgsql.records import Cast, Row, assignment_of, cast_of, check_columns, record_text, shape_of
+from engine.statements.plpgsql.suspend import wait
+from engine.statements.rows_plan import RowsPlan
+from engine.txn.interface import LockWait
+
+if TYPE_CHECKING:
+    from catalog.catalog import Catalog
+    from engine.execute.context import Field
+    from engine.node.plan_cache import PlanKey
+    from engine.session.session import Session
+    from engine.statements.plpgsql.compile import Program
+
+TICKS = 100
+SLICE_SECONDS = 0.005
+"""For which a function may hold the event loop."""
+LOOK_SECONDS = 0.001
+"""Between two looks at the clock."""
+MOST_TICKS = 10_000
+
+Locals = Mapping[str, Any]
+
+
+@dataclass(slots=True)
+class Evaluation:
+    """A text that is evaluated: an expression, or a plan of a query. `uses`: its parameters."""
+
+    uses: tuple[ParameterUse, ...]
+    type: TypeRef
+    compute: Cast | None = None
+    prepared: Prepared | None = None
+    settings: PlanKey | None = None
+
+    def is_old(self, catalog: Catalog) -> bool:
+        """Whether it is a plan for another catalog."""
+        return self.prepared is not None and self.prepared.catalog is not catalog
+
+
+@dataclass(slots=True)
+class Known:
+    """What is known of the texts of a program for one catalog: by the number of the text, the shapes of its records,
+    and the type that is wanted."""
+
+    evaluations: dict[object, Evaluation] = field(default_factory=dict)
+    statements: dict[object, tuple[Prepared, tuple[ParameterUse, ...], PlanKey]] = field(default_factory=dict)
+    casts: dict[tuple[TypeRef, TypeRef], Cast | None] = field(default_factory=dict)
+
+
+class Point:
+    """The savepoint of a block with handlers."""
+
+    def __init__(self, session: Session, name: str) -> None:
+        self._session = session
+        self._name = name
+        self._is_open = True
+        session.transactions.save(name)
+
+    def undo(self) -> None:
+        """Undoes what the block has written."""
+        if self._is_open:
+            self._is_open = False
+            self._session.transactions.undo_to(self._name)
+
+    def leave(self) -> None:
+        """The block has ended without an error, or with one that nobody handles."""
+        if self._is_open:
+            self._is_open = False
+            self._session.transactions.forget(self._name)
+
+
+class Frame:
+    """One call of a function. `results`: the rows of RETURN NEXT and RETURN QUERY."""
+
+    def __init__(
+        self,
+        session: Session,
+        program: Program,
+        known: Known,
+        signature: str,
+        is_atomic: bool,
+        columns: Sequence[TypeRef] | None = None,
+    ) -> None:
+        self.session = session
+        self.program = program
+        self.columns = program.columns if columns is None else columns
+        self.results: list[tuple[object, ...]] = []
+        self.checks_asserts = session.settings.find("plpgsql.check_asserts") != "off"
+        self._known = known
+        self._signature = signature
+        self._is_atomic = is_atomic  # COMMIT and ROLLBACK are not allowed
+        self._nested = NestedStatements(session)
+        self._points = 0
+        self._looked = self._yielded = perf_counter()
+        self._ticks = TICKS
+
+    # ---- expressions ------------------------------------------------------------------------------------------------
+
+    def evaluate(self, number: int, values: Locals, wanted: TypeRef | None) -> object:
+        """The value of a text, of the wanted type."""
+        return self._evaluate(number, values, wanted)[0]
+
+    def evaluate_typed(self, number: int, values: Locals) -> tuple[object, TypeRef]:
+        """A value with its own type."""
+        return self._evaluate(number, values, None)
+
+    def _evaluate(self, number: int, values: Locals, wanted: TypeRef | None) -> tuple[object, TypeRef]:
+        program = self.program
+        fragment = program.texts[number]
+        record = program.named[number]
+        if record is not None and wanted is None:
+            return values[f"p{record.number + 1}"], TypeRef(oids.RECORD)
+        shapes = self._shapes(number, values)
+        key = (number, tuple(shapes.values()), wanted)
+        found = self._known.evaluations.get(key)
+        if found is None or found.settings != self.session.key or found.is_old(self.session.catalog):
+            with self.program.contexts[number]:
+                found = self._known.evaluations[key] = self._evaluation(fragment, shapes, wanted)
+                found.settings = self.session.key
+        parameters = [_value(use, values) for use in found.uses]
+        if found.compute is not None:
+            while True:
+                try:
+                    return found.compute(self.session.context(), parameters), found.type
+                except LockWait as lock:
+                    wait(self.session.wait_for(lock))
+        assert found.prepared is not None
+        with self.program.contexts[number]:
+            fields, rows = self._nested.rows(found.prepared, parameters)
+        if len(rows) > 1:
+            with LineContext(f"query: {fragment.query}"):
+                raise SqlError("21000", "query returned more than one row")
+        value = rows[0][0] if rows else None
+        if wanted is not None and value is not None:
+            return self._cast(value, fields[0].type, wanted), wanted
+        return value, fields[0].type
+
+    def _evaluation(self, fragment: Fragment, shapes: Mapping[int, Shape | None], wanted: TypeRef | None) -> Evaluation:
+        environment = self.session.environment
+        text = analyse_text(fragment, environment, shapes, self.program.conflict)
+        query = text.analyzed.statement
+        assert isinstance(query, tree.Query)
+        if len(query.output) != 1 and fragment.target:
+            raise SqlError("42601", f"assignment source returned {len(query.output)} columns")
+        if len(query.output) != 1:
+            with LineContext(f"query: {fragment.query}"):
+                raise SqlError("42601", f"query returned {len(query.output)} columns")
+        plain = text.plain(environment)
+        if plain is not None:
+            failing = failing_part(plain, environment)
+            if failing is not None:
+                compile_value(failing, environment.format)(self.session.context(), ())
+            type_ = wanted or plain.type
+            if wanted is not None:
+                plain = assignment_of(State(Shared(environment, ())), plain, wanted)
+            with suppress(NotOnRowPath):
+                return Evaluation(text.uses, type_, compile_expression(plain, environment.format))
+        return Evaluation(text.uses, query.output[0].expression.type, prepared=self._plan(fragment, text))
+
+    def evaluate_row(self, number: int, values: Locals) -> Row | None:
+        """The value of a text that is a row: a record, a value of a composite type, ROW(...). Raises 42804."""
+        fragment = self.program.texts[number]
+        variable = self.program.named[number]
+        if variable is not None:
+            value = values[f"p{variable.number + 1}"]
+            if value is None and variable.shape is None:
+                raise unassigned_error(variable.name)
+            return value  # type: ignore[no-any-return]
+        with self.program.contexts[number]:
+            text = analyse_text(fragment, self.session.environment, self._shapes(number, values), self.program.conflict)
+        plain = text.plain(self.session.environment)
+        parameters = [_value(use, values) for use in text.uses]
+        if isinstance(plain, tree.RowExpr):
+            format_ = self.session.environment.format
+            found = [compile_value(item, format_)(self.session.context(), parameters) for item in plain.elements]
+            return Row(
+                tuple((name, item.type) for name, item in zip(plain.names, plain.elements, strict=True)), tuple(found)
+            )
+        value, type_ = self._evaluate(number, values, None)
+        known = lookup(type_.oid)
+        if not isinstance(known, CompositeType):
+            raise SqlError("42804", "cannot return non-composite value from function returning composite type")
+        return None if value is None else Row(known.fields, tuple(value))  # type: ignore[arg-type]
+
+    def _shapes(self, number: int, values: Locals) -> dict[int, Shape | None]:
+        """The shapes of the records that a text may use."""
+        records = self.program.records[number]
+        return {item.number: shape_of_record(values[f"p{item.number + 1}"]) for item in records}
+
+    # ---- statements -------------------------------------------------------------------------------------------------
+
+    def _plan(self, fragment: Fragment, text: Text) -> Prepared:
+        statement = ast.Statement(fragment.tree, fragment.text, 0, len(text.uses), fragment.text)
+        prepared = planning.plan_statement(self.session, statement, text.analyzed, self.session.environment)
+        prepared.tally = self.session.node.statements.nested
+        return prepared
+
+    def _statement(self, number: int, values: Locals) -> tuple[Prepared, list[object]]:
+        """A text as a planned statement, with the values of its parameters."""
+        fragment = self.program.texts[number]
+        shapes = self._shapes(number, values)
+        key = (number, tuple(shapes.values()))
+        known, settings = self._known.statements.get(key), self.session.key
+        if known is None or known[0].catalog is not self.session.catalog or known[2] != settings:
+            if isinstance(fragment.tree, planning.QUERY_STATEMENTS):
+                text = analyse_text(fragment, self.session.environment, shapes, self.program.conflict)
+                known = self._plan(fragment, text), text.uses, settings
+            else:
+                statement = ast.Statement(fragment.tree, fragment.text, whole=fragment.text)
+                known = planning.prepare(self.session, statement, ()), (), settings
+            self._known.statements[key] = known
+        prepared, uses, _ = known
+        return prepared, [_value(use, values) for use in uses]
+
+    def rows(self, number: int, values: Locals) -> tuple[Sequence[Field], Rows]:
+        """The columns and rows of a query."""
+        with self.program.contexts[number]:
+            return self._nested.rows(*self._statement(number, values))
+
+    def perform(self, number: int, values: Locals) -> bool:
+        """PERFORM: whether there was a row."""
+        self.rows(number, values)
+        return self._nested.count > 0
+
+    def run(self, number: int, values: Locals, found: bool) -> bool:
+        """A statement without INTO: the new value of FOUND."""
+        context = self.program.contexts[number]
+        with context:
+            prepared, parameters = self._statement(number, values)
+        if prepared.fields is not None and prepared.command == "SELECT":
+            hint = "If you want to discard the results of a SELECT, use PERFORM instead."
+            raise SqlError("42601", "query has no destination for result data", hint=hint)
+        if prepared.fields is not None:
+            raise SqlError("42601", "query has no destination for result data")
+        with context:
+            self._nested.rows(prepared, parameters)
+        return self._nested.count > 0 if isinstance(prepared.plan, RowsPlan) else found
+
+    def one_row(self, number: int, values: Locals, strict: bool) -> tuple[Sequence[Field], tuple[object, ...] | None]:
+        """The row for INTO. Raises P0002 and P0003 where STRICT wants exactly one."""
+        context = self.program.contexts[number]
+        with context:
+            prepared, parameters = self._statement(number, values)
+        if prepared.fields is None:
+            raise SqlError("42601", "INTO used with a command that cannot return data")
+        with context:
+            fields, rows = self._nested.rows(prepared, parameters)
+        return fields, self._only(rows, strict or prepared.plan.writes, strict)
+
+    @staticmethod
+    def _only(rows: Rows, single: bool, strict: bool) -> tuple[object, ...] | None:
+        if strict and not rows:
+            raise SqlError("P0002", "query returned no rows")
+        if single and len(rows) > 1:
+            hint = "Make sure the query returns a single row, or use LIMIT 1."
+            raise SqlError("P0003", "query returned more than one row", hint=hint)
+        return rows[0] if rows else None
+
+    # ---- dynamic statements -----------------------------------------------------------------------------------------
+
+    def _dynamic(
+        self, text: str | None, using: Sequence[tuple[object, TypeRef]]
+    ) -> tuple[Sequence[Field] | None, Rows]:
+        """EXECUTE: the columns and rows of the last statement of a text."""
+        if text is None:
+            raise SqlError("22004", "query string argument of EXECUTE is null")
+        fields: Sequence[Field] | None = None
+        rows: Rows = ()
+        types = [type_.oid for _, type_ in using]
+        with TextContext(text):
+            statements = parse(text, self.session.key.conforming)
+        for statement in statements:
+            if isinstance(statement.tree, ast.TransactionStmt):
+                raise SqlError("0A000", "EXECUTE of transaction commands is not implemented")
+            with TextContext(text):
+                prepared = planning.prepare(self.session, statement, types)
+                prepared.tally = self.session.node.statements.nested
+                _, rows = self._nested.rows(prepared, [value for value, _ in using])
+            fields = prepared.fields
+        return fields, rows
+
+    def execute(self, text: str | None, using: Sequence[tuple[object, TypeRef]]) -> None:
+        """EXECUTE without INTO: rows are dropped."""
+        self._dynamic(text, using)
+
+    def execute_row(
+        self, text: str | None, using: Sequence[tuple[object, TypeRef]], strict: bool
+    ) -> tuple[Sequence[Field], tuple[object, ...] | None]:
+        """EXECUTE ... INTO."""
+        fields, rows = self._dynamic(text, using)
+        if fields is None:
+            raise SqlError("42601", "INTO used with a command that cannot return data")
+        return fields, self._only(rows, strict, strict)
+
+    def dynamic_rows(self, text: str | None, using: Sequence[tuple[object, TypeRef]]) -> tuple[Sequence[Field], Rows]:
+        """The rows of FOR ... IN EXECUTE and RETURN QUERY EXECUTE."""
+        fields, rows = self._dynamic(text, using)
+        if fields is None:
+            raise SqlError("42P11", "cannot open EXECUTE query as cursor")
+        return fields, rows
+
+    # ---- variables --------------------------------------------------------------------------------------------------
+
+    def values_of(
+        self, row: tuple[object, ...] | None, fields: Sequence[Field], types: Sequence[TypeRef]
+    ) -> list[object]:
+        """A row as the values of variables of these types: what is too much is dropped, what is missing is NULL."""
+        if row is None:
+            return [None] * len(types)
+        found = [self._cast(value, item.type, type_) for value, item, type_ in zip(row, fields, types, strict=False)]
+        return found + [None] * (len(types) - len(found))
+
+    @staticmethod
+    def column_of(
+        row: tuple[object, ...] | None, fields: Sequence[Field], number: int
+    ) -> tuple[object, TypeRef] | None:
+        """A column of a row, with its type; None where there is none."""
+        return None if row is None or number >= len(fields) else (row[number], fields[number].type)
+
+    def record_of(
+        self, row: tuple[object, ...] | None, fields: Sequence[Field], declared: TypeRef | Shape | None
+    ) -> object:
+        """A row as the value of a record, of a table's row, or of a variable of a composite type."""
+        if declared is None:
+            return Row(shape_of(fields), (None,) * len(fields) if row is None else row)
+        if isinstance(declared, tuple):
+            return Row(declared, tuple(self.values_of(row, fields, [type_ for _, type_ in declared])))
+        if row is None:
+            return None
+        known: Any = lookup(declared.oid)
+        return tuple(self.values_of(row, fields, [type_ for _, type_ in known.fields]))
+
+    def _cast(self, value: object, source: TypeRef, target: TypeRef) -> object:
+        if (source, target) not in self._known.casts:
+            self._known.casts[source, target] = cast_of(self.session.environment, source, target)
+        cast = self._known.casts[source, target]
+        return value if cast is None else cast(self.session.context(), [value])
+
+    def store_field(
+        self, row: Row | None, name: str, steps: Sequence[object], number: int, values: Locals, shape: Shape | None
+    ) -> Row:
+        """A record with the value of a text in a field. Raises 55000 without a value, 42703 for a missing field."""
+        row, position = self._place_in(row, name, steps, shape)
+        value = self.evaluate(number, values, row.shape[position][1])
+        return Row(row.shape, (*row.values[:position], value, *row.values[position + 1 :]))
+
+    def store_into(
+        self,
+        row: Row | None,
+        name: str,
+        steps: Sequence[object],
+        given: tuple[object, TypeRef] | None,
+        shape: Shape | None,
+    ) -> Row:
+        """A record with a column of a query's row in a field (`given` None: there is no such column)."""
+        row, position = self._place_in(row, name, steps, shape)
+        value = None if given is None else self._cast(*given, row.shape[position][1])
+        return Row(row.shape, (*row.values[:position], value, *row.values[position + 1 :]))
+
+    @staticmethod
+    def _place_in(row: Row | None, name: str, steps: Sequence[object], shape: Shape | None) -> tuple[Row, int]:
+        """A record, and the position of a field in it."""
+        if row is None:
+            if shape is None:
+                raise unassigned_error(name)
+            row = Row(shape, (None,) * len(shape))
+        if len(steps) != 1 or not isinstance(steps[0], str):
+            not_supported("assignment to a part of a field of a record")
+        position = next((place for place, (known, _) in enumerate(row.shape) if known == steps[0]), -1)
+        if position < 0:
+            raise SqlError("42703", f'record "{name}" has no field "{steps[0]}"')
+        return row, position
+
+    def refuse_null(self, name: str) -> None:
+        """22004 for a variable that is declared NOT NULL."""
+        raise SqlError("22004", f'null value cannot be assigned to variable "{name}" declared NOT NULL')
+
+    # ---- loops ------------------------------------------------------------------------------------------------------
+
+    def look(self) -> int:
+        """From time to time in a loop: lets others run. Returns for how many turns it need not be called."""
+        now = perf_counter()
+        took, self._looked = now - self._looked, now
+        self._ticks = max(1, min(MOST_TICKS, int(self._ticks * LOOK_SECONDS / max(took, 1e-6))))
+        if now - self._yielded > SLICE_SECONDS:
+            wait(asyncio.sleep(0))
+            self._looked = self._yielded = perf_counter()
+        return self._ticks
+
+    @staticmethod
+    def numbers(low: int | None, high: int | None, step: int | None, reverse: bool) -> range:
+        """The values of FOR. Raises 22004, 22023."""
+        for value, what in ((low, "lower bound"), (high, "upper bound"), (step, "BY value")):
+            if value is None:
+                raise SqlError("22004", f"{what} of FOR loop cannot be null")
+        assert low is not None and high is not None and step is not None
+        if step <= 0:
+            raise SqlError("22023", "BY value of FOR loop must be greater than zero")
+        return range(low, high - 1, -step) if reverse else range(low, high + 1, step)
+
+    def elements(self, number: int, values: Locals, slice_: int) -> tuple[Sequence[Field], Rows]:
+        """The elements or slices of FOREACH, as rows of one column. Raises 22004, 42804, 2202E."""
+        value, type_ = self._evaluate(number, values, None)
+        if value is None:
+            raise SqlError("22004", "FOREACH expression must not be null")
+        element = element_of(type_.oid)
+        if not element:
+            shown = format_type(type_.oid)
+            raise SqlError("42804", f"FOREACH expression must yield an array, not type {shown}")
+        assert isinstance(value, Array)
+        if not slice_:
+            return (Field("element", TypeRef(element)),), [(item,) for item in value.elements]
+        dimensions = len(value.dimensions)
+        if slice_ > dimensions:
+            raise SqlError("2202E", f"slice dimension ({slice_}) is out of the valid range 0..{dimensions}")
+        kept = value.dimensions[-slice_:]
+        size, bounds = prod(kept), value.lower_bounds[-slice_:]
+        parts = [value.elements[start : start + size] for start in range(0, len(value.elements), size)]
+        return (Field("slice", type_),), [(Array(part, kept, bounds),) for part in parts]
+
+    # ---- cursors ----------------------------------------------------------------------------------------------------
+
+    def open_cursor(self, name: str | None, number: int, values: Locals, scroll: bool | None) -> str:
+        """OPEN with a query: the cursor's name."""
+        with self.program.contexts[number]:
+            prepared, parameters = self._statement(number, values)
+            return frame_cursors.open_portal(self.session, name, prepared, parameters, scroll)
+
+    def open_dynamic(
+        self, name: str | None, text: str | None, using: Sequence[tuple[object, TypeRef]], scroll: bool | None
+    ) -> str:
+        """OPEN ... FOR EXECUTE."""
+        if text is None:
+            raise SqlError("22004", "query string argument of EXECUTE is null")
+        (statement,) = parse(text, self.session.key.conforming)
+        prepared = planning.prepare(self.session, statement, [type_.oid for _, type_ in using])
+        return frame_cursors.open_portal(self.session, name, prepared, [value for value, _ in using], scroll)
+
+    def fetch(
+        self, name: str | None, variable: str, direction: str, count: int | None, move: bool
+    ) -> tuple[Sequence[Field], tuple[object, ...] | None]:
+        """FETCH and MOVE: the columns, and the row; None without one."""
+        cursor = frame_cursors.portal_of(self.session, name, variable)
+        fields, rows = frame_cursors.fetch(cursor, direction, count, move)
+        self._nested.count = len(rows)
+        return fields, rows[-1] if rows else None
+
+    def cursor_rows(self, name: str) -> tuple[Sequence[Field], Rows]:
+        """All rows of an open cursor."""
+        return frame_cursors.fetch(frame_cursors.portal_of(self.session, name, name), "forward", None, False)
+
+    def close_cursor(self, name: str | None, variable: str) -> None:
+        """CLOSE."""
+        self.session.portals.close(frame_cursors.portal_of(self.session, name, variable).name)
+
+    # ---- results ----------------------------------------------------------------------------------------------------
+
+    def add_rows(self, fields: Sequence[Field], rows: Rows, number: int | None) -> bool:
+        """RETURN QUERY of a text, or of EXECUTE (None): whether there was a row. Raises 42804 for other columns than
+        the function's."""
+        message = "structure of query does not match function result type"
+        with self.program.contexts[number] if number is not None else nullcontext():
+            check_columns([item.type for item in fields], self.columns, message)
+        self.results.extend(rows)
+        self._nested.count = len(rows)
+        return bool(rows)
+
+    def add_row(self, row: Row | None) -> None:
+        """RETURN NEXT of a row."""
+        columns = self.columns
+        if row is None:
+            self.results.append((None,) * len(columns))
+            return
+        values = zip(row.values, row.shape, columns, strict=False)
+        self.results.append(tuple(self._cast(value, field_[1], type_) for value, field_, type_ in values))
+
+    def refuse_end(self) -> None:
+        """2F005 for a function that ends without RETURN."""
+        raise SqlError("2F005", "control reached end of function without RETURN")
+
+    def evaluate_case(self, number: int, values: Locals) -> Row:
+        """The operand of CASE, as a record with the field `value`."""
+        value, type_ = self._evaluate(number, values, None)
+        return Row((("value", type_),), (value,))
+
+    def refuse_case(self) -> None:
+        """20000 for a CASE without a branch that fits."""
+        raise SqlError("20000", "case not found", hint="CASE statement is missing ELSE part.")
+
+    # ---- errors -----------------------------------------------------------------------------------------------------
+
+    is_handled: Callable[[SqlError, Sequence[str]], bool] = staticmethod(errors.is_handled)
+
+    def begin_block(self) -> Point:
+        """Begins a block with handlers."""
+        self._points += 1
+        return Point(self.session, f"plpgsql {id(self)} {self._points}")
+
+    def raise_message(
+        self,
+        level: str,
+        condition: str,
+        message: str | None,
+        values: Sequence[tuple[object, TypeRef]],
+        names: Sequence[str],
+        options: Sequence[tuple[object, TypeRef]],
+    ) -> None:
+        """RAISE."""
+        given = list(zip(names, [self._text(*item) for item in options], strict=True))
+        error = errors.message_of(level, condition, message, [self._text(*item) for item in values], given)
+        if level == "exception":
+            raise error
+        self.session.notices.append(error)
+
+    def _text(self, value: object, type_: TypeRef) -> str | None:
+        if value is None:
+            return None
+        if isinstance(value, Row):
+            encoders = [lookup(known.oid).text_encoder(self.session.key.format) for _, known in value.shape]
+            return record_text(encoders, value.values)
+        return lookup(type_.oid).text_encoder(self.session.key.format)(value).decode()
+
+    def fail_assertion(self, message: str | None) -> None:
+        """P0004."""
+        raise SqlError("P0004", "assertion failed" if message is None else message)
+
+    def current(self, item: str) -> tuple[object, TypeRef]:
+        """An item of GET CURRENT DIAGNOSTICS."""
+        if item == "row_count":
+            return self._nested.count, TypeRef(oids.INT8)
+        return "", TypeRef(oids.TEXT)
+
+    def stacked_item(self, error: SqlError | None, item: str) -> tuple[object, TypeRef]:
+        """An item of GET STACKED DIAGNOSTICS. Raises 0Z002 outside of a handler."""
+        if error is None:
+            raise SqlError("0Z002", "GET STACKED DIAGNOSTICS cannot be used outside an exception handler")
+        found = {
+            "returned_sqlstate": error.sqlstate, "message_text": error.message, "column_name": error.column,
+            "constraint_name": error.constraint, "pg_datatype_name": error.data_type, "table_name": error.table,
+            "schema_name": error.schema, "pg_exception_detail": error.detail, "pg_exception_hint": error.hint,
+            "pg_exception_context": self._context_of(error),
+        }  # fmt: skip
+        return found[item] or "", TypeRef(oids.TEXT)
+
+    def _context_of(self, error: SqlError) -> str:
+        """The context of an error that has come to a handler of this call."""
+        line = errors.context_line(self._signature, *errors.place_of(self.program, error.__traceback__))
+        return line if error.context is None else f"{error.context}\n{line}"
+
+    def diagnostic(self, found: tuple[object, TypeRef], wanted: TypeRef) -> object:
+        """An item, for a variable of a type."""
+        return self._cast(*found, wanted)
+
+    def end_transaction(self, undo: bool, chain: bool) -> None:
+        """COMMIT and ROLLBACK in a procedure. Raises 2D000 where the transaction is not the procedure's."""
+        session = self.session
+        if self._is_atomic:
+            raise SqlError("2D000", "invalid transaction termination")
+        transaction = session.transaction
+        if transaction is not None and transaction.savepoints:
+            word = "roll back" if undo else "commit"
+            raise SqlError("2D000", f"cannot {word} while a subtransaction is active")
+        if undo:
+            session.transactions.abort()
+        else:
+            lsn = session.transactions.commit()
+            if lsn:
+                wait(session.durable(lsn))
+        made = session.begin_implicit()
+        if chain and transaction is not None:
+            session.variables.continue_modes(transaction, made)
+
+    def refuse_again(self) -> None:
+        """0Z002: RAISE without anything, outside of a handler."""
+        message = "RAISE without parameters cannot be used outside an exception handler"
+        raise SqlError("0Z002", message)
+
+
+def _value(use: ParameterUse, values: Locals) -> object:
+    value = values[f"p{use.variable.number + 1}"]
+    if use.field >= 0:
+        return None if value is None else value.values[use.field]
+    return value.values if isinstance(value, Row) else value

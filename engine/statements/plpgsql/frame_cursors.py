@@ -1,0 +1,70 @@
+"""Cursors of functions in PL/pgSQL: portals of the session, which its client can fetch from too (PostgreSQL manual,
+43.7). An open cursor has all its rows."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
+
+from catalog.errors import SqlError
+from catalog.types import lookup
+from engine.session.portal import Portal
+from engine.sql import ast
+from engine.statements import run as run_portal
+from engine.statements.collect import Collector, decode_row, reformat_rows
+from engine.statements.cursors import window
+from engine.statements.plpgsql.suspend import wait
+
+if TYPE_CHECKING:
+    from engine.execute.context import Field
+    from engine.session.prepared import Prepared
+    from engine.session.session import Session
+
+_numbers = itertools.count(1)
+
+
+def open_portal(
+    session: Session, name: str | None, prepared: Prepared, parameters: Sequence[object], scroll: bool | None
+) -> str:
+    """Opens a cursor over a query, and returns its name. Raises 42P03 if the name is in use."""
+    if name is not None and name.encode() in session.portals:
+        raise SqlError("42P03", f'cursor "{name}" already in use')
+    while name is None or name.encode() in session.portals:
+        name = f"<unnamed portal {next(_numbers)}>"
+    formats = (1,) * len(prepared.fields or ())
+    cursor = Portal(prepared, parameters, formats, name.encode())
+    cursor.scroll = scroll is not False
+    rows = Collector(session.memory)
+    wait(run_portal.run(session, Portal(prepared, parameters, formats), 0, rows))
+    cursor.rows, cursor.holding = rows.split(), rows.holding
+    cursor.started = True
+    session.portals[cursor.name] = cursor
+    return name
+
+
+def portal_of(session: Session, name: str | None, variable: str) -> Portal:
+    """The open cursor that a variable names. Raises 22004 for NULL, 34000."""
+    if name is None:
+        raise SqlError("22004", f'cursor variable "{variable}" is null')
+    cursor = session.portals.get(name.encode())
+    if cursor is None or cursor.rows is None:
+        raise SqlError("34000", f'cursor "{name}" does not exist')
+    return cursor
+
+
+def fetch(
+    cursor: Portal, direction: str, count: int | None, move: bool
+) -> tuple[Sequence[Field], list[tuple[object, ...]]]:
+    """The columns of a cursor, and the rows of one FETCH; `count` None: ALL."""
+    if direction in ("next", "prior"):
+        direction = "forward" if direction == "next" else "backward"
+    elif direction in ("first", "last"):
+        direction, count = "absolute", 1 if direction == "first" else -1
+    taken = window(cursor, ast.FetchStmt(cursor.name.decode(), direction, count, move))
+    fields = cursor.prepared.fields or ()
+    have, want = cursor.formats, (1,) * len(fields)
+    if have != want:
+        taken = reformat_rows(taken, cursor.prepared, have, want)
+    decoders: list[Callable[[bytes], object]] = [lookup(item.type.oid).binary_decoder() for item in fields]
+    return fields, [decode_row(message, decoders) for message in taken]

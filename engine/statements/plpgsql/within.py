@@ -1,0 +1,104 @@
+"""Calls of functions within other statements (engine/statements/routine_path.py runs these): of functions in PL/pgSQL,
+and of those in SQL whose bodies are more than a query."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from time import perf_counter
+from typing import TYPE_CHECKING
+
+from catalog.errors import SqlError, not_supported
+from catalog.schema import Routine
+from catalog.types import oids
+from catalog.types.base import TypeRef
+from engine.sql import privileges
+from engine.sql.analyze.routines import check_execute, runner
+from engine.statements.plpgsql import suspend
+from engine.statements.plpgsql.call import rows_of_program, run_program
+from engine.statements.plpgsql.errors import LineContext
+from engine.statements.plpgsql.frame import SLICE_SECONDS
+from engine.statements.plpgsql.nested import NestedStatements
+from engine.statements.plpgsql.programs import program_of, sql_body_of
+
+if TYPE_CHECKING:
+    from engine.execute.context import RoutineCall
+    from engine.session.session import Session
+
+DEEPEST = 200
+"""Calls within calls."""
+
+Rows = Sequence[tuple[object, ...]]
+
+
+class CallsWithin:
+    """The calls of one session (`Routines` of engine/session/interface.py)."""
+
+    def __init__(self, session: Session) -> None:
+        self._session = session
+        self._depth = 0
+        self._yielded = perf_counter()
+
+    def call(self, call: RoutineCall, arguments: Sequence[object]) -> object:
+        """The value of a call."""
+        with self._begin(call) as routine:
+            if routine.language == "sql":
+                rows = self._run_sql(routine, call, arguments)
+                if not rows or call.result.oid == oids.VOID:
+                    return None
+                return rows[0] if len(routine.outputs) > 1 else rows[0][0]
+            program, known = program_of(self._session, routine, call)
+            return run_program(self._session, program, known, routine, arguments, is_atomic=True)
+
+    def rows(self, call: RoutineCall, arguments: Sequence[object], columns: Sequence[TypeRef]) -> Rows:
+        """The rows of a call in FROM."""
+        with self._begin(call) as routine:
+            if routine.language == "sql":
+                rows = self._run_sql(routine, call, arguments)
+                if len(columns) > 1 and rows and len(rows[0]) == 1:  # a row as one value
+                    rows = [row[0] if row[0] is not None else (None,) * len(columns) for row in rows]  # type: ignore[misc]
+                return rows if routine.returns_set else list(rows[:1]) or [(None,) * len(columns)]
+            program, known = program_of(self._session, routine, call)
+            wanted = columns if call.result.oid == oids.RECORD and not routine.outputs else None
+            return rows_of_program(self._session, program, known, routine, arguments, wanted)
+
+    @contextmanager
+    def _begin(self, call: RoutineCall) -> Iterator[Routine]:
+        """A call as its user, within the limits."""
+        session = self._session
+        routine = session.catalog.get(call.oid)
+        assert isinstance(routine, Routine)
+        if not suspend.is_running():
+            not_supported(f"function {routine.name}, which runs statements, here")
+        if self._depth >= DEEPEST:
+            hint = (
+                'Increase the configuration parameter "max_stack_depth" (currently 2048kB), after ensuring the'
+                " platform's stack depth limit is adequate."
+            )
+            raise SqlError("54001", "stack depth limit exceeded", hint=hint)
+        if perf_counter() - self._yielded > SLICE_SECONDS:
+            suspend.wait(asyncio.sleep(0))
+            self._yielded = perf_counter()
+        caller = privileges.role_of(session.catalog, session.user_name)
+        check_execute(routine, session.catalog, caller)
+        self._depth += 1
+        try:
+            if not routine.security_definer:
+                yield routine
+                return
+            with session.identity.acting_as(runner(routine, session.catalog, caller)):
+                yield routine
+        finally:
+            self._depth -= 1
+
+    def _run_sql(self, routine: Routine, call: RoutineCall, arguments: Sequence[object]) -> Rows:
+        """The rows of the last statement of a function in SQL."""
+        with LineContext(f'SQL function "{routine.name}" during startup'):
+            body = sql_body_of(self._session, routine, call)
+        nested = NestedStatements(self._session)
+        rows: Rows = ()
+        for number, prepared in enumerate(body.statements, 1):
+            with LineContext(f'SQL function "{routine.name}" statement {number}'):
+                _, rows = nested.rows(prepared, arguments)
+        return rows

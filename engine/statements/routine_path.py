@@ -1,0 +1,68 @@
+"""The path of statements that call functions in PL/pgSQL.
+
+The statement runs on the row path, over a view of the transaction as it was when the statement began
+(engine/txn/statement_view.py): it does not see what its functions write. It runs in a greenlet, so that the statements
+of a function can wait in the middle of it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Mapping, Sequence
+from typing import TYPE_CHECKING
+
+from catalog.errors import not_supported
+from catalog.patience import too_long
+from engine.execute.context import RowPathFull
+from engine.statements.plpgsql import suspend
+from engine.txn.interface import LockWait
+from engine.txn.statement_view import StatementView
+
+if TYPE_CHECKING:
+    from engine.session.plan import RunRow
+    from engine.session.portal import Portal
+    from engine.session.session import Session
+    from engine.statements.rows_plan import RowsPlan
+
+
+class RoutinePath:
+    """The path of a statement with such calls (`ColumnarPath` of rows_plan.py)."""
+
+    def __init__(self, plan: RowsPlan) -> None:
+        assert plan.row is not None
+        self._plan = plan
+        self._row = plan.row
+        self._runs: dict[tuple[int, ...], RunRow] = {}
+
+    def with_constants(self, parameters: Sequence[object]) -> RoutinePath:
+        return self
+
+    def compute_in_worker(self) -> None:
+        raise too_long() from None
+
+    async def begin(self, session: Session, portal: Portal, held: Mapping[Hashable, int]) -> None:
+        """Runs the whole statement."""
+        transaction = session.transaction
+        assert transaction is not None
+        run = self._runs.get(portal.formats)
+        if run is None:
+            run = self._runs[portal.formats] = self._row.make_encoder(portal.formats)
+        while True:
+            view = StatementView(transaction)
+            context = session.context()
+            context.reader = context.transaction = view  # it is one to the row path
+            context.stays = True
+            try:
+                portal.pending, portal.count = await suspend.run(lambda: run(context, portal.parameters))  # noqa: B023
+                portal.pending_rows = portal.count if portal.prepared.fields is not None else 0
+                return
+            except LockWait as wait:
+                view.undo()
+                await session.wait_for(wait)
+            except RowPathFull:
+                view.undo()
+                not_supported("a function in PL/pgSQL over so many rows")
+            finally:
+                view.close()
+
+    def explain(self, command: str, verbose: bool) -> list[str]:
+        return self._row.explain()

@@ -1,0 +1,141 @@
+"""Bodies in PL/pgSQL give what they give in PostgreSQL: results, notices, errors with their context."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import psycopg
+import pytest
+
+from tests.engine.session.conftest import Pair
+
+TABLE = """
+CREATE TABLE t (a int PRIMARY KEY, b text, c numeric(10,2));
+INSERT INTO t SELECT i, 'row ' || i, i * 1.5 FROM generate_series(1, 9) i;
+"""
+DECLARED = "x int; y int := 2; s text; n numeric; r record; w t%ROWTYPE; v t.a%TYPE; e int[]; j jsonb;"
+
+STATEMENTS = {
+    "assignment": "x := y + 1; RAISE NOTICE '%', x",
+    "assignment by =": "x = y * 3; RAISE NOTICE '%', x",
+    "assignment cast": "x := 2.7; s := 12; n := '3.50'; RAISE NOTICE '% % %', x, s, n",
+    "assignment that fails": "x := 'abc'",
+    "overflow": "x := 2147483647; x := x + 1",
+    "elements": "e := '{1,2,3}'; e[2] := 20; e[5] := 50; RAISE NOTICE '% %', e, e[2]",
+    "a slice": "e := '{1,2,3}'; e[1:2] := '{7,8}'; RAISE NOTICE '%', e",
+    "fields": "SELECT * INTO w FROM t WHERE a = 3; w.b := 'x'; RAISE NOTICE '% % %', w, w.b, w.c",
+    "a record": "SELECT a, b INTO r FROM t WHERE a = 4; RAISE NOTICE '% %', r, r.b",
+    "a record without a value": "RAISE NOTICE '%', r.a",
+    "a field that is missing": "SELECT a INTO r FROM t WHERE a = 1; RAISE NOTICE '%', r.z",
+    "a record changes its shape": "SELECT a INTO r FROM t WHERE a = 1; RAISE NOTICE '%', r;"
+    " SELECT b, c INTO r FROM t WHERE a = 2; RAISE NOTICE '%', r.c",
+    "if": "IF y > 5 THEN x := 1; ELSIF y = 2 THEN x := 2; ELSE x := 3; END IF; RAISE NOTICE '%', x",
+    "if of NULL": "IF x THEN RAISE NOTICE 'yes'; ELSE RAISE NOTICE 'no'; END IF",
+    "if null": "IF x = 1 THEN RAISE NOTICE 'yes'; ELSE RAISE NOTICE 'no'; END IF",
+    "case": "CASE y WHEN 1, 2 THEN RAISE NOTICE 'low'; WHEN 3 THEN RAISE"
+    " NOTICE 'three'; ELSE RAISE NOTICE 'e'; END CASE",
+    "case of text": "s := 'b'; CASE s WHEN 'a' THEN RAISE NOTICE '1'; WHEN 'b' THEN RAISE NOTICE '2'; END CASE",
+    "case without a match": "CASE y WHEN 7 THEN NULL; END CASE",
+    "searched case": "CASE WHEN y > 5 THEN RAISE NOTICE 'a'; WHEN y > 1 THEN RAISE NOTICE 'b'; END CASE",
+    "loop": "x := 0; LOOP x := x + 1; EXIT WHEN x > 4; CONTINUE WHEN x = 2; RAISE NOTICE '%', x; END LOOP",
+    "while": "x := 0; WHILE x < 3 LOOP x := x + 1; END LOOP; RAISE NOTICE '%', x",
+    "labels": "x := 0; <<o>> LOOP LOOP x := x + 1; CONTINUE o WHEN x < 3;"
+    " EXIT o; END LOOP; END LOOP o; RAISE NOTICE '%', x",
+    "a labelled block": "<<b>> BEGIN x := 1; EXIT b; x := 2; END b; RAISE NOTICE '%', x",
+    "exit of a block from a loop": "x := 0; <<b>> BEGIN LOOP x := x + 1; EXIT b WHEN x = 3; END"
+    " LOOP; END; RAISE NOTICE '%', x",
+    "for": "FOR i IN 1..3 LOOP RAISE NOTICE '%', i; END LOOP; RAISE NOTICE '%', FOUND",
+    "for reverse by": "FOR i IN REVERSE 10..1 BY 4 LOOP RAISE NOTICE '%', i; END LOOP",
+    "for without a turn": "FOR i IN 3..1 LOOP NULL; END LOOP; RAISE NOTICE '%', FOUND",
+    "for of NULL": "FOR i IN 1..x LOOP NULL; END LOOP",
+    "for by 0": "FOR i IN 1..2 BY 0 LOOP NULL; END LOOP",
+    "for over rows": "FOR r IN SELECT a, b FROM t WHERE a < 4 ORDER BY a LOOP RAISE NOTICE '% %', r.a, r.b; END LOOP",
+    "for into scalars": "FOR x, s IN SELECT a, b FROM t WHERE a < 3 ORDER BY a LOOP RAISE NOTICE '% %', x, s; END LOOP",
+    "for execute": "FOR r IN EXECUTE 'SELECT a FROM t WHERE a < $1 ORDER BY 1'"
+    " USING 3 LOOP RAISE NOTICE '%', r.a; END LOOP",
+    "foreach": "FOREACH x IN ARRAY ARRAY[3,4] LOOP RAISE NOTICE '%', x; END LOOP",
+    "foreach of NULL": "FOREACH x IN ARRAY e LOOP NULL; END LOOP",
+    "foreach of no array": "FOREACH x IN ARRAY y LOOP NULL; END LOOP",
+    "select into": "SELECT count(*), max(b) INTO x, s FROM t; RAISE NOTICE '% %', x, s",
+    "select into nothing": "SELECT a INTO x FROM t WHERE a = 99; RAISE NOTICE '% %', x, FOUND",
+    "strict without rows": "SELECT a INTO STRICT x FROM t WHERE a = 99",
+    "strict with rows": "SELECT a INTO STRICT x FROM t",
+    "insert": "INSERT INTO t VALUES (50, 'new', 1) RETURNING c INTO n; RAISE NOTICE '% %', n, FOUND",
+    "a duplicate": "INSERT INTO t VALUES (1, 'new', 1)",
+    "update": "UPDATE t SET b = 'z' WHERE a > y; GET DIAGNOSTICS x = ROW_COUNT; RAISE NOTICE '% %', x, FOUND",
+    "delete of nothing": "DELETE FROM t WHERE a = 77; RAISE NOTICE '%', FOUND",
+    "a result without a place": "SELECT 1",
+    "returning without a place": "DELETE FROM t WHERE a = 1 RETURNING a",
+    "perform": "PERFORM a FROM t WHERE a = 1; RAISE NOTICE '%', FOUND",
+    "execute": "EXECUTE 'SELECT b FROM t WHERE a = $1' INTO s USING y; RAISE NOTICE '%', s",
+    "execute of NULL": "EXECUTE s",
+    "execute of errors": "EXECUTE 'SELECT nonsense FROM t'",
+    "execute of commit": "EXECUTE 'COMMIT'",
+    "raise": "RAISE EXCEPTION 'x % y %%', y",
+    "raise with everything": "RAISE EXCEPTION 'm' USING DETAIL = 'd', HINT = 'h', ERRCODE = '22012', COLUMN = 'c',"
+    " CONSTRAINT = 'k', DATATYPE = 'ty', TABLE = 'ta', SCHEMA = 's'",
+    "raise by condition": "RAISE division_by_zero",
+    "raise by sqlstate": "RAISE SQLSTATE 'AB123' USING MESSAGE = 'own'",
+    "raise of levels": "RAISE WARNING 'w'; RAISE INFO 'i'",
+    "raise of NULL": "RAISE NOTICE '%', x",
+    "raise an option of NULL": "RAISE EXCEPTION USING MESSAGE = s",
+    "raise again outside": "RAISE",
+    "assert": "ASSERT y = 2; ASSERT y = 3, 'it is ' || y",
+    "a handler": "BEGIN x := 1 / 0; EXCEPTION WHEN division_by_zero THEN RAISE NOTICE '% %', SQLSTATE, SQLERRM; END",
+    "a handler of others": "BEGIN x := 'q'; EXCEPTION WHEN OTHERS THEN RAISE NOTICE '% %', SQLSTATE, SQLERRM; END",
+    "a handler of a class": "BEGIN x := 1/0; EXCEPTION WHEN data_exception THEN RAISE NOTICE 'class'; END",
+    "another handler": "BEGIN x := 1/0; EXCEPTION WHEN unique_violation THEN NULL; END",
+    "work that is undone": "BEGIN INSERT INTO t VALUES (60, 'u', 0); x := 1/0; EXCEPTION WHEN OTHERS THEN NULL; END;"
+    " SELECT count(*) INTO x FROM t WHERE a = 60; RAISE NOTICE '%', x",
+    "an error is raised again": "BEGIN x := 1/0; EXCEPTION WHEN OTHERS THEN RAISE NOTICE 'seen'; RAISE; END",
+    "stacked": "BEGIN INSERT INTO t VALUES (1, 'd', 0); EXCEPTION WHEN OTHERS THEN GET STACKED DIAGNOSTICS"
+    " s = CONSTRAINT_NAME; RAISE NOTICE '%', s; GET STACKED DIAGNOSTICS s = MESSAGE_TEXT; RAISE NOTICE '%', s; END",
+    "stacked outside": "GET STACKED DIAGNOSTICS s = MESSAGE_TEXT",
+    "a query as an expression": "x := (SELECT max(a) FROM t) + y; RAISE NOTICE '%', x",
+    "an expression with FROM": "x := a FROM t WHERE a = 3; RAISE NOTICE '%', x",
+    "an expression of several rows": "x := a FROM t",
+    "an expression of several columns": "x := 1, 2",
+    "a name that is both": "DECLARE a int := 1; BEGIN SELECT b INTO s FROM t WHERE a = 1; END",
+    "a block's own names": "<<inn>> DECLARE x int := 7; BEGIN RAISE NOTICE '% %', x, inn.x; END",
+    "NOT NULL": "DECLARE z int NOT NULL := 1; BEGIN z := NULL; END",
+    "a constant": "DECLARE z CONSTANT int := 5; BEGIN RAISE NOTICE '%', z; END",
+    "json": "j := '{\"k\": [1, 2]}'; x := j->'k'->>1; RAISE NOTICE '% %', x, j->>'k'",
+    "a table of its own": "CREATE TABLE own (q int); INSERT INTO own VALUES (1);"
+    " SELECT q INTO x FROM own; RAISE NOTICE '%', x",
+    "commit": "INSERT INTO t VALUES (70, 'c', 0); COMMIT; INSERT INTO t VALUES (71, 'r', 0); ROLLBACK",
+}
+
+
+@pytest.fixture
+def filled(pair: Pair) -> Iterator[Pair]:
+    pair.run(*TABLE.strip().split(";\n"))
+    yield pair
+
+
+def given(connection: psycopg.Connection[tuple[object, ...]], sql: str) -> tuple[object, ...]:
+    """What comes of a statement: notices, and its rows or its error with its context."""
+    notices: list[tuple[object, ...]] = []
+
+    def note(notice: psycopg.errors.Diagnostic) -> None:
+        notices.append((notice.severity, notice.sqlstate, notice.message_primary, notice.message_detail))
+
+    connection.add_notice_handler(note)
+    try:
+        cursor = connection.execute(sql.encode())
+        rows = cursor.fetchall() if cursor.description else None
+        return notices, cursor.statusmessage, rows
+    except psycopg.Error as error:
+        known = error.diag
+        return (
+            notices, known.sqlstate, known.message_primary, known.message_detail, known.message_hint, known.table_name,
+            known.column_name, known.constraint_name, known.datatype_name, known.schema_name, known.context,
+        )  # fmt: skip
+    finally:
+        connection.remove_notice_handler(note)
+
+
+@pytest.mark.parametrize("name", STATEMENTS)
+def test_statements(filled: Pair, name: str) -> None:
+    sql = f"DO $$\nDECLARE {DECLARED}\nBEGIN\n{STATEMENTS[name]};\nEND $$"
+    assert given(filled.shoal, sql) == given(filled.postgres, sql)
+    filled.same("SELECT * FROM t")
