@@ -762,11 +762,6 @@ class Merge:
     ctes: tuple[Cte, ...] = ()
     in_members: bool = False
 
-    @property
-    def makes_rows(self) -> bool:
-        """Whether one of its actions puts a row into the table."""
-        return any(action.action in ("insert", "update") for action in self.actions)
-
 
 POLICY_CHECK = "\1"
 """The prefix of names in `checks` for row security policies (row_security.py), which are checked first."""

@@ -82,6 +82,10 @@ class _Family:
         """Raises 23502."""
         self._writer.check_not_null(new)
 
+    def violation(self, name: str, new: Row) -> SqlError:
+        """The error of a check that is false for a new row."""
+        return self._writer.check_violation(name, new)
+
     def insert(self, new: list[Any], checks: Checks) -> None:
         self._writer.write_new(self._merging.transaction, self._merging.context, new, checks)
 
@@ -124,6 +128,9 @@ class _Partitions(_Family):
 
     def check(self, new: Row) -> None:
         """The partition sees to it."""
+
+    def violation(self, name: str, new: Row) -> SqlError:
+        return self._root.check_violation(name, new)
 
     def insert(self, new: list[Any], checks: Checks) -> None:
         self._root.write_new(self._merging.transaction, self._merging.context, new, checks)
@@ -343,4 +350,4 @@ class Merging(DataChange):
         if name is None or not name.startswith(tree.POLICY_CHECK):
             self._family.check(new)
         if name is not None:
-            raise self.writer.check_violation(name, new)
+            raise self._family.violation(name, new)

@@ -6,6 +6,7 @@ import pytest
 
 from tests.engine.session.conftest import Pair
 
+MERGER = "merger_into_partitions"
 SOURCES = (
     "(values (1, 'one'), (3, 'three'), (7, 'seven'), (12, 'twelve'), (25, 'far'))",
     "(select a, b from s where a < 20)",
@@ -118,3 +119,48 @@ def test_locks_of_several_partitions_hold(tables: Pair) -> None:
         names = "('t1'::regclass, 't2'::regclass)"
         assert connection.execute((locks + names).encode()).fetchall() == [(2,)]
         connection.execute("rollback")
+
+
+@pytest.mark.parametrize(
+    "actions",
+    [
+        "when matched then update set b = 'mine'",
+        "when matched then update set b = 'yours'",
+        "when matched then update set a = t.a + 6",
+        "when matched then update set a = 90, b = 'yours'",
+        "when matched and t.a > 5 then delete",
+        "when matched then delete",
+        "when not matched then insert values (q.a, 'mine', 1)",
+        "when not matched and q.a < 20 then insert values (q.a, 'mine', 1)",
+        "when not matched and q.a > 20 then insert values (q.a, 'yours', 1)",
+        "when not matched and q.a < 20 then insert values (q.a, 'yours', 1)",
+        "when not matched and q.a < 20 then insert values (q.a, 'mine', null)",
+    ],
+)
+def test_policies_of_the_partitioned_table(tables: Pair, actions: str) -> None:
+    """Those of its partitions do not apply."""
+    for connection in (tables.shoal, tables.postgres):
+        connection.execute(f"CREATE ROLE {MERGER}".encode())
+    try:
+        tables.run(
+            "update t set b = 'mine' where a in (1, 2, 7)",
+            "alter table t enable row level security",
+            "create policy shown on t for select using (a <> 2 and b <> 'c')",
+            "create policy inserted on t for insert with check (b = 'mine')",
+            "create policy updated on t for update using (a < 20) with check (b <> 'yours' and a <> 18)",
+            "create policy deleted on t for delete using (b = 'mine')",
+            "alter table t1 enable row level security",
+            f"grant usage on schema statements to {MERGER}",
+            f"grant all on all tables in schema statements to {MERGER}",
+        )
+        for source in (*SOURCES, "(values (2, 'x'), (6, 'y'))"):
+            tables.same(
+                f"set role {MERGER}",
+                f"merge into t using {source} q (a, b) on t.a = q.a {actions}",
+                "select a from t for update",
+                "reset role",
+                "select tableoid::regclass::text, * from t",
+            )
+    finally:
+        for connection in (tables.shoal, tables.postgres):
+            connection.execute(f"RESET ROLE; DROP OWNED BY {MERGER}; DROP ROLE {MERGER}".encode())
