@@ -56,6 +56,10 @@ class SessionCore(Protocol):
     safety: Safety | None
 
     @property
+    def has_block(self) -> bool:
+        """Whether the transaction goes on after the running statement."""
+
+    @property
     def process_id(self) -> int: ...
     @property
     def user(self) -> Role | None: ...

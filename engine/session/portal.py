@@ -19,8 +19,8 @@ class Portal:
     `stream`."""
 
     __slots__ = (
-        "bound", "chunks", "count", "done", "error", "formats", "held", "holdable", "holding", "kept", "name",
-        "parameters", "path", "pending", "pending_rows", "position", "positions", "prepared", "profile", "rows",
+        "bound", "chunks", "count", "done", "error", "formats", "held", "holdable", "holding", "kept", "may_commit",
+        "name", "parameters", "path", "pending", "pending_rows", "position", "positions", "prepared", "profile", "rows",
         "scroll", "started", "stream", "took",
     )  # fmt: skip
 
@@ -42,6 +42,7 @@ class Portal:
         self.holdable = False
         self.holding: Holding | None = None  # memory of its rows
         self.bound: Holding | None = None  # memory of its parameters, if that is much
+        self.may_commit = False  # a CALL or DO in a procedure that may end the transaction
         self.kept = False  # a cursor WITH HOLD whose transaction has been committed
         self.scroll = False
         self.position = 0

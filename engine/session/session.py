@@ -263,6 +263,16 @@ class Session:
             settings.set(name, value)
         settings.become_defaults()
 
+    @property
+    def is_top_level(self) -> bool:
+        """Whether the running statement is the client's own, not one of a function."""
+        return self.depth <= 1
+
+    @property
+    def has_block(self) -> bool:
+        """Whether the transaction goes on after the running statement: in a block, and in a function."""
+        return self.in_block or self.depth > 1
+
     def settings_changed(self) -> None:
         """Settings have new values, or the current user has changed."""
         self._follow_settings()

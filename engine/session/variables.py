@@ -47,7 +47,7 @@ class SessionVariables:
         key = name.lower()
         if key not in OF_TRANSACTION:
             return show_checked(session, key) if key in SERVER_DEFINITIONS else session.settings.get(name)
-        transaction = session.transaction if session.in_block else None
+        transaction = session.transaction if session.has_block else None
         if key == "transaction_isolation":
             default = session.settings.get("default_transaction_isolation")
             if transaction is None:

@@ -16,14 +16,22 @@ from catalog.types import lookup, oids
 from engine.execute.context import Field, RoutineCall
 from engine.execute.expressions import compile_value
 from engine.session.portal import Portal
-from engine.sql import ast, privileges, tree
+from engine.sql import ast, tree
 from engine.sql.analyze import analyze
-from engine.sql.analyze.routines import body_of, check_execute, expanded_expression, runner
+from engine.sql.analyze.routines import body_of, expanded_expression
 from engine.statements import planning
 from engine.statements import run as run_portal
 from engine.statements.collect import Collector
 from engine.statements.plpgsql import call as plpgsql
-from engine.statements.routine_calls import WholeCall, argument_types, procedure_call, routine_of, whole_call
+from engine.statements.routine_calls import (
+    WholeCall,
+    argument_types,
+    as_runner,
+    check_may_call,
+    procedure_call,
+    routine_of,
+    whole_call,
+)
 from engine.txn.interface import LockWait
 
 if TYPE_CHECKING:
@@ -49,24 +57,24 @@ async def run_call(session: Session, node: ast.CallStmt, portal: Portal, sink: S
     else:
         found = procedure_call(session, node)
     routine = routine_of(session, found.call)
-    caller = privileges.role_of(session.catalog, session.user_name)
-    check_execute(routine, session.catalog, caller)
+    check_may_call(session, routine)
     values = await _arguments(session, found.call, portal.parameters)
     function = found.call.function
     formats = portal.formats or (0,) * len(found.fields or ())
     if function.strict and None in values:
         rows: list[bytes] = []
     elif routine.language == "plpgsql":
-        with session.identity.acting_as(runner(routine, session.catalog, caller)):
+        with as_runner(session, routine):
             columns = None
             if found.call.type.oid == oids.RECORD and not routine.outputs and found.rows:
                 columns = [item.type for item in found.fields or ()]
             call = RoutineCall(routine.oid, tuple(argument_types(found.call)), found.call.type)
-            result = await plpgsql.call(session, routine, call, values, columns)
+            is_atomic = routine.kind != "p" or routine.security_definer or _is_atomic(session, portal)
+            result = await plpgsql.call(session, routine, call, values, columns, is_atomic=is_atomic)
         rows = _encoded(session, result, found.fields, formats)
     else:
         body = body_of(routine, session.environment, function, argument_types(found.call), found.call.type)
-        with session.identity.acting_as(runner(routine, session.catalog, caller)):
+        with as_runner(session, routine):
             rows = await _run_body(session, portal, found, body.statements, values, formats)
     if found.fields is not None and not function.returns_set:
         rows = rows[:1] or [_row_of_nulls(len(found.fields))]
@@ -79,8 +87,13 @@ async def run_do(session: Session, node: ast.DoStmt, portal: Portal, sink: Sink)
     """DO. Raises 42704 for an unknown language."""
     if node.language != "plpgsql":
         raise SqlError("42704", f'language "{node.language}" does not exist')
-    await plpgsql.run_do(session, node.body)
+    await plpgsql.run_do(session, node.body, is_atomic=_is_atomic(session, portal))
     sink.complete("DO")
+
+
+def _is_atomic(session: Session, portal: Portal) -> bool:
+    """Whether what is called may not end the transaction."""
+    return session.in_block or not (session.is_top_level or portal.may_commit)
 
 
 def _encoded(

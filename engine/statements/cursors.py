@@ -26,7 +26,7 @@ DATA_ERRORS = ("21", "22", "23")  # classes of errors of a row's values: for a c
 async def run_declare(session: Session, tree: ast.DeclareCursorStmt, portal: Portal, sink: Sink) -> None:
     if isinstance(tree.query, ast.SelectStmt) and tree.query.changes_data:
         raise SqlError("0A000", "DECLARE CURSOR must not contain data-modifying statements in WITH")
-    if not session.in_block and "hold" not in tree.options:
+    if not session.has_block and "hold" not in tree.options:
         raise SqlError("25P01", "DECLARE CURSOR can only be used in transaction blocks")
     name = tree.name.encode()
     if name in session.portals:

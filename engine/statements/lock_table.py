@@ -22,7 +22,7 @@ _INVOKER = ("yes", "true", "on", "1", "")
 
 async def lock(session: Session, statement: ast.LockStmt, portal: Portal, sink: Sink) -> None:
     """Raises 25P01, 42P01, 42809, 42501, 55P03."""
-    if session.transaction is None or not session.in_block:
+    if session.transaction is None or not session.has_block:
         raise SqlError("25P01", "LOCK TABLE can only be used in transaction blocks")
     for relation in statement.relations:
         while not await _lock_named(session, statement, relation):

@@ -77,12 +77,20 @@ def registered_kinds() -> Iterable[StatementKind]:
 
 
 def refuse_in_block(session: Session, tree: ast.Node) -> None:
-    """In a transaction block, raises 25001 for a statement that it refuses."""
+    """In a transaction block or a function, raises 25001 for a statement that they refuse."""
     kind = find(tree)
-    if session.in_block and kind is not None and kind.outside_blocks is not None:
+    if session.has_block and kind is not None and kind.outside_blocks is not None:
         what = kind.outside_blocks(tree)
         if what is not None:
-            raise SqlError("25001", f"{what} cannot run inside a transaction block")
+            raise in_block_error(session, what)
+
+
+def in_block_error(session: Session, what: str) -> SqlError:
+    """The error of a statement that must be a transaction of its own."""
+    transaction = session.transaction
+    is_in_block = session.in_block or (transaction is not None and transaction.savepoints)
+    where = "run inside a transaction block" if is_in_block else "be executed from a function"
+    return SqlError("25001", f"{what} cannot {where}")
 
 
 def find(tree: ast.Node) -> StatementKind | None:

@@ -12,6 +12,7 @@ from catalog.schema import BOOTSTRAP_ROLE_OID, FIRST_USER_OID, Database, Index, 
 from engine.ddl.indexes import find_reindexed
 from engine.sql import ast
 from engine.sql.analyze.rules import check_calls
+from engine.statements import registry
 from engine.statements.schema_change import execute
 
 if TYPE_CHECKING:
@@ -24,8 +25,8 @@ _NOT_CONCURRENTLY = "cannot reindex system catalogs concurrently"
 
 async def reindex(session: Session, tree: ast.ReindexStmt, portal: Portal, sink: Sink) -> None:
     """Raises 25001, 3F000, 42P01, 42809, 42501, 0A000."""
-    if session.in_block and (tree.concurrently or tree.kind in ("schema", "database", "system")):
-        _refuse_in_block("REINDEX CONCURRENTLY" if tree.concurrently else f"REINDEX {tree.kind.upper()}")
+    if session.has_block and (tree.concurrently or tree.kind in ("schema", "database", "system")):
+        _refuse_in_block(session, "REINDEX CONCURRENTLY" if tree.concurrently else f"REINDEX {tree.kind.upper()}")
     if tree.kind in ("index", "table"):
         _check_one(session, tree)
     else:
@@ -80,8 +81,8 @@ def _tables(session: Session, tree: ast.ReindexStmt) -> list[int]:
     ]
 
 
-def _refuse_in_block(what: str, context: str | None = None) -> NoReturn:
-    error = SqlError("25001", f"{what} cannot run inside a transaction block")
+def _refuse_in_block(session: Session, what: str, context: str | None = None) -> NoReturn:
+    error = registry.in_block_error(session, what)
     error.context = context
     raise error
 
@@ -124,6 +125,6 @@ def _check_one(session: Session, tree: ast.ReindexStmt) -> None:
     if not acts_as(session.catalog, session.identity.user, found.owner):
         raise SqlError("42501", f"must be owner of {tree.kind} {name}")
     table = session.catalog.table(found.table) if isinstance(found, Index) else found
-    if session.in_block and table.partitioning is not None:
+    if session.has_block and table.partitioning is not None:
         shown = f"{session.catalog.schema_name(table.schema)}.{found.name}"
-        _refuse_in_block(f"REINDEX {tree.kind.upper()}", f'while reindexing partitioned {tree.kind} "{shown}"')
+        _refuse_in_block(session, f"REINDEX {tree.kind.upper()}", f'while reindexing partitioned {tree.kind} "{shown}"')

@@ -3,6 +3,8 @@ f(...) and SELECT * FROM f(...). call.py runs them."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
@@ -11,10 +13,10 @@ from catalog.schema import Routine
 from catalog.types import lookup, oids
 from catalog.types.composite import CompositeType
 from engine.execute.context import Field
-from engine.sql import ast, tree
+from engine.sql import ast, privileges, tree
 from engine.sql.analyze import analyze_expression
 from engine.sql.analyze.resolve import signature
-from engine.sql.analyze.routines import body_of, is_routine
+from engine.sql.analyze.routines import body_of, check_execute, is_routine, runner
 
 if TYPE_CHECKING:
     from engine.session.session import Session
@@ -62,6 +64,22 @@ def whole_call(session: Session, statement: tree.Statement) -> WholeCall | None:
 def _gives_rows(call: tree.FuncExpr) -> bool:
     """Whether the value of a call is a row with known fields."""
     return bool(call.function.output_types[1:]) or isinstance(lookup(call.type.oid), CompositeType)
+
+
+def check_may_call(session: Session, routine: Routine) -> None:
+    """Raises 42501 if the current user may not execute a routine."""
+    check_execute(routine, session.catalog, privileges.role_of(session.catalog, session.user_name))
+
+
+@contextmanager
+def as_runner(session: Session, routine: Routine) -> Iterator[None]:
+    """A block that runs the body of a routine: as its owner if it is SECURITY DEFINER."""
+    if not routine.security_definer:
+        yield
+        return
+    caller = privileges.role_of(session.catalog, session.user_name)
+    with session.identity.acting_as(runner(routine, session.catalog, caller)):
+        yield
 
 
 def routine_of(session: Session, call: tree.FuncExpr) -> Routine:

@@ -33,12 +33,12 @@ def show_fields(session: Session, tree: ast.ShowStmt) -> tuple[Field, ...]:
 
 async def run_set(session: Session, tree: ast.SetStmt, portal: Portal, sink: Sink) -> None:
     name = _setting_name(tree.name)
-    in_transaction = session.in_block or session.transaction is not None
+    in_transaction = session.has_block or session.transaction is not None
     tag = "RESET" if tree.reset else "SET"
     if tree.modes is not None:
         _set_modes(session, tree)
     elif name == "TRANSACTION SNAPSHOT":
-        if not session.in_block:
+        if not session.has_block:
             raise SqlError("25P01", "SET TRANSACTION SNAPSHOT can only be used in transaction blocks")
         session.node.exported.import_into(session, tree.values[0])
     elif name.lower() == "all" and tree.reset:
@@ -53,7 +53,7 @@ async def run_set(session: Session, tree: ast.SetStmt, portal: Portal, sink: Sin
     else:
         if tree.values:
             session.variables.set_mode(name, tree.values[0])
-        if tree.local and not session.in_block:
+        if tree.local and not session.has_block:
             session.warn("25P01", "SET LOCAL can only be used in transaction blocks")
         value = in_list(name, tree.values) if tree.values else None
         session.variables.check(name, value)
@@ -73,7 +73,7 @@ def _set_modes(session: Session, tree: ast.SetStmt) -> None:
             session.settings.set("default_transaction_deferrable", "on" if modes.deferrable else "off")
         return
     transaction = session.transaction
-    if transaction is None or not session.in_block:
+    if transaction is None or not session.has_block:
         session.warn("25P01", "SET TRANSACTION can only be used in transaction blocks")
         return
     if modes.isolation is not None:

@@ -74,6 +74,10 @@ CREATE INDEX t_b ON {s}.t (b); CREATE SEQUENCE {s}.q; CREATE SEQUENCE {s}.q2 OWN
 CREATE FUNCTION {s}.f(int) RETURNS int LANGUAGE sql AS 'SELECT $1';
 CREATE FUNCTION {s}.counted() RETURNS bigint LANGUAGE sql SECURITY DEFINER AS 'SELECT count(*) FROM {s}.t';
 CREATE FUNCTION {s}.invoked() RETURNS bigint LANGUAGE sql AS 'SELECT count(*) FROM {s}.t';
+CREATE FUNCTION {s}.definer() RETURNS bigint LANGUAGE plpgsql SECURITY DEFINER AS
+'BEGIN RETURN (SELECT count(*) FROM {s}.t); END';
+CREATE FUNCTION {s}.invoker() RETURNS bigint LANGUAGE plpgsql AS
+'DECLARE n bigint; BEGIN UPDATE {s}.t SET b = 3; SELECT count(*) INTO n FROM {s}.t; RETURN n; END';
 CREATE PROCEDURE {s}.p() LANGUAGE sql AS 'SELECT 1';
 REVOKE EXECUTE ON FUNCTION {s}.f(int), {s}.counted() FROM PUBLIC; REVOKE EXECUTE ON PROCEDURE {s}.p() FROM PUBLIC;
 CREATE TYPE {s}.e AS ENUM ('x', 'y'); CREATE DOMAIN {s}.d AS int CONSTRAINT fine CHECK (VALUE > 0);
@@ -258,6 +262,12 @@ SELECT setval('{s}.q', 5)
 SELECT {s}.f(1)
 SELECT {s}.counted()
 SELECT {s}.invoked()
+SELECT {s}.definer()
+SELECT {s}.invoker()
+SELECT {s}.definer(), {s}.invoker()
+DO 'BEGIN PERFORM a FROM {s}.t; END'
+DO 'BEGIN EXECUTE ''UPDATE {s}.t SET b = 2''; END'
+CREATE FUNCTION {s}.z() RETURNS int LANGUAGE plpgsql AS 'BEGIN RETURN 1; END'
 CALL {s}.p()
 EXPLAIN SELECT * FROM {s}.t
 PREPARE z AS SELECT * FROM {s}.t
@@ -510,7 +520,7 @@ WITHOUT_RIGHTS = {  # kinds of statements that ask for no right: why
     "ClosePortalStmt": "a cursor is the session's own",
     "DiscardStmt": "it ends what is the session's own",
     "NotifyStmt": "channels are everybody's",
-    "DoStmt": "refused by name",
+    "RefusedStmt": "refused by name",
 }
 
 

@@ -85,13 +85,16 @@ DIFFERENCES = (
     ),
 )
 
+_BETWEEN_STATEMENTS = re.compile(r";(?=(?:[^']*'[^']*')*[^']*\Z)")
+"""A semicolon that is not in a string."""
+
 
 def prepare(server: Server, name: str) -> psycopg.Connection:
     """The objects of the matrix; gives the superuser's connection."""
     admin = psycopg.connect(server.dsn, autocommit=True)
 
     def run(text: str) -> None:
-        for statement in filter(str.strip, text.split(";")):
+        for statement in filter(str.strip, _BETWEEN_STATEMENTS.split(text)):
             admin.execute(statement.encode())
 
     run(SETUP)

@@ -174,12 +174,15 @@ class Environment:
 
 @contextmanager
 def inner_environment(
-    catalog: Catalog, search_path: tuple[str, ...] = ("public",), user_name: str = "postgres"
+    catalog: Catalog,
+    search_path: tuple[str, ...] = ("public",),
+    user_name: str = "postgres",
+    database_name: str = "postgres",
 ) -> Iterator[Environment]:
     """The environment of a text within a statement. The former environment becomes current again at the end."""
     types, functions = user.visible(), added.current()
     try:
-        yield Environment(catalog, search_path, user_name)
+        yield Environment(catalog, search_path, user_name, database_name)
     finally:
         user.restore(types)
         added.restore(functions)

@@ -9,7 +9,7 @@ from catalog.catalog import Catalog
 from catalog.errors import SqlError
 from catalog.schema import Policy, Table
 from engine.sql import ast, tree
-from engine.sql.analyze.environment import Environment
+from engine.sql.analyze.environment import Environment, inner_environment
 from engine.sql.analyze.rules import bind_expression
 from engine.sql.analyze.state import Shared
 from engine.sql.analyze.typeinfo import BOOL_REF
@@ -41,11 +41,10 @@ def bind_condition(node: ast.Node, table: Table, environment: Environment) -> tu
 
 def bind_policy(policy: Policy, table: Table, environment: Environment) -> BoundPolicy:
     """A stored policy; its text does not depend on the search path."""
-    path = ("pg_catalog", "public")
-    inside = Environment(environment.catalog, path, environment.user_name, environment.database_name)
     relations: dict[int, None] = {}
     found: list[tree.Expr | None] = []
-    try:
+    known = environment.catalog, ("public",), environment.user_name, environment.database_name
+    with inner_environment(*known) as inside:
         for text in (policy.using, policy.check):
             if text is None:
                 found.append(None)
@@ -53,8 +52,6 @@ def bind_policy(policy: Policy, table: Table, environment: Environment) -> Bound
             condition, read = bind_condition(parse_expression(text), table, inside)
             found.append(condition)
             relations.update(dict.fromkeys(read))
-    finally:
-        environment.make_current()
     return BoundPolicy(policy, found[0], found[1], tuple(relations))
 
 

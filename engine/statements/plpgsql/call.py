@@ -30,24 +30,25 @@ async def call(
     call: RoutineCall,
     arguments: Sequence[object],
     columns: Sequence[TypeRef] | None,
+    *,
+    is_atomic: bool,
 ) -> Rows:
     """The rows of a call that is a statement. `columns`: those of a column definition list."""
     program, known = program_of(session, routine, call)
     if session.transaction is None:
         session.begin_implicit()
-    is_atomic = session.in_block
     return await suspend.run(
         lambda: rows_of_program(session, program, known, routine, arguments, columns, is_atomic=is_atomic)
     )
 
 
-async def run_do(session: Session, body: str) -> None:
+async def run_do(session: Session, body: str, *, is_atomic: bool) -> None:
     """DO."""
     signature = Signature("inline_code_block", (), TypeRef(oids.VOID))
     program, known = compile_body(session, body, signature)
     if session.transaction is None:
         session.begin_implicit()
-    frame = Frame(session, program, known, signature.name, session.in_block)
+    frame = Frame(session, program, known, signature.name, is_atomic)
     await suspend.run(lambda: _enter(session, program, frame, signature.name, ()))
 
 
@@ -90,6 +91,8 @@ def run_program(
 
 def _enter(session: Session, program: Program, frame: Frame, shown: str, arguments: Sequence[object]) -> object:
     """Runs a body; errors get its line of context."""
+    assert session.transaction is not None
+    session.transaction.queried = True
     try:
         return program.run(frame, session.context(), *arguments)
     except SqlError as error:

@@ -13,14 +13,13 @@ from catalog.errors import SqlError, not_supported
 from catalog.schema import Routine
 from catalog.types import oids
 from catalog.types.base import TypeRef
-from engine.sql import privileges
-from engine.sql.analyze.routines import check_execute, runner
 from engine.statements.plpgsql import suspend
 from engine.statements.plpgsql.call import rows_of_program, run_program
 from engine.statements.plpgsql.errors import LineContext
 from engine.statements.plpgsql.frame import SLICE_SECONDS
 from engine.statements.plpgsql.nested import NestedStatements
 from engine.statements.plpgsql.programs import program_of, sql_body_of
+from engine.statements.routine_calls import as_runner, check_may_call
 
 if TYPE_CHECKING:
     from engine.execute.context import RoutineCall
@@ -80,14 +79,10 @@ class CallsWithin:
         if perf_counter() - self._yielded > SLICE_SECONDS:
             suspend.wait(asyncio.sleep(0))
             self._yielded = perf_counter()
-        caller = privileges.role_of(session.catalog, session.user_name)
-        check_execute(routine, session.catalog, caller)
+        check_may_call(session, routine)
         self._depth += 1
         try:
-            if not routine.security_definer:
-                yield routine
-                return
-            with session.identity.acting_as(runner(routine, session.catalog, caller)):
+            with as_runner(session, routine):
                 yield routine
         finally:
             self._depth -= 1

@@ -40,7 +40,7 @@ _KEYWORD_PLACES = (
 def _ours(sql: str) -> Verdict | None:
     """Our verdict; None where the text is refused by name, which PostgreSQL does not do."""
     try:
-        refused = any(isinstance(statement.tree, ast.DoStmt) for statement in parse(sql))
+        refused = any(isinstance(statement.tree, ast.RefusedStmt) for statement in parse(sql))
     except SqlError as error:
         return None if error.sqlstate == "0A000" else Verdict(error.sqlstate, error.message, error.position)
     return None if refused else Verdict(None)
