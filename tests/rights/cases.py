@@ -467,8 +467,8 @@ OUTSIDE = {  # what no block may hold: how it is undone
     "DROP TABLESPACE place": "{place}",
     "VACUUM s.t": "",
     "CLUSTER": "",
-    "ALTER TABLE s.parted DETACH PARTITION s.part CONCURRENTLY": "ALTER TABLE s.parted ATTACH PARTITION s.part FOR VALUES "
-    "FROM (0) TO (10)",
+    "ALTER TABLE s.parted DETACH PARTITION s.part CONCURRENTLY": "ALTER TABLE s.parted "
+    "ATTACH PARTITION s.part FOR VALUES FROM (0) TO (10)",
     "ALTER TABLE s.parted DETACH PARTITION s.part FINALIZE": "",
     "REINDEX SCHEMA lent": "",
     "REINDEX DATABASE postgres": "",
