@@ -258,6 +258,12 @@ def at_most(size: int) -> Iterator[Meter]:
         _of_thread.meter = before
 
 
+def exchange_meter(other: Meter) -> Meter:
+    """Makes another meter that of this thread; returns the one before."""
+    before, _of_thread.meter = _of_thread.meter, other
+    return before
+
+
 def within(size: int, function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
     """Calls a function with a limit of `size` bytes, for work in other threads."""
     with at_most(size):

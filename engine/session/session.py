@@ -176,6 +176,7 @@ class Session:
         self.ended = 0.0  # end of the last statement that may have waited
         self.waited = 0.0  # seconds that the statement has waited for locks, before it runs again
         self.depth = 0  # number of nested statements that may wait
+        self.call_depth = 0  # number of nested calls of users' functions and procedures
         self.commits = 0
         self.rollbacks = 0
 

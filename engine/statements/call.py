@@ -24,6 +24,7 @@ from engine.statements import run as run_portal
 from engine.statements.collect import Collector
 from engine.statements.plpgsql import call as plpgsql
 from engine.statements.routine_calls import (
+    CallPlan,
     WholeCall,
     argument_types,
     as_runner,
@@ -36,6 +37,7 @@ from engine.txn.interface import LockWait
 
 if TYPE_CHECKING:
     from engine.session.answer import Sink
+    from engine.session.prepared import Prepared
     from engine.session.session import Session
 
 _LENGTH = struct.Struct(">i")
@@ -47,18 +49,12 @@ def call_fields(session: Session, tree: ast.CallStmt) -> tuple[Field, ...] | Non
 
 async def run_call(session: Session, node: ast.CallStmt, portal: Portal, sink: Sink) -> None:
     """Runs a call to its end."""
-    command = "CALL"
-    if isinstance(node.call, ast.SelectStmt):
-        analyzed = analyze(node.call, session.environment, portal.prepared.parameters.types)
-        found = whole_call(session, analyzed.statement)
-        if found is None:
-            raise SqlError("0A000", "cached plan must not change result type", routine="RevalidateCachedQuery")
-        command = "SELECT"
-    else:
-        found = procedure_call(session, node)
+    command = "CALL" if isinstance(node.call, ast.FuncCall) else "SELECT"
+    plan = _present_plan(session, node, portal.prepared)
+    found = plan.call
     routine = routine_of(session, found.call)
     check_may_call(session, routine)
-    values = await _arguments(session, found.call, portal.parameters)
+    values = await _arguments(session, plan, portal.parameters)
     function = found.call.function
     formats = portal.formats or (0,) * len(found.fields or ())
     if function.strict and None in values:
@@ -81,6 +77,20 @@ async def run_call(session: Session, node: ast.CallStmt, portal: Portal, sink: S
     if rows and found.fields is not None:
         await sink.rows(b"".join(rows))
     sink.complete(command if command == "CALL" else f"SELECT {len(rows)}")
+
+
+def _present_plan(session: Session, node: ast.CallStmt, prepared: Prepared) -> CallPlan:
+    """The call, analysed again if the schema has changed since it was planned."""
+    plan = prepared.plan
+    if isinstance(node.call, ast.FuncCall):
+        return CallPlan(procedure_call(session, node))
+    if isinstance(plan, CallPlan) and prepared.catalog is session.catalog and prepared.key == session.key:
+        return plan
+    analyzed = analyze(node.call, session.environment, prepared.parameters.types)
+    found = whole_call(session, analyzed.statement)
+    if found is None:
+        raise SqlError("0A000", "cached plan must not change result type", routine="RevalidateCachedQuery")
+    return CallPlan(found)
 
 
 async def run_do(session: Session, node: ast.DoStmt, portal: Portal, sink: Sink) -> None:
@@ -116,11 +126,14 @@ def _message(row: tuple[object, ...], encoders: Sequence[Callable[[Any], bytes]]
     return b"D" + _LENGTH.pack(len(body) + 4) + body
 
 
-async def _arguments(session: Session, call: tree.FuncExpr, parameters: Sequence[object]) -> list[object]:
+async def _arguments(session: Session, plan: CallPlan, parameters: Sequence[object]) -> list[object]:
     context = session.context()
+    if plan.computes is None:
+        environment = session.environment
+        arguments = [expanded_expression(argument, environment) for argument in plan.call.call.arguments]
+        plan.computes = [compile_value(argument, context.format) for argument in arguments]
     values: list[object] = []
-    for argument in call.arguments:
-        compute = compile_value(expanded_expression(argument, session.environment), context.format)
+    for compute in plan.computes:
         while True:
             try:
                 values.append(compute(context, parameters))

@@ -215,7 +215,7 @@ def _prepare_query(
         if call is not None:
             assert isinstance(statement.tree, ast.SelectStmt)
             node = ast.CallStmt(statement.tree, location=statement.tree.location)
-            plan = utility.UtilityPlan(registry.kind_of(node), call.fields)
+            plan = routine_calls.CallPlan(call)
             return Prepared.of(statement.of(node), analyzed.parameter_types, session.catalog, session.key, plan)
     return plan_statement(session, statement, analyzed, environment, with_places, brief)
 
@@ -378,7 +378,10 @@ def renew(session: Session, prepared: Prepared) -> Prepared:
         if found is not None and found.catalog is session.committed_catalog and found.key is session.key:
             return found
     with_places = isinstance(prepared.plan, RowsPlan) and prepared.plan.places is not None
-    again = prepare(session, prepared.statement, prepared.parameters.declared, with_places)
+    statement = prepared.statement
+    if isinstance(prepared.plan, routine_calls.CallPlan) and isinstance(statement.tree, ast.CallStmt):
+        statement = statement.of(statement.tree.call)  # it may need another plan
+    again = prepare(session, statement, prepared.parameters.declared, with_places)
     old, new = prepared.fields, again.fields
     if old is not None and new is not None and [f.type for f in old] != [f.type for f in new]:
         raise SqlError("0A000", "cached plan must not change result type", routine="RevalidateCachedQuery")

@@ -3,7 +3,7 @@ f(...) and SELECT * FROM f(...). call.py runs them."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
@@ -12,14 +12,21 @@ from catalog.errors import SqlError
 from catalog.schema import Routine
 from catalog.types import lookup, oids
 from catalog.types.composite import CompositeType
-from engine.execute.context import Field
+from engine.execute.context import ExecContext, Field
 from engine.sql import ast, privileges, tree
-from engine.sql.analyze import analyze_expression
+from engine.sql.analyze import Shared, analyze_expression
 from engine.sql.analyze.resolve import signature
 from engine.sql.analyze.routines import body_of, check_execute, is_routine, runner
+from engine.sql.tree_walk import walk
+from engine.statements import registry
+from engine.statements.utility import UtilityPlan
 
 if TYPE_CHECKING:
     from engine.session.session import Session
+
+Compute = Callable[[ExecContext, Sequence[object]], object]
+DEEPEST = 700
+"""Calls of routines within one another: about as many as PostgreSQL's default max_stack_depth lets run."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,6 +36,18 @@ class WholeCall:
     call: tree.FuncExpr
     rows: bool
     fields: tuple[Field, ...] | None
+
+
+class CallPlan(UtilityPlan):
+    """The plan of a SELECT that is a call. `computes`: the compiled arguments, once they have been needed."""
+
+    __slots__ = ("call", "computes")
+
+    def __init__(self, call: WholeCall) -> None:
+        super().__init__(registry.kind_of(ast.CallStmt(ast.Node())), call.fields)
+        self.call = call
+        self.computes: list[Compute] | None = None
+        self.is_cacheable = True
 
 
 def whole_call(session: Session, statement: tree.Statement) -> WholeCall | None:
@@ -50,6 +69,8 @@ def whole_call(session: Session, statement: tree.Statement) -> WholeCall | None:
     else:
         return None
     if not isinstance(call, tree.FuncExpr) or not is_routine(call):
+        return None
+    if any(isinstance(item, tree.SubLink) or is_routine(item) for item in walk(call.arguments)):
         return None
     if routine_of(session, call).language == "plpgsql":
         return WholeCall(call, rows, fields) if rows or not _gives_rows(call) else None
@@ -73,13 +94,24 @@ def check_may_call(session: Session, routine: Routine) -> None:
 
 @contextmanager
 def as_runner(session: Session, routine: Routine) -> Iterator[None]:
-    """A block that runs the body of a routine: as its owner if it is SECURITY DEFINER."""
-    if not routine.security_definer:
-        yield
-        return
-    caller = privileges.role_of(session.catalog, session.user_name)
-    with session.identity.acting_as(runner(routine, session.catalog, caller)):
-        yield
+    """A block that runs the body of a routine: as its owner if it is SECURITY DEFINER. Raises 54001 for too many calls
+    within one another."""
+    if session.call_depth >= DEEPEST:
+        hint = (
+            'Increase the configuration parameter "max_stack_depth" (currently 2048kB), after ensuring the'
+            " platform's stack depth limit is adequate."
+        )
+        raise SqlError("54001", "stack depth limit exceeded", hint=hint)
+    session.call_depth += 1
+    try:
+        if not routine.security_definer:
+            yield
+            return
+        caller = privileges.role_of(session.catalog, session.user_name)
+        with session.identity.acting_as(runner(routine, session.catalog, caller)):
+            yield
+    finally:
+        session.call_depth -= 1
 
 
 def routine_of(session: Session, call: tree.FuncExpr) -> Routine:
@@ -92,12 +124,12 @@ def argument_types(call: tree.FuncExpr) -> list[int]:
     return [item.type.oid for item in call.arguments]
 
 
-def procedure_call(session: Session, node: ast.CallStmt) -> WholeCall:
-    """The call of a CALL statement. Raises 42883, 42809 for a function."""
+def procedure_call(session: Session, node: ast.CallStmt, shared: Shared | None = None) -> WholeCall:
+    """The call of a CALL statement. `shared`: of its parameters. Raises 42883, 42809 for a function."""
     call = node.call
     assert isinstance(call, ast.FuncCall)
     call = _without_outputs(session, call)
-    found = analyze_expression(call, session.environment, None, None, "CALL arguments")
+    found = analyze_expression(call, session.environment, None, None, "CALL arguments", shared)
     if not isinstance(found, tree.FuncExpr) or found.function.kind != "p":
         shown = call.names[-1]
         if isinstance(found, tree.FuncExpr):

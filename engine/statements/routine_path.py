@@ -46,6 +46,8 @@ class RoutinePath:
         run = self._runs.get(portal.formats)
         if run is None:
             run = self._runs[portal.formats] = self._row.make_encoder(portal.formats)
+        changed, dropped = dict(transaction.changed_objects), len(transaction.dropped_storage)
+        said = len(session.notices)
         while True:
             view = StatementView(transaction)
             context = session.context()
@@ -57,6 +59,9 @@ class RoutinePath:
                 return
             except LockWait as wait:
                 view.undo()
+                transaction.changed_objects, transaction.catalog = dict(changed), None
+                del transaction.dropped_storage[dropped:]
+                del session.notices[said:]  # its functions will say that again
                 await session.wait_for(wait)
             except RowPathFull:
                 view.undo()

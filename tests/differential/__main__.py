@@ -1,4 +1,4 @@
-"""A run from the command line: `python -m tests.differential [--families] [--seconds N | --seed N]`."""
+"""A run from the command line: `python -m tests.differential [--families | --plpgsql] [--seconds N | --seed N]`."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ import psycopg
 
 from tests.differential.compare import Tally, run_scenario
 from tests.differential.families import prepared, run_families, run_family
+from tests.differential.plpgsql import run_programs
 from tests.differential.sides import open_sides, run_seeds
 from tests.oracle import PostgresServer
 from tests.server import ShoalServer
@@ -26,6 +27,7 @@ def main() -> int:
     parser.add_argument("--postgres", help="libpq connection string of a running PostgreSQL")
     parser.add_argument("--failures", type=int, default=40, help="how many failures to print (default 40)")
     parser.add_argument("--families", action="store_true", help="partitioned and inherited tables, two connections")
+    parser.add_argument("--plpgsql", action="store_true", help="programs in PL/pgSQL")
     options = parser.parse_args()
     with contextlib.ExitStack() as stack:
         shoal = options.shoal or stack.enter_context(ShoalServer()).dsn
@@ -39,6 +41,12 @@ def main() -> int:
                 tally = run_family(options.seed, prepared(*theirs), prepared(*ours), report=print)
             else:
                 tally = run_families(options.first, options.seconds, theirs, ours)
+            _print(tally, options.failures)
+            return 1 if tally.failures else 0
+        if options.plpgsql:
+            theirs, ours = stack.enter_context(connect(postgres)), stack.enter_context(connect(shoal))
+            first, most = (options.first, 1_000_000) if options.seed is None else (options.seed, 1)
+            tally = run_programs(first, options.seconds, theirs, ours, most)
             _print(tally, options.failures)
             return 1 if tally.failures else 0
         connections = [stack.enter_context(connect(dsn)) for dsn in (postgres, shoal, shoal)]

@@ -89,12 +89,17 @@ _BETWEEN_STATEMENTS = re.compile(r";(?=(?:[^']*'[^']*')*[^']*\Z)")
 """A semicolon that is not in a string."""
 
 
+def statements_in(text: str) -> list[str]:
+    """The statements of a text."""
+    return [part.strip() for part in _BETWEEN_STATEMENTS.split(text) if part.strip()]
+
+
 def prepare(server: Server, name: str) -> psycopg.Connection:
     """The objects of the matrix; gives the superuser's connection."""
     admin = psycopg.connect(server.dsn, autocommit=True)
 
     def run(text: str) -> None:
-        for statement in filter(str.strip, _BETWEEN_STATEMENTS.split(text)):
+        for statement in statements_in(text):
             admin.execute(statement.encode())
 
     run(SETUP)

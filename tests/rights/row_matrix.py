@@ -12,7 +12,7 @@ from __future__ import annotations
 import re
 import sys
 import zlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
@@ -20,6 +20,7 @@ import psycopg
 from psycopg import pq
 
 from tests.oracle import PostgresServer
+from tests.rights.matrix import statements_in
 from tests.server import ShoalServer
 
 Server = ShoalServer | PostgresServer
@@ -51,6 +52,13 @@ CREATE FUNCTION trusted() RETURNS boolean LANGUAGE sql SECURITY DEFINER
  AS 'SELECT count(*) > 0 FROM secret WHERE name = session_user';
 CREATE FUNCTION counted() RETURNS bigint LANGUAGE sql SECURITY DEFINER AS 'SELECT count(*) FROM docs';
 CREATE FUNCTION seen() RETURNS bigint LANGUAGE sql AS 'SELECT count(*) FROM docs';
+CREATE FUNCTION is_low(x int) RETURNS boolean LANGUAGE plpgsql AS
+ 'BEGIN IF x = 4 THEN RAISE EXCEPTION ''seen: %'', x; END IF; RETURN x < 5; END';
+CREATE FUNCTION counts() RETURNS bigint LANGUAGE plpgsql AS 'BEGIN RETURN (SELECT count(*) FROM docs); END';
+CREATE FUNCTION counts_as_owner() RETURNS bigint LANGUAGE plpgsql SECURITY DEFINER AS
+ 'DECLARE n bigint; BEGIN SELECT count(*) INTO n FROM docs; RETURN n + counts(); END';
+CREATE FUNCTION trusts(whom name) RETURNS boolean LANGUAGE plpgsql STABLE SECURITY DEFINER AS
+ 'BEGIN RETURN EXISTS (SELECT FROM secret s WHERE s.name = whom OR s.name = session_user); END';
 GRANT ALL ON docs, parted, part_low, part_high, levels, refers, of_owner, checked, of_invoker
  TO team, bob, bypass, idle;
 GRANT SELECT (id, who), UPDATE (level), INSERT (id, who, level) ON docs TO carol; GRANT SELECT ON levels TO carol;
@@ -110,6 +118,8 @@ POLICIES: dict[str, str] = {
     "CREATE POLICY s ON levels USING (name = current_user)",
     "function": f"{ENABLED}; CREATE POLICY f ON docs USING (trusted() OR {OWN});"
     "CREATE POLICY f ON parted USING (trusted())",
+    "function in PL/pgSQL": f"{ENABLED}; CREATE POLICY f ON docs USING (trusts(who));"
+    f"CREATE POLICY f ON parted USING (trusts(who)) WITH CHECK (NOT trusts(who))",
     "low levels of all": f"{ENABLED}; CREATE POLICY l ON docs USING (level < 3);"
     "CREATE POLICY l ON parted USING (level < 3)",
     "null": f"{ENABLED}; CREATE POLICY l ON docs USING (NULL::boolean) WITH CHECK (level < 5)",
@@ -151,6 +161,15 @@ SELECT * FROM of_invoker ORDER BY id
 SELECT id FROM of_invoker WHERE 1 / (level - 4) < 5 ORDER BY id
 SELECT counted(), seen()
 SELECT seen()
+SELECT counts_as_owner(), counts()
+SELECT counts() FROM levels ORDER BY 1
+SELECT id FROM docs WHERE is_low(level) ORDER BY id
+SELECT id FROM docs WHERE is_low(level) ORDER BY id FOR UPDATE
+SELECT l.name FROM levels l LEFT JOIN docs d ON is_low(d.level) ORDER BY 1
+UPDATE docs SET level = 1 WHERE is_low(level)
+DELETE FROM docs WHERE is_low(level)
+DO 'BEGIN UPDATE docs SET level = 2; PERFORM id FROM docs WHERE is_low(level); END'
+DO 'DECLARE r record; BEGIN FOR r IN SELECT * FROM docs LOOP UPDATE docs SET level = 3 WHERE id = r.id; END LOOP; END'
 SELECT row_security_active('docs'), row_security_active('docs'::regclass), row_security_active('levels')
 SELECT row_security_active(oid) FROM pg_class WHERE relname IN ('docs', 'levels') ORDER BY relname
 INSERT INTO docs (id, who, level) VALUES (20, current_user, 1)
@@ -267,10 +286,6 @@ def statements() -> list[str]:
     return [line for line in STATEMENTS.splitlines() if line]
 
 
-def each_part(text: str) -> Iterator[str]:
-    return (part.strip() for part in text.split(";") if part.strip())
-
-
 @dataclass(slots=True)
 class Actor:
     """One actor's connection."""
@@ -284,7 +299,7 @@ class Actor:
     def run(self, text: str) -> list[str]:
         """What the statements of a text come to."""
         found: list[str] = []
-        for part in each_part(text):
+        for part in statements_in(text):
             found.append(self._one(part))
         return found
 
@@ -324,7 +339,7 @@ def outcomes(server: Server, settings: str = "", chosen: Callable[[Cell], bool] 
     """The cells of one server."""
     found: dict[Cell, str] = {}
     with psycopg.connect(server.dsn, autocommit=True) as admin:
-        for part in each_part(SETUP):
+        for part in statements_in(SETUP):
             admin.execute(part.encode())
         actors = {}
         for actor in ACTORS:
@@ -344,11 +359,11 @@ def outcomes(server: Server, settings: str = "", chosen: Callable[[Cell], bool] 
 
 
 def _enact(admin: psycopg.Connection, policies: str) -> None:
-    for part in each_part(CLEAN):
+    for part in statements_in(CLEAN):
         admin.execute(part.encode())
     for table, name in admin.execute("SELECT polrelid::regclass::text, polname FROM pg_policy").fetchall():
         admin.execute(f'DROP POLICY "{name}" ON {table}'.encode())
-    for part in each_part(policies):
+    for part in statements_in(policies):
         admin.execute(part.encode())
 
 

@@ -29,6 +29,9 @@ class Types(Protocol):
     def of_relation(self, names: tuple[str, ...]) -> Declared:
         """table%ROWTYPE"""
 
+    def check_collation(self, names: tuple[str, ...]) -> None:
+        """Raises 42704; 0A000 for a collation other than the database's."""
+
     def is_composite(self, type_: TypeRef) -> bool:
         """Whether values of the type have fields."""
 
@@ -83,7 +86,7 @@ class Declarations(BodyReader):
             return scope.with_variable(variable), variable
         constant = self.accept("constant")
         type_ = self._data_type(scope)
-        collation = self._collation(type_)
+        self._collation(type_)
         not_null_at = self.token.start
         not_null = self.accept("not")
         if not_null:
@@ -93,9 +96,7 @@ class Declarations(BodyReader):
             message = f'variable "{name}" must have a default value, since it\'s declared NOT NULL'
             self.complain(message, not_null_at, "22004")
         variable = self.new_variable(name, type_, line)
-        variable = self.keep(
-            replace(variable, constant=constant, not_null=not_null, default=default, collation=collation)
-        )
+        variable = self.keep(replace(variable, constant=constant, not_null=not_null, default=default))
         return scope.with_variable(variable), variable
 
     def _alias(self, name: str, scope: VariableScope) -> VariableScope:
@@ -114,16 +115,17 @@ class Declarations(BodyReader):
         self.expect(";")
         return scope.with_variable(found[0], name)
 
-    def _collation(self, type_: Declared) -> tuple[str, ...] | None:
+    def _collation(self, type_: Declared) -> None:
+        """[COLLATE name]"""
         at = self.token.start
         if not self.accept("collate"):
-            return None
+            return
         names = [self.name()]
         while self.accept("."):
             names.append(self.name())
         if not isinstance(type_, TypeRef) or self._types.is_composite(type_):
             self.complain("collations are not supported by type record", at, "42804")
-        return tuple(names)
+        self._types.check_collation(tuple(names))
 
     def _default(self, scope: VariableScope) -> Fragment | None:
         """[DEFAULT | := | = expression];"""

@@ -71,7 +71,6 @@ class Variable:
     constant: bool = False
     not_null: bool = False
     default: Fragment | None = None
-    collation: tuple[str, ...] | None = None
     cursor: CursorQuery | None = None
     made: str = ""
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from catalog.errors import SqlError
+from catalog.collations import DEFAULT, is_ascii, rules
+from catalog.errors import SqlError, not_supported
 from catalog.types import lookup
 from catalog.types.base import TypeRef
 from catalog.types.composite import CompositeType
@@ -24,7 +25,7 @@ class CatalogTypes:
             return resolve_type(name, self._environment)
         except SqlError as error:
             relation = None if name.array_dimensions else self._relation(name.names)
-            if error.sqlstate != "42704" or relation is None:
+            if error.sqlstate not in ("42704", "0A000") or relation is None:
                 raise
             return relation
 
@@ -44,6 +45,11 @@ class CatalogTypes:
         relation = self._environment.find_relation(names[-2] if len(names) > 1 else None, names[-1])
         columns = getattr(relation, "columns", None)
         return None if columns is None else tuple((column.name, column.type) for column in columns)
+
+    def check_collation(self, names: tuple[str, ...]) -> None:
+        catalog, oid = self._environment.catalog, self._environment.find_collation(names).oid
+        if rules(catalog, oid) is not None or is_ascii(catalog, oid) != is_ascii(catalog, DEFAULT):
+            not_supported(f'a variable with the collation "{names[-1]}"')
 
     def is_composite(self, type_: TypeRef) -> bool:
         return isinstance(lookup(type_.oid), CompositeType)

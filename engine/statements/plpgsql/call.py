@@ -6,10 +6,10 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from catalog.errors import SqlError
+from catalog.memory import Meter, exchange_meter
 from catalog.schema import Routine
 from catalog.types import oids
 from catalog.types.base import TypeRef
-from engine.sql.plpgsql import signatures
 from engine.sql.plpgsql.parser import Signature
 from engine.statements.plpgsql import errors, suspend
 from engine.statements.plpgsql.compile import Program
@@ -48,8 +48,8 @@ async def run_do(session: Session, body: str, *, is_atomic: bool) -> None:
     program, known = compile_body(session, body, signature)
     if session.transaction is None:
         session.begin_implicit()
-    frame = Frame(session, program, known, signature.name, is_atomic)
-    await suspend.run(lambda: _enter(session, program, frame, signature.name, ()))
+    frame = Frame(session, program, known, is_atomic)
+    await suspend.run(lambda: _enter(frame, ()))
 
 
 def rows_of_program(
@@ -63,15 +63,15 @@ def rows_of_program(
     is_atomic: bool = True,
 ) -> Rows:
     """The rows of a call: one for a function that returns no set."""
-    shown = signatures.text_of(routine)
-    frame = Frame(session, program, known, shown, is_atomic, columns)
-    value = _enter(session, program, frame, shown, arguments)
+    frame = Frame(session, program, known, is_atomic, columns)
+    value = _enter(frame, arguments)
     if routine.returns_set:
         return frame.results
     if isinstance(value, Row):
         if columns is not None:
             given = [type_ for _, type_ in value.shape]
-            with errors.LineContext(f"PL/pgSQL function {shown} while casting return value to function's return type"):
+            line = f"PL/pgSQL function {program.shown} while casting return value to function's return type"
+            with errors.LineContext(line):
                 check_columns(given, columns, "returned record type does not match expected record type")
         return [tuple(frame.values_of(value.values, value.fields, frame.columns))]
     if len(frame.columns) > 1:
@@ -79,22 +79,23 @@ def rows_of_program(
     return [(value,)]
 
 
-def run_program(
-    session: Session, program: Program, known: Known, routine: Routine, arguments: Sequence[object], *, is_atomic: bool
-) -> object:
+def run_program(session: Session, program: Program, known: Known, arguments: Sequence[object]) -> object:
     """The value of a call within another statement, which runs in a greenlet already."""
-    shown = signatures.text_of(routine)
-    frame = Frame(session, program, known, shown, is_atomic)
-    value = _enter(session, program, frame, shown, arguments)
+    value = _enter(Frame(session, program, known, is_atomic=True), arguments)
     return value.values if isinstance(value, Row) else value
 
 
-def _enter(session: Session, program: Program, frame: Frame, shown: str, arguments: Sequence[object]) -> object:
-    """Runs a body; errors get its line of context."""
+def _enter(frame: Frame, arguments: Sequence[object]) -> object:
+    """Runs a body, with a meter of its own; errors get its line of context."""
+    session, program = frame.session, frame.program
     assert session.transaction is not None
     session.transaction.queried = True
+    outside = exchange_meter(Meter().begin(session.query_memory, session.memory))
     try:
-        return program.run(frame, session.context(), *arguments)
+        return program.run(frame, frame.context, *arguments)
     except SqlError as error:
-        errors.add_context(error, errors.context_line(shown, *errors.place_of(program, error.__traceback__)))
+        place = errors.place_of(program, error.__traceback__)
+        errors.add_context(error, errors.context_line(program.shown, *place))
         raise
+    finally:
+        exchange_meter(outside)

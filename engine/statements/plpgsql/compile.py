@@ -21,7 +21,6 @@ from dataclasses import dataclass
 from types import CodeType
 
 from catalog.errors import SqlError, not_supported
-from catalog.schema import Column
 from catalog.types import lookup, oids
 from catalog.types.base import TypeRef
 from catalog.types.composite import CompositeType
@@ -29,17 +28,28 @@ from engine.execute.code import Code, NotOnRowPath
 from engine.execute.expressions import ExpressionCompiler
 from engine.sql import ast, tree
 from engine.sql.analyze import Environment, Shared
-from engine.sql.analyze.assignments import TO_VARIABLE, store_part
 from engine.sql.analyze.state import State
 from engine.sql.plpgsql import tree as pl
 from engine.sql.plpgsql.parser import Signature
+from engine.sql.plpgsql.scope import VariableScope
 from engine.sql.tree_walk import is_volatile
 from engine.statements.plpgsql.errors import TextContext, context_of
-from engine.statements.plpgsql.fragments import failing_part, local_expression, no_column, record_named, records_in
+from engine.statements.plpgsql.fragments import (
+    failing_part,
+    local_expression,
+    no_column,
+    part_of_variable,
+    record_named,
+    records_among,
+    records_in,
+    variables_among,
+)
+from engine.statements.plpgsql.names import LocalNames
 from engine.statements.plpgsql.records import assignment_of
+from engine.statements.plpgsql.utilities import refusal
 
-TICKS = 100
-"""Turns of a loop before the first look at the clock."""
+TICKS = 1
+"""Turns of a loop before the first look at the clock (Frame.look)."""
 
 KINDS: dict[type, str] = {
     pl.Block: "statement block",
@@ -72,7 +82,7 @@ def kind_of(statement: pl.PlStatement) -> str:
         case pl.RunSql():
             if statement.perform:
                 return "PERFORM"
-            return "CALL" if isinstance(statement.sql.tree, ast.CallStmt) else "SQL statement"
+            return {ast.CallStmt: "CALL", ast.DoStmt: "DO"}.get(type(statement.sql.tree), "SQL statement")
         case pl.GetDiagnostics():
             return "GET STACKED DIAGNOSTICS" if statement.stacked else "GET DIAGNOSTICS"
         case pl.Fetch():
@@ -86,8 +96,8 @@ def kind_of(statement: pl.PlStatement) -> str:
 class Program:
     """A compiled body. `run(frame, context, arguments)` returns the result. `places`: for lines of its Python source,
     from which on they belong to a line of the body and a kind of statement. `texts`: the SQL that it runs or evaluates
-    by its number. `contexts`: for their errors; `records`: which they may
-    use; `named`: the record that is the whole text."""
+    by its number. `contexts`: for their errors; `records`: which they may use; `named`: the record that is the whole
+    text. `print_strict`: whether errors of INTO STRICT show the parameters. `shown`: the function as errors call it."""
 
     run: Callable[..., object]
     conflict: str
@@ -97,6 +107,9 @@ class Program:
     contexts: Sequence[TextContext]
     records: Sequence[Sequence[pl.Variable]]
     named: Sequence[pl.Variable | None]
+    print_strict: bool
+    shown: str
+    is_volatile: bool = True
 
     @property
     def code(self) -> CodeType:
@@ -117,8 +130,11 @@ class _Construct:
 class BodyCompiler:
     """Compiles one body."""
 
-    def __init__(self, body: pl.Body, signature: Signature, environment: Environment, conflict: str) -> None:
+    def __init__(
+        self, body: pl.Body, signature: Signature, environment: Environment, conflict: str, print_strict: bool
+    ) -> None:
         self._body = body
+        self._print_strict = print_strict
         self._signature = signature
         self._environment = environment
         self._conflict = body.conflict or conflict
@@ -149,8 +165,12 @@ class BodyCompiler:
                 code.line("return None")
             else:
                 code.line("frame.refuse_end()")
+        try:
+            run = code.finish("body", f"<PL/pgSQL {self._signature.name}>")
+        except NotOnRowPath:
+            not_supported("a body with so many blocks and loops within one another")
         return Program(
-            code.finish("body", f"<PL/pgSQL {self._signature.name}>"),
+            run,
             self._conflict,
             self._columns(),
             self._places,
@@ -158,6 +178,8 @@ class BodyCompiler:
             list(map(context_of, self._texts)),
             list(map(records_in, self._texts)),
             list(map(record_named, self._texts)),
+            self._body.print_strict if self._body.print_strict is not None else self._print_strict,
+            self._signature.name,
         )
 
     def _columns(self) -> list[TypeRef]:
@@ -179,10 +201,12 @@ class BodyCompiler:
 
     # ---- SQL --------------------------------------------------------------------------------------------------------
 
-    def _text(self, fragment: pl.Fragment) -> tuple[int, str]:
-        """The number of a text, and the source of the variables that are handed to it."""
+    def _text(self, fragment: pl.Fragment, *more: object) -> tuple[int, str]:
+        """The number of a text, and the source of the variables that are handed to it. `more`: trees that use variables
+        too."""
         self._texts.append(fragment)
-        return len(self._texts) - 1, "locals()"
+        names = [local(variable) for variable in variables_among((fragment.tree, more), fragment.scope)]
+        return len(self._texts) - 1, f"{{{', '.join(f'{name!r}: {name}' for name in names)}}}"
 
     def _expression(self, fragment: pl.Fragment, target: TypeRef | None = None) -> str:
         """Source of an expression's value, of the type `target` if that is given."""
@@ -239,24 +263,26 @@ class BodyCompiler:
             given = f"{name}, {variable.name!r}, {steps}, {number}, {values}, {shape}"
             code.line(f"{name} = frame.store_field({given})")
             return
-        before = tree.Param(variable.number + 1, TypeRef(variable.type.oid))
-        value = code.temporary("v")
-        code.line(f"{value} = {self._expression(fragment)}")
-        self._code.line(f"{name} = {self._store_source(variable, before, target, fragment, value)}")
+        records = records_among((fragment.tree, target.steps), fragment.scope)
+        found = None if records else local_expression(fragment, self._environment, self._conflict)
+        if found is not None:
+            given = tree.Param(len(self._body.variables) + 1, found.type)
+            code.line(f"p{given.number} = {self._expression(fragment)}")
+            try:
+                code.line(f"{name} = {self._store_source(target, given, fragment.scope)}")
+            except NotOnRowPath:
+                not_supported("a query in a subscript that is assigned to")
+            return
+        number, values = self._text(fragment, target.steps)
+        constants = f"{code.constant(target, 'target')}, {code.constant(tuple(records), 'records')}"
+        code.line(f"{name} = frame.store_part({number}, {values}, {name}, {constants})")
 
-    def _store_source(
-        self, variable: pl.Variable, before: tree.Expr, target: pl.Target, fragment: pl.Fragment, value: str
-    ) -> str:
-        assert variable.type is not None
-        column = Column(1, variable.name, variable.type)
-        found = local_expression(fragment, self._environment, self._conflict)
-        if found is None:
-            not_supported("a query as the value of a part of a variable")
-        given = tree.Param(len(self._body.variables) + 1, found.type)
-        self._code.line(f"p{given.number} = {value}")
-        place = ast.ResTarget(None, variable.name, target.steps)
-        part = store_part(self._state(), before, column, place, given, TO_VARIABLE)
-        return self._expressions.value(part).source
+    def _store_source(self, target: pl.Target, given: tree.Param, scope: VariableScope) -> str:
+        """Source of a variable's value with another one in a part of it."""
+        state = self._state()
+        state.shared.routine = LocalNames(scope, {}, self._conflict)
+        before = tree.Param(target.variable.number + 1, TypeRef(_type_of(target).oid))
+        return self._expressions.value(part_of_variable(state, target, before, given)).source
 
     def _check_not_null(self, variable: pl.Variable) -> None:
         if variable.not_null:
@@ -289,7 +315,7 @@ class BodyCompiler:
             given = f"frame.column_of({row}, {fields}, {number})"
             if not target.steps:
                 code.line(
-                    f"{name} = frame.diagnostic({given} or (None, {code.constant(_type_of(target), 'type')}), "
+                    f"{name} = frame.assigned({given} or (None, {code.constant(_type_of(target), 'type')}), "
                     f"{code.constant(_type_of(target), 'type')})"
                 )
                 self._check_not_null(target.variable)
@@ -378,7 +404,8 @@ class BodyCompiler:
         )
         word = "continue" if statement.again else "break"
         if target is None:  # the label of the function itself
-            self._code.line("return frame.end()")
+            self._at(0, "")
+            self._code.line("frame.refuse_end()")
             return
         if target is self._constructs[-1]:
             self._code.line(word)
@@ -429,30 +456,31 @@ class BodyCompiler:
         code, whole = self._code, TypeRef(oids.INT4)
         low, high = self._expression(statement.low, whole), self._expression(statement.high, whole)
         step = "1" if statement.step is None else self._expression(statement.step, whole)
-        found = local(self._body.found)
+        found, turned = local(self._body.found), code.temporary("turned")
         with self._construct(statement.label, is_loop=True) as construct:
-            code.line(f"{found}_ = False")
+            code.line(f"{turned} = False")
             with code.block(
                 f"for {local(statement.variable)} in frame.numbers({low}, {high}, {step}, {statement.reverse}):"
             ):
-                code.line(f"{found}_ = True")
+                code.line(f"{turned} = True")
                 self._tick()
                 self._statements(statement.statements)
-            code.line(f"{found} = {found}_")
+            code.line(f"{found} = {turned}")
         self._pass_on(construct)
 
     def _for_query(self, statement: pl.ForQuery) -> None:
         code, found = self._code, local(self._body.found)
         rows, fields, row = code.temporary("rows"), code.temporary("fields"), code.temporary("row")
+        turned = code.temporary("turned")
         code.line(f"{fields}, {rows} = {self._query(statement.query, statement.dynamic, statement.using)}")
         with self._construct(statement.label, is_loop=True) as construct:
-            code.line(f"{found}_ = False")
+            code.line(f"{turned} = False")
             with code.block(f"for {row} in {rows}:"):
-                code.line(f"{found}_ = True")
+                code.line(f"{turned} = True")
                 self._tick()
                 self._take_row(statement.into, row, fields)
                 self._statements(statement.statements)
-            code.line(f"{found} = {found}_")
+            code.line(f"{found} = {turned}")
         self._pass_on(construct)
 
     def _query(self, query: pl.Fragment, dynamic: bool, using: Sequence[pl.Fragment]) -> str:
@@ -531,6 +559,13 @@ class BodyCompiler:
 
     def _run_sql(self, statement: pl.RunSql) -> None:
         code, found = self._code, local(self._body.found)
+        message = refusal(statement.sql.tree)
+        if message:
+            code.line(f"frame.fail('0A000', {message!r})")
+            return
+        if isinstance(statement.sql.tree, ast.CallStmt | ast.DoStmt):
+            self._call(statement.sql)
+            return
         number, values = self._text(statement.sql)
         if statement.perform:
             code.line(f"{found} = frame.perform({number}, {values})")
@@ -541,6 +576,38 @@ class BodyCompiler:
             code.line(f"{fields}, {row} = frame.one_row({number}, {values}, {statement.strict})")
             code.line(f"{found} = {row} is not None")
             self._take_row(statement.into, row, fields)
+
+    def _call(self, fragment: pl.Fragment) -> None:
+        """CALL and DO. The results of a procedure go to the variables that are its arguments."""
+        call = fragment.tree.call if isinstance(fragment.tree, ast.CallStmt) else None
+        written = {}
+        for place, node in enumerate(call.arguments if isinstance(call, ast.FuncCall) else ()):
+            known = fragment.scope.find(node.names) if isinstance(node, ast.ColumnRef) else None
+            if known is not None and isinstance(node, ast.ColumnRef):
+                written[place] = pl.Target(known[0], node.names[known[1] :])
+        code = self._code
+        number, values = self._text(fragment)
+        results = code.temporary("results")
+        code.line(f"{results} = frame.call({number}, {values}, {code.constant(frozenset(written), 'places')})")
+        for place, target in written.items():
+            with code.block(f"if {place} in {results}:"):
+                self._take_result(target, f"{results}[{place}]")
+
+    def _take_result(self, target: pl.Target, given: str) -> None:
+        """Assigns a result of CALL to a variable or a field of a record."""
+        code, variable = self._code, target.variable
+        name = local(variable)
+        if variable.constant:
+            message = f'variable "{variable.name}" is declared CONSTANT'
+            code.line(f"frame.fail('22005', {message!r})")
+        elif target.steps and variable.type is None:
+            steps, shape = code.constant(target.steps, "steps"), code.constant(variable.shape, "shape")
+            code.line(f"{name} = frame.store_into({name}, {variable.name!r}, {steps}, {given}, {shape})")
+        elif target.steps or variable.is_record:
+            code.line("frame.fail('0A000', 'a record as a result of CALL is not supported')")
+        else:
+            code.line(f"{name} = frame.assigned({given}, {code.constant(variable.type, 'type')})")
+            self._check_not_null(variable)
 
     def _run_dynamic(self, statement: pl.RunDynamic) -> None:
         code = self._code
@@ -555,6 +622,8 @@ class BodyCompiler:
     def _diagnostics(self, statement: pl.GetDiagnostics) -> None:
         code = self._code
         for target, item in statement.items:
+            if item == "pg_context":
+                not_supported("GET DIAGNOSTICS PG_CONTEXT")
             if statement.stacked:
                 source = f"frame.stacked_item({self._error or 'None'}, {item!r})"
             else:
@@ -562,7 +631,7 @@ class BodyCompiler:
             type_ = code.constant(_type_of(target), "type")
             if target.steps:
                 not_supported("GET DIAGNOSTICS into a part of a variable")
-            code.line(f"{local(target.variable)} = frame.diagnostic({source}, {type_})")
+            code.line(f"{local(target.variable)} = frame.assigned({source}, {type_})")
 
     def _case(self, statement: pl.Case) -> None:
         code = self._code
@@ -583,15 +652,16 @@ class BodyCompiler:
         code, found = self._code, local(self._body.found)
         number, values = self._text(statement.value)
         fields, rows, row = code.temporary("fields"), code.temporary("rows"), code.temporary("row")
+        turned = code.temporary("turned")
         code.line(f"{fields}, {rows} = frame.elements({number}, {values}, {statement.slice})")
         with self._construct(statement.label, is_loop=True) as construct:
-            code.line(f"{found}_ = False")
+            code.line(f"{turned} = False")
             with code.block(f"for {row} in {rows}:"):
-                code.line(f"{found}_ = True")
+                code.line(f"{turned} = True")
                 self._tick()
                 self._take_row(statement.into, row, fields)
                 self._statements(statement.statements)
-            code.line(f"{found} = {found}_")
+            code.line(f"{found} = {turned}")
         self._pass_on(construct)
 
     # ---- cursors ----------------------------------------------------------------------------------------------------
@@ -641,17 +711,20 @@ class BodyCompiler:
         number, values = self._text(cursor.cursor.query)
         name = local(cursor)
         fields, rows, row = code.temporary("fields"), code.temporary("rows"), code.temporary("row")
+        turned = code.temporary("turned")
         code.line(f"{name} = frame.open_cursor({name}, {number}, {values}, False)")
         code.line(f"{fields}, {rows} = frame.cursor_rows({name})")
         with self._construct(statement.label, is_loop=True) as construct:
-            code.line(f"{found}_ = False")
-            with code.block(f"for {row} in {rows}:"):
-                code.line(f"{found}_ = True")
-                self._tick()
-                self._take_row((pl.Target(statement.variable),), row, fields)
-                self._statements(statement.statements)
-            code.line(f"{found} = {found}_")
-        code.line(f"frame.close_cursor({name}, {cursor.name!r})")
+            code.line(f"{turned} = False")
+            with code.block("try:"):
+                with code.block(f"for {row} in {rows}:"):
+                    code.line(f"{turned} = True")
+                    self._tick()
+                    self._take_row((pl.Target(statement.variable),), row, fields)
+                    self._statements(statement.statements)
+                code.line(f"{found} = {turned}")
+            with code.block("finally:"):
+                code.line(f"frame.end_cursor({name})")
         self._pass_on(construct)
 
     def _end_transaction(self, statement: pl.EndTransaction) -> None:

@@ -104,11 +104,9 @@ def is_handled(error: SqlError, sqlstates: Sequence[str]) -> bool:
 
 def place_of(program: Program, trace: TracebackType | None) -> tuple[int, str]:
     """(line of the body, kind of statement) where an error has come through a function; (0, '') outside of any."""
-    line = 0
-    while trace is not None:
-        if trace.tb_frame.f_code is program.code:
-            line = trace.tb_lineno
+    while trace is not None and trace.tb_frame.f_code is not program.code:
         trace = trace.tb_next
+    line = 0 if trace is None else trace.tb_lineno
     position = bisect_right([place[0] for place in program.places], line) - 1
     return program.places[position][1:] if position >= 0 else (0, "")
 

@@ -11,14 +11,18 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from catalog.schema import Column
 from engine.execute.code import Code, NotOnRowPath
 from engine.execute.compiled_value import Value
 from engine.execute.expressions import ExpressionCompiler
 from engine.sql import ast, tree
 from engine.sql.analyze import Environment, analyze
+from engine.sql.analyze.assignments import TO_VARIABLE, store_part
 from engine.sql.analyze.collations import collate
 from engine.sql.analyze.routines import expand_calls, plain_expression
-from engine.sql.plpgsql.tree import Fragment, Shape, Variable
+from engine.sql.analyze.state import State
+from engine.sql.plpgsql.scope import VariableScope
+from engine.sql.plpgsql.tree import Fragment, Shape, Target, Variable
 from engine.sql.tree_walk import walk
 from engine.statements.plpgsql.names import LocalNames, Names, ParameterUse
 
@@ -37,13 +41,23 @@ class Text:
 
 def records_in(fragment: Fragment) -> list[Variable]:
     """The records without declared fields that a text may use."""
+    return records_among(fragment.tree, fragment.scope)
+
+
+def records_among(nodes: object, scope: VariableScope) -> list[Variable]:
+    """The records without declared fields that a tree, or a tuple of trees, may use."""
+    return [variable for variable in variables_among(nodes, scope) if variable.type is None]
+
+
+def variables_among(nodes: object, scope: VariableScope) -> list[Variable]:
+    """The variables that a tree, or a tuple of trees, may use: some of the names may turn out to be columns."""
     found: dict[int, Variable] = {}
-    for node in walk(fragment.tree):
+    for node in walk(nodes):
         if isinstance(node, ast.ColumnRef):
-            names = node.names[:-1] if node.names[-1] == "*" else node.names
-            known = fragment.scope.find(names) if names else None
-            if known is not None and known[0].type is None:
-                found[known[0].number] = known[0]
+            for names in (node.names, node.names[:-1]):
+                known = scope.find(names) if names else None
+                if known is not None:
+                    found[known[0].number] = known[0]
     return list(found.values())
 
 
@@ -59,6 +73,14 @@ def local_expression(fragment: Fragment, environment: Environment, conflict: str
     """A text as an expression over the function's locals; None where it is more than an expression."""
     names = LocalNames(fragment.scope, {}, conflict)
     return _plain(analyze(fragment.tree, environment, names=names), environment)
+
+
+def part_of_variable(state: State, target: Target, before: tree.Expr, given: tree.Expr) -> tree.Expr:
+    """The value of a variable after `given` was assigned to a part of it."""
+    assert target.variable.type is not None
+    column = Column(1, target.variable.name, target.variable.type)
+    place = ast.ResTarget(None, target.variable.name, target.steps)
+    return store_part(state, before, column, place, given, TO_VARIABLE)
 
 
 def failing_part(expression: tree.Expr, environment: Environment) -> tree.Expr | None:

@@ -6,7 +6,8 @@ Its statements run as nested.py says.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping, Sequence
+import sys
+from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import nullcontext, suppress
 from dataclasses import dataclass, field
 from math import prod
@@ -14,6 +15,7 @@ from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
 from catalog.errors import SqlError, not_supported
+from catalog.memory import POINTER, Holding, meter
 from catalog.types import element_of, format_type, lookup, oids
 from catalog.types.base import Array, TypeRef
 from catalog.types.composite import CompositeType
@@ -25,7 +27,7 @@ from engine.sql import ast, tree
 from engine.sql.analyze import Shared
 from engine.sql.analyze.state import State
 from engine.sql.parser import parse
-from engine.sql.plpgsql.tree import Fragment, Shape
+from engine.sql.plpgsql.tree import Fragment, Shape, Target, Variable
 from engine.statements import planning
 from engine.statements.plpgsql import errors, frame_cursors
 from engine.statements.plpgsql.errors import LineContext, TextContext
@@ -33,12 +35,13 @@ from engine.statements.plpgsql.fragments import (
     Text,
     analyse_text,
     failing_part,
+    part_of_variable,
     shape_of_record,
 )
-from engine.statements.plpgsql.names import ParameterUse, unassigned_error
-from engine.statements.plpgsql.nested import NestedStatements, Rows
+from engine.statements.plpgsql.names import Names, ParameterUse, unassigned_error
+from engine.statements.plpgsql.nested import NestedStatements, Rows, wait_within
 from engine.statements.plpgsql.records import Cast, Row, assignment_of, cast_of, check_columns, record_text, shape_of
-from engine.statements.plpgsql.suspend import wait
+from engine.statements.plpgsql.utilities import output_places, refuse_dynamic, with_variables
 from engine.statements.rows_plan import RowsPlan
 from engine.txn.interface import LockWait
 
@@ -57,6 +60,7 @@ LOOK_SECONDS = 0.001
 MOST_TICKS = 10_000
 
 Locals = Mapping[str, Any]
+_NO_SHAPES: Mapping[int, Shape | None] = {}
 
 
 @dataclass(slots=True)
@@ -82,6 +86,8 @@ class Known:
     evaluations: dict[object, Evaluation] = field(default_factory=dict)
     statements: dict[object, tuple[Prepared, tuple[ParameterUse, ...], PlanKey]] = field(default_factory=dict)
     casts: dict[tuple[TypeRef, TypeRef], Cast | None] = field(default_factory=dict)
+    # By the identity of a list of types: that list, the columns of the rows that went there last, and their casts.
+    takes: dict[int, tuple[object, object, list[Cast | None]]] = field(default_factory=dict)
 
 
 class Point:
@@ -114,19 +120,19 @@ class Frame:
         session: Session,
         program: Program,
         known: Known,
-        signature: str,
         is_atomic: bool,
         columns: Sequence[TypeRef] | None = None,
     ) -> None:
         self.session = session
+        self.context = session.context()  # of the expressions in the function's source
         self.program = program
         self.columns = program.columns if columns is None else columns
         self.results: list[tuple[object, ...]] = []
-        self.checks_asserts = session.settings.find("plpgsql.check_asserts") != "off"
         self._known = known
-        self._signature = signature
         self._is_atomic = is_atomic  # COMMIT and ROLLBACK are not allowed
-        self._nested = NestedStatements(session)
+        self._nested = NestedStatements(session, program.is_volatile)
+        self._held: Holding | None = None  # the memory of the results
+        self._measured = 0  # how many of them it has
         self._points = 0
         self._looked = self._yielded = perf_counter()
         self._ticks = TICKS
@@ -143,16 +149,14 @@ class Frame:
 
     def _evaluate(self, number: int, values: Locals, wanted: TypeRef | None) -> tuple[object, TypeRef]:
         program = self.program
-        fragment = program.texts[number]
         record = program.named[number]
         if record is not None and wanted is None:
             return values[f"p{record.number + 1}"], TypeRef(oids.RECORD)
-        shapes = self._shapes(number, values)
-        key = (number, tuple(shapes.values()), wanted)
-        found = self._known.evaluations.get(key)
+        shapes, key = self._shapes(number, values)
+        found = self._known.evaluations.get((key, wanted))
         if found is None or found.settings != self.session.key or found.is_old(self.session.catalog):
-            with self.program.contexts[number]:
-                found = self._known.evaluations[key] = self._evaluation(fragment, shapes, wanted)
+            with program.contexts[number]:
+                found = self._known.evaluations[key, wanted] = self._evaluation(program.texts[number], shapes, wanted)
                 found.settings = self.session.key
         parameters = [_value(use, values) for use in found.uses]
         if found.compute is not None:
@@ -160,12 +164,12 @@ class Frame:
                 try:
                     return found.compute(self.session.context(), parameters), found.type
                 except LockWait as lock:
-                    wait(self.session.wait_for(lock))
+                    wait_within(self.session, self.session.wait_for(lock))
         assert found.prepared is not None
         with self.program.contexts[number]:
             fields, rows = self._nested.rows(found.prepared, parameters)
         if len(rows) > 1:
-            with LineContext(f"query: {fragment.query}"):
+            with LineContext(f"query: {program.texts[number].query}"):
                 raise SqlError("21000", "query returned more than one row")
         value = rows[0][0] if rows else None
         if wanted is not None and value is not None:
@@ -204,7 +208,8 @@ class Frame:
                 raise unassigned_error(variable.name)
             return value  # type: ignore[no-any-return]
         with self.program.contexts[number]:
-            text = analyse_text(fragment, self.session.environment, self._shapes(number, values), self.program.conflict)
+            shapes, _ = self._shapes(number, values)
+            text = analyse_text(fragment, self.session.environment, shapes, self.program.conflict)
         plain = text.plain(self.session.environment)
         parameters = [_value(use, values) for use in text.uses]
         if isinstance(plain, tree.RowExpr):
@@ -219,10 +224,13 @@ class Frame:
             raise SqlError("42804", "cannot return non-composite value from function returning composite type")
         return None if value is None else Row(known.fields, tuple(value))  # type: ignore[arg-type]
 
-    def _shapes(self, number: int, values: Locals) -> dict[int, Shape | None]:
-        """The shapes of the records that a text may use."""
+    def _shapes(self, number: int, values: Locals) -> tuple[Mapping[int, Shape | None], object]:
+        """The shapes of the records that a text may use, and a key for the text with them."""
         records = self.program.records[number]
-        return {item.number: shape_of_record(values[f"p{item.number + 1}"]) for item in records}
+        if not records:
+            return _NO_SHAPES, number
+        shapes = {item.number: shape_of_record(values[f"p{item.number + 1}"]) for item in records}
+        return shapes, (number, *shapes.values())
 
     # ---- statements -------------------------------------------------------------------------------------------------
 
@@ -234,17 +242,18 @@ class Frame:
 
     def _statement(self, number: int, values: Locals) -> tuple[Prepared, list[object]]:
         """A text as a planned statement, with the values of its parameters."""
-        fragment = self.program.texts[number]
-        shapes = self._shapes(number, values)
-        key = (number, tuple(shapes.values()))
+        shapes, key = self._shapes(number, values)
         known, settings = self._known.statements.get(key), self.session.key
         if known is None or known[0].catalog is not self.session.catalog or known[2] != settings:
+            fragment = self.program.texts[number]
             if isinstance(fragment.tree, planning.QUERY_STATEMENTS):
                 text = analyse_text(fragment, self.session.environment, shapes, self.program.conflict)
                 known = self._plan(fragment, text), text.uses, settings
             else:
-                statement = ast.Statement(fragment.tree, fragment.text, whole=fragment.text)
-                known = planning.prepare(self.session, statement, ()), (), settings
+                node, uses = with_variables(self.session, fragment, shapes, self.program.conflict)
+                statement = ast.Statement(node, fragment.text, 0, len(uses), fragment.text)
+                types = [_named_value(use, values)[2].oid for use in uses]
+                known = planning.prepare(self.session, statement, types), uses, settings
             self._known.statements[key] = known
         prepared, uses, _ = known
         return prepared, [_value(use, values) for use in uses]
@@ -253,6 +262,17 @@ class Frame:
         """The columns and rows of a query."""
         with self.program.contexts[number]:
             return self._nested.rows(*self._statement(number, values))
+
+    def call(self, number: int, values: Locals, writable: Collection[int]) -> dict[int, tuple[object, TypeRef]]:
+        """CALL and DO: the results by the positions of their arguments. `writable`: those that are variables."""
+        with self.program.contexts[number]:
+            prepared, parameters = self._statement(number, values)
+        places = output_places(self.session, prepared.statement.tree, writable)
+        with self.program.contexts[number]:
+            fields, rows = self._nested.rows(prepared, parameters, may_commit=not self._is_atomic)
+        self._renew_context()
+        results = zip(places, rows[0], fields, strict=True) if rows else ()
+        return {place: (value, item.type) for place, value, item in results}
 
     def perform(self, number: int, values: Locals) -> bool:
         """PERFORM: whether there was a row."""
@@ -271,7 +291,10 @@ class Frame:
             raise SqlError("42601", "query has no destination for result data")
         with context:
             self._nested.rows(prepared, parameters)
-        return self._nested.count > 0 if isinstance(prepared.plan, RowsPlan) else found
+        if isinstance(prepared.plan, RowsPlan):
+            return self._nested.count > 0
+        self._renew_context()
+        return found
 
     def one_row(self, number: int, values: Locals, strict: bool) -> tuple[Sequence[Field], tuple[object, ...] | None]:
         """The row for INTO. Raises P0002 and P0003 where STRICT wants exactly one."""
@@ -282,16 +305,33 @@ class Frame:
             raise SqlError("42601", "INTO used with a command that cannot return data")
         with context:
             fields, rows = self._nested.rows(prepared, parameters)
-        return fields, self._only(rows, strict or prepared.plan.writes, strict)
+        found = self._only(rows, strict or prepared.plan.writes, strict)
+        if isinstance(found, SqlError):
+            _, uses, _ = self._known.statements[self._shapes(number, values)[1]]
+            shown = sorted(uses, key=lambda use: use.variable.number)
+            raise self._with_parameters(found, [_named_value(use, values) for use in shown])
+        return fields, found
 
     @staticmethod
-    def _only(rows: Rows, single: bool, strict: bool) -> tuple[object, ...] | None:
+    def _only(rows: Rows, single: bool, strict: bool) -> tuple[object, ...] | SqlError | None:
+        """The row for INTO, or the error of too few or too many."""
         if strict and not rows:
-            raise SqlError("P0002", "query returned no rows")
+            return SqlError("P0002", "query returned no rows")
         if single and len(rows) > 1:
             hint = "Make sure the query returns a single row, or use LIMIT 1."
-            raise SqlError("P0003", "query returned more than one row", hint=hint)
+            return SqlError("P0003", "query returned more than one row", hint=hint)
         return rows[0] if rows else None
+
+    def _with_parameters(self, error: SqlError, parameters: Sequence[tuple[str, object, TypeRef]]) -> SqlError:
+        """An error of INTO with the parameters of the query, where print_strict_params asks for them."""
+        if self.program.print_strict and parameters:
+            shown = [f"{name} = {self._quoted(value, type_)}" for name, value, type_ in parameters]
+            error.detail = f"parameters: {', '.join(shown)}"
+        return error
+
+    def _quoted(self, value: object, type_: TypeRef) -> str:
+        text = None if value is None else self._text(value, type_)
+        return "NULL" if text is None else "'" + text.replace("'", "''") + "'"
 
     # ---- dynamic statements -----------------------------------------------------------------------------------------
 
@@ -307,13 +347,14 @@ class Frame:
         with TextContext(text):
             statements = parse(text, self.session.key.conforming)
         for statement in statements:
-            if isinstance(statement.tree, ast.TransactionStmt):
-                raise SqlError("0A000", "EXECUTE of transaction commands is not implemented")
+            refuse_dynamic(statement.tree)
             with TextContext(text):
                 prepared = planning.prepare(self.session, statement, types)
                 prepared.tally = self.session.node.statements.nested
                 _, rows = self._nested.rows(prepared, [value for value, _ in using])
             fields = prepared.fields
+            if not isinstance(prepared.plan, RowsPlan):
+                self._renew_context()
         return fields, rows
 
     def execute(self, text: str | None, using: Sequence[tuple[object, TypeRef]]) -> None:
@@ -327,7 +368,11 @@ class Frame:
         fields, rows = self._dynamic(text, using)
         if fields is None:
             raise SqlError("42601", "INTO used with a command that cannot return data")
-        return fields, self._only(rows, strict, strict)
+        found = self._only(rows, strict, strict)
+        if isinstance(found, SqlError):
+            numbered = [(f"${number}", *item) for number, item in enumerate(using, 1)]
+            raise self._with_parameters(found, numbered)
+        return fields, found
 
     def dynamic_rows(self, text: str | None, using: Sequence[tuple[object, TypeRef]]) -> tuple[Sequence[Field], Rows]:
         """The rows of FOR ... IN EXECUTE and RETURN QUERY EXECUTE."""
@@ -344,7 +389,12 @@ class Frame:
         """A row as the values of variables of these types: what is too much is dropped, what is missing is NULL."""
         if row is None:
             return [None] * len(types)
-        found = [self._cast(value, item.type, type_) for value, item, type_ in zip(row, fields, types, strict=False)]
+        known = self._known.takes.get(id(types))
+        if known is None or known[0] is not types or known[1] is not fields:
+            casts = [self._cast_of(item.type, type_) for item, type_ in zip(fields, types, strict=False)]
+            known = self._known.takes[id(types)] = types, fields, casts
+        context = self.context
+        found = [value if cast is None else cast(context, (value,)) for value, cast in zip(row, known[2], strict=False)]
         return found + [None] * (len(types) - len(found))
 
     @staticmethod
@@ -368,10 +418,14 @@ class Frame:
         return tuple(self.values_of(row, fields, [type_ for _, type_ in known.fields]))
 
     def _cast(self, value: object, source: TypeRef, target: TypeRef) -> object:
-        if (source, target) not in self._known.casts:
-            self._known.casts[source, target] = cast_of(self.session.environment, source, target)
-        cast = self._known.casts[source, target]
-        return value if cast is None else cast(self.session.context(), [value])
+        cast = self._cast_of(source, target)
+        return value if cast is None else cast(self.session.context(), (value,))
+
+    def _cast_of(self, source: TypeRef, target: TypeRef) -> Cast | None:
+        casts = self._known.casts
+        if (source, target) not in casts:
+            casts[source, target] = cast_of(self.session.environment, source, target)
+        return casts[source, target]
 
     def store_field(
         self, row: Row | None, name: str, steps: Sequence[object], number: int, values: Locals, shape: Shape | None
@@ -380,6 +434,27 @@ class Frame:
         row, position = self._place_in(row, name, steps, shape)
         value = self.evaluate(number, values, row.shape[position][1])
         return Row(row.shape, (*row.values[:position], value, *row.values[position + 1 :]))
+
+    def store_part(
+        self, number: int, values: Locals, before: object, target: Target, records: Sequence[Variable]
+    ) -> object:
+        """An array or a value of a composite type (`before`) with the value of a text in a part of it, where records
+        take part. Raises 0A000 for a query in a subscript."""
+        value, type_ = self._evaluate(number, values, None)
+        shapes = {item.number: shape_of_record(values[f"p{item.number + 1}"]) for item in records}
+        given = Variable(-1, "", type_)
+        names = Names(self.program.texts[number].scope, shapes, self.program.conflict)
+        names.uses += [ParameterUse(target.variable), ParameterUse(given)]
+        shared = Shared(self.session.environment, ())
+        shared.routine = names
+        whole = tree.Param(1, TypeRef(target.variable.type.oid))  # type: ignore[union-attr]
+        part = part_of_variable(State(shared), target, whole, tree.Param(2, type_))
+        try:
+            compute = compile_value(part, self.session.environment.format)
+        except NotOnRowPath:
+            not_supported("a query in a subscript that is assigned to")
+        known = {**values, "p0": value, f"p{target.variable.number + 1}": before}
+        return compute(self.session.context(), [_value(use, known) for use in names.uses])
 
     def store_into(
         self,
@@ -418,11 +493,23 @@ class Frame:
         """From time to time in a loop: lets others run. Returns for how many turns it need not be called."""
         now = perf_counter()
         took, self._looked = now - self._looked, now
+        meter().fleeting = 0  # the values of former turns
+        if len(self.results) > self._measured:
+            self._measure()
         self._ticks = max(1, min(MOST_TICKS, int(self._ticks * LOOK_SECONDS / max(took, 1e-6))))
         if now - self._yielded > SLICE_SECONDS:
-            wait(asyncio.sleep(0))
+            wait_within(self.session, asyncio.sleep(0))
             self._looked = self._yielded = perf_counter()
         return self._ticks
+
+    def _measure(self) -> None:
+        """Counts the memory of results by the last one. Raises 53200."""
+        row = self.results[-1]
+        size = POINTER + sys.getsizeof(row) + sum(map(sys.getsizeof, row))
+        if self._held is None:
+            self._held = Holding(self.session.memory)
+        self._held.add(size * (len(self.results) - self._measured))
+        self._measured = len(self.results)
 
     @staticmethod
     def numbers(low: int | None, high: int | None, step: int | None, reverse: bool) -> range:
@@ -490,6 +577,10 @@ class Frame:
         """CLOSE."""
         self.session.portals.close(frame_cursors.portal_of(self.session, name, variable).name)
 
+    def end_cursor(self, name: str) -> None:
+        """The end of a loop over a cursor, however it is left."""
+        self.session.portals.close(name.encode())
+
     # ---- results ----------------------------------------------------------------------------------------------------
 
     def add_rows(self, fields: Sequence[Field], rows: Rows, number: int | None) -> bool:
@@ -499,6 +590,8 @@ class Frame:
         with self.program.contexts[number] if number is not None else nullcontext():
             check_columns([item.type for item in fields], self.columns, message)
         self.results.extend(rows)
+        if rows:
+            self._measure()
         self._nested.count = len(rows)
         return bool(rows)
 
@@ -557,15 +650,19 @@ class Frame:
             return record_text(encoders, value.values)
         return lookup(type_.oid).text_encoder(self.session.key.format)(value).decode()
 
+    @property
+    def checks_asserts(self) -> bool:
+        """plpgsql.check_asserts"""
+        return self.session.settings.find("plpgsql.check_asserts") not in ("off", "false", "0")
+
     def fail_assertion(self, message: str | None) -> None:
         """P0004."""
         raise SqlError("P0004", "assertion failed" if message is None else message)
 
     def current(self, item: str) -> tuple[object, TypeRef]:
         """An item of GET CURRENT DIAGNOSTICS."""
-        if item == "row_count":
-            return self._nested.count, TypeRef(oids.INT8)
-        return "", TypeRef(oids.TEXT)
+        assert item == "row_count"
+        return self._nested.count, TypeRef(oids.INT8)
 
     def stacked_item(self, error: SqlError | None, item: str) -> tuple[object, TypeRef]:
         """An item of GET STACKED DIAGNOSTICS. Raises 0Z002 outside of a handler."""
@@ -581,11 +678,11 @@ class Frame:
 
     def _context_of(self, error: SqlError) -> str:
         """The context of an error that has come to a handler of this call."""
-        line = errors.context_line(self._signature, *errors.place_of(self.program, error.__traceback__))
+        line = errors.context_line(self.program.shown, *errors.place_of(self.program, error.__traceback__))
         return line if error.context is None else f"{error.context}\n{line}"
 
-    def diagnostic(self, found: tuple[object, TypeRef], wanted: TypeRef) -> object:
-        """An item, for a variable of a type."""
+    def assigned(self, found: tuple[object, TypeRef], wanted: TypeRef) -> object:
+        """A value with its type, for a variable of a type."""
         return self._cast(*found, wanted)
 
     def end_transaction(self, undo: bool, chain: bool) -> None:
@@ -602,10 +699,21 @@ class Frame:
         else:
             lsn = session.transactions.commit()
             if lsn:
-                wait(session.durable(lsn))
+                wait_within(session, session.durable(lsn))
         made = session.begin_implicit()
+        self._renew_context()
         if chain and transaction is not None:
             session.variables.continue_modes(transaction, made)
+
+    def fail(self, sqlstate: str, message: str) -> None:
+        """Raises an error."""
+        raise SqlError(sqlstate, message)
+
+    def _renew_context(self) -> None:
+        """After a statement that may have changed the schema, or ended the transaction."""
+        fresh, context = self.session.context(), self.context
+        context.reader, context.transaction, context.call = fresh.reader, fresh.transaction, fresh.call
+        context.catalog = fresh.catalog
 
     def refuse_again(self) -> None:
         """0Z002: RAISE without anything, outside of a handler."""
@@ -618,3 +726,12 @@ def _value(use: ParameterUse, values: Locals) -> object:
     if use.field >= 0:
         return None if value is None else value.values[use.field]
     return value.values if isinstance(value, Row) else value
+
+
+def _named_value(use: ParameterUse, values: Locals) -> tuple[str, object, TypeRef]:
+    """A parameter with its name and type."""
+    variable = use.variable
+    if variable.type is not None:
+        return variable.name, _value(use, values), variable.type
+    name, type_ = values[f"p{variable.number + 1}"].shape[use.field]
+    return name, _value(use, values), type_

@@ -14,7 +14,7 @@ from engine.sql import ast
 from engine.statements import run as run_portal
 from engine.statements.collect import Collector, decode_row, reformat_rows
 from engine.statements.cursors import window
-from engine.statements.plpgsql.suspend import wait
+from engine.statements.plpgsql.nested import wait_within
 
 if TYPE_CHECKING:
     from engine.execute.context import Field
@@ -36,7 +36,7 @@ def open_portal(
     cursor = Portal(prepared, parameters, formats, name.encode())
     cursor.scroll = scroll is not False
     rows = Collector(session.memory)
-    wait(run_portal.run(session, Portal(prepared, parameters, formats), 0, rows))
+    wait_within(session, run_portal.run(session, Portal(prepared, parameters, formats), 0, rows))
     cursor.rows, cursor.holding = rows.split(), rows.holding
     cursor.started = True
     session.portals[cursor.name] = cursor

@@ -33,10 +33,17 @@ class Names:
         self._shapes = shapes
         self.conflict = conflict  # error | use_variable | use_column
         self.uses: list[ParameterUse] = []
+        self.met: dict[tuple[str, ...], int] = {}  # the numbers of the column references that are parameters
 
     def number_of(self, names: tuple[str, ...], shared: Shared) -> int:
         """The number of the parameter for a column reference, or 0. Raises 55000 for a field of a record that has no
         value, 42703 for a field that it lacks."""
+        number = self._find(names, shared)
+        if number:
+            self.met[names] = number
+        return number
+
+    def _find(self, names: tuple[str, ...], shared: Shared) -> int:
         found = self._scope.find(names)
         if found is None:
             return 0

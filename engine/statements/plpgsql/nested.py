@@ -4,13 +4,17 @@ path runs at once; where it has to wait, and for every other statement, the func
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING
+import asyncio
+from collections.abc import Awaitable, Sequence
+from typing import TYPE_CHECKING, TypeVar
 
+from catalog.errors import SqlError
+from catalog.memory import meter
 from catalog.types import lookup
 from engine.execute.context import Field, RowPathFull
 from engine.session.portal import Portal
 from engine.session.prepared import Prepared, StalePlan
+from engine.sql import tree
 from engine.statements import run as run_portal
 from engine.statements.collect import Collector, decode_row
 from engine.statements.plpgsql.suspend import wait
@@ -21,18 +25,24 @@ if TYPE_CHECKING:
     from engine.session.session import Session
 
 Rows = Sequence[tuple[object, ...]]
+T = TypeVar("T")
 
 
 class NestedStatements:
     """Runs the statements of one call. `count`: the rows of the last one."""
 
-    def __init__(self, session: Session) -> None:
+    def __init__(self, session: Session, is_volatile: bool) -> None:
         self._session = session
+        self._is_volatile = is_volatile
         self.count = 0
 
-    def rows(self, prepared: Prepared, parameters: Sequence[object]) -> tuple[Sequence[Field], Rows]:
-        """Runs a statement: its columns and rows."""
+    def rows(
+        self, prepared: Prepared, parameters: Sequence[object], *, may_commit: bool = False
+    ) -> tuple[Sequence[Field], Rows]:
+        """Runs a statement: its columns and rows. `may_commit`: it may end the transaction, if it is CALL or DO."""
         session = self._session
+        if not self._is_volatile:
+            _refuse_change(prepared)
         while True:
             plan = prepared.plan
             if not isinstance(plan, RowsPlan) or not plan.at_once or plan.row is None:
@@ -41,22 +51,57 @@ class NestedStatements:
                 rows, self.count, _ = session.rows.run(prepared, plan.row.rows, parameters)  # type: ignore[arg-type]
                 return prepared.fields or (), rows  # type: ignore[return-value]
             except LockWait as lock:
-                wait(session.wait_for(lock))
+                wait_within(session, session.wait_for(lock))
             except StalePlan:
-                prepared = wait(run_portal.current(session, prepared))
+                prepared = wait_within(session, run_portal.current(session, prepared))
             except RowPathFull:
                 break
-        return self._run_apart(prepared, parameters)
+            finally:
+                meter().begin(session.query_memory, session.memory)  # the statement has used the function's
+        return self._run_apart(prepared, parameters, may_commit)
 
-    def _run_apart(self, prepared: Prepared, parameters: Sequence[object]) -> tuple[Sequence[Field], Rows]:
+    def _run_apart(
+        self, prepared: Prepared, parameters: Sequence[object], may_commit: bool
+    ) -> tuple[Sequence[Field], Rows]:
         """Runs a statement that may have to wait."""
         fields = prepared.fields or ()
         collector = Collector(self._session.memory)
         portal = Portal(prepared, parameters, (1,) * len(fields))
-        wait(run_portal.run(self._session, portal, 0, collector))
+        portal.may_commit = may_commit
+        wait_within(self._session, run_portal.run(self._session, portal, 0, collector))
         self.count = portal.count
         decoders = [lookup(item.type.oid).binary_decoder() for item in fields]
         rows = [decode_row(message, decoders) for message in collector.split()]
         if prepared.fields is not None and prepared.command == "SELECT":
             self.count = len(rows)
         return fields, rows
+
+
+def _refuse_change(prepared: Prepared) -> None:
+    """Raises 0A000 for a statement that a function may not run that is not VOLATILE."""
+    plan, command = prepared.plan, prepared.command
+    if isinstance(plan, RowsPlan) and not plan.writes:
+        query = plan.analyzed.statement
+        if not isinstance(query, tree.Query) or not query.row_marks:
+            return
+        command = f"SELECT FOR {query.row_marks[0].strength.upper()}"
+    raise SqlError("0A000", f"{command or _first_word(prepared)} is not allowed in a non-volatile function")
+
+
+def _first_word(prepared: Prepared) -> str:
+    """The command of a statement that is neither a query nor a change of rows."""
+    return prepared.statement.text.split(maxsplit=1)[0].upper()
+
+
+def wait_within(session: Session, awaitable: Awaitable[T]) -> T:
+    """The result of an awaitable, for a function. A cancellation becomes an error, which the function may handle; not
+    the end of the session."""
+    try:
+        return wait(awaitable)
+    except asyncio.CancelledError:
+        error, task = session.cancel_error, session.task
+        if error is None or error.severity == "FATAL" or task is None:
+            raise
+        session.cancel_error = None
+        task.uncancel()
+        raise error from None

@@ -14,7 +14,7 @@ from engine.session.prepared import Prepared
 from engine.sql import ast
 from engine.sql.analyze.routines import body_of, parsed_body
 from engine.sql.plpgsql.parser import Signature, parse_body
-from engine.sql.plpgsql.signatures import signature_of
+from engine.sql.plpgsql.signatures import signature_of, text_of
 from engine.sql.plpgsql.types import CatalogTypes
 from engine.statements import planning
 from engine.statements.plpgsql.compile import BodyCompiler, Program
@@ -22,6 +22,10 @@ from engine.statements.plpgsql.frame import Known
 
 if TYPE_CHECKING:
     from engine.session.session import Session
+
+_CONFLICT, _PRINT_STRICT = "plpgsql.variable_conflict", "plpgsql.print_strict_params"
+MOST_PROGRAMS = 2000
+"""That are kept: one for each function, types of arguments, user, search path, ..."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,10 +40,27 @@ class _Kept:
     catalog: Catalog | None = None
     programs: dict[object, tuple[Program, Known]] = field(default_factory=dict)
     bodies: dict[object, SqlBody] = field(default_factory=dict)
+    recent: dict[RoutineCall, tuple[Program, Known]] = field(default_factory=dict)
+    recent_key: tuple[object, ...] = ()  # what the calls in `recent` have in common
 
     def renew(self, catalog: Catalog) -> None:
         if self.catalog is not catalog:
-            self.catalog, self.programs, self.bodies = catalog, {}, {}
+            self.catalog, self.programs, self.bodies, self.recent, self.recent_key = catalog, {}, {}, {}, ()
+
+    def recent_programs(self, session: Session) -> dict[RoutineCall, tuple[Program, Known]]:
+        """Those of sessions like this one, found without comparing what they depend on."""
+        find, known = session.settings.find, self.recent_key
+        options = find(_CONFLICT), find(_PRINT_STRICT)
+        if (
+            not known
+            or known[0] is not session.key
+            or known[1] != session.temporary_schema
+            or known[2] != options
+            or self.catalog is not session.catalog
+        ):
+            self.renew(session.catalog)
+            self.recent, self.recent_key = {}, (session.key, session.temporary_schema, options)
+        return self.recent
 
 
 _kept = _Kept()
@@ -47,23 +68,40 @@ _kept = _Kept()
 
 def program_of(session: Session, routine: Routine, call: RoutineCall) -> tuple[Program, Known]:
     """The program of a routine in PL/pgSQL, for a call of it. Raises errors of its text."""
-    _kept.renew(session.catalog)
+    recent = _kept.recent_programs(session)
+    found = recent.get(call)
+    if found is None:
+        found = _find_program(session, routine, call)
+        if recent is _kept.recent:
+            recent[call] = found
+    return found
+
+
+def _find_program(session: Session, routine: Routine, call: RoutineCall) -> tuple[Program, Known]:
     environment = session.environment
     types = call.types if oids.POLYMORPHIC & {*routine.signature, routine.result.oid} else ()
-    key = (routine.oid, call.result, types, environment.path, session.key)
+    key = (routine.oid, call.result, types, environment.path, session.key, _options(session))
     found = _kept.programs.get(key)
     if found is None:
+        if len(_kept.programs) >= MOST_PROGRAMS:
+            _kept.programs.clear()
         signature = signature_of(routine, call.result, types)
         found = _kept.programs[key] = compile_body(session, routine.body, signature)
+        found[0].shown, found[0].is_volatile = text_of(routine), routine.volatility == "v"
     return found
+
+
+def _options(session: Session) -> tuple[str, bool]:
+    """The settings that bodies are compiled with: plpgsql.variable_conflict and plpgsql.print_strict_params."""
+    find = session.settings.find
+    return find(_CONFLICT) or "error", find(_PRINT_STRICT) in ("on", "true", "1")
 
 
 def compile_body(session: Session, body: str, signature: Signature) -> tuple[Program, Known]:
     """A body that is not kept: that of DO."""
     environment = session.environment
     parsed = parse_body(body, signature, CatalogTypes(environment), session.key.conforming)
-    conflict = session.settings.find("plpgsql.variable_conflict") or "error"
-    return BodyCompiler(parsed, signature, environment, conflict).compile(), Known()
+    return BodyCompiler(parsed, signature, environment, *_options(session)).compile(), Known()
 
 
 def sql_body_of(session: Session, routine: Routine, call: RoutineCall) -> SqlBody:
@@ -73,6 +111,8 @@ def sql_body_of(session: Session, routine: Routine, call: RoutineCall) -> SqlBod
     key = (routine.oid, call, environment.path, session.key, session.user_name)
     found = _kept.bodies.get(key)
     if found is None:
+        if len(_kept.bodies) >= MOST_PROGRAMS:
+            _kept.bodies.clear()
         function = function_in(session.catalog, routine)
         body = body_of(routine, environment, function, call.types, call.result)
         planned = []

@@ -15,6 +15,8 @@ from typing import Any, TypeVar, cast
 
 from greenlet import getcurrent, greenlet
 
+from catalog.memory import Meter, exchange_meter
+
 T = TypeVar("T")
 
 
@@ -24,20 +26,29 @@ class _Running(greenlet):  # type: ignore[misc]  # greenlet has no types for its
     def __init__(self, function: Callable[[], object]) -> None:
         super().__init__(function, getcurrent())
         self.gr_context = copy_context()
+        self._meter = Meter()
+
+    def enter(self, resume: Callable[..., Any], *arguments: object) -> Any:
+        """Runs it until it is left, with a meter of its own: meanwhile other statements use that of the thread."""
+        outside = exchange_meter(self._meter)
+        try:
+            return resume(*arguments)
+        finally:
+            self._meter = exchange_meter(outside)
 
 
 async def run(function: Callable[[], T]) -> T:
     """Runs a function that may call `wait`. Raises what it raises; what ends the waiting (a cancellation) is raised in
     it, where it waits."""
     running = _Running(function)
-    found: Any = running.switch()
+    found = running.enter(running.switch)
     while not running.dead:
         try:
             value = await found
         except BaseException:
-            found = running.throw(*sys.exc_info())
+            found = running.enter(running.throw, *sys.exc_info())
         else:
-            found = running.switch(value)
+            found = running.enter(running.switch, value)
     return cast(T, found)
 
 

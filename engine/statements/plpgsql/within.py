@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from time import perf_counter
 from typing import TYPE_CHECKING
 
-from catalog.errors import SqlError, not_supported
+from catalog.errors import not_supported
 from catalog.schema import Routine
 from catalog.types import oids
 from catalog.types.base import TypeRef
@@ -17,16 +17,13 @@ from engine.statements.plpgsql import suspend
 from engine.statements.plpgsql.call import rows_of_program, run_program
 from engine.statements.plpgsql.errors import LineContext
 from engine.statements.plpgsql.frame import SLICE_SECONDS
-from engine.statements.plpgsql.nested import NestedStatements
+from engine.statements.plpgsql.nested import NestedStatements, wait_within
 from engine.statements.plpgsql.programs import program_of, sql_body_of
 from engine.statements.routine_calls import as_runner, check_may_call
 
 if TYPE_CHECKING:
     from engine.execute.context import RoutineCall
     from engine.session.session import Session
-
-DEEPEST = 200
-"""Calls within calls."""
 
 Rows = Sequence[tuple[object, ...]]
 
@@ -36,7 +33,6 @@ class CallsWithin:
 
     def __init__(self, session: Session) -> None:
         self._session = session
-        self._depth = 0
         self._yielded = perf_counter()
 
     def call(self, call: RoutineCall, arguments: Sequence[object]) -> object:
@@ -48,7 +44,7 @@ class CallsWithin:
                     return None
                 return rows[0] if len(routine.outputs) > 1 else rows[0][0]
             program, known = program_of(self._session, routine, call)
-            return run_program(self._session, program, known, routine, arguments, is_atomic=True)
+            return run_program(self._session, program, known, arguments)
 
     def rows(self, call: RoutineCall, arguments: Sequence[object], columns: Sequence[TypeRef]) -> Rows:
         """The rows of a call in FROM."""
@@ -70,28 +66,18 @@ class CallsWithin:
         assert isinstance(routine, Routine)
         if not suspend.is_running():
             not_supported(f"function {routine.name}, which runs statements, here")
-        if self._depth >= DEEPEST:
-            hint = (
-                'Increase the configuration parameter "max_stack_depth" (currently 2048kB), after ensuring the'
-                " platform's stack depth limit is adequate."
-            )
-            raise SqlError("54001", "stack depth limit exceeded", hint=hint)
         if perf_counter() - self._yielded > SLICE_SECONDS:
-            suspend.wait(asyncio.sleep(0))
+            wait_within(session, asyncio.sleep(0))
             self._yielded = perf_counter()
         check_may_call(session, routine)
-        self._depth += 1
-        try:
-            with as_runner(session, routine):
-                yield routine
-        finally:
-            self._depth -= 1
+        with as_runner(session, routine):
+            yield routine
 
     def _run_sql(self, routine: Routine, call: RoutineCall, arguments: Sequence[object]) -> Rows:
         """The rows of the last statement of a function in SQL."""
         with LineContext(f'SQL function "{routine.name}" during startup'):
             body = sql_body_of(self._session, routine, call)
-        nested = NestedStatements(self._session)
+        nested = NestedStatements(self._session, routine.volatility == "v")
         rows: Rows = ()
         for number, prepared in enumerate(body.statements, 1):
             with LineContext(f'SQL function "{routine.name}" statement {number}'):

@@ -22,6 +22,10 @@ STATEMENTS = {
     "assignment that fails": "x := 'abc'",
     "overflow": "x := 2147483647; x := x + 1",
     "elements": "e := '{1,2,3}'; e[2] := 20; e[5] := 50; RAISE NOTICE '% %', e, e[2]",
+    "elements by variables": "FOR i IN 1..3 LOOP e[i] := i * y; END LOOP; RAISE NOTICE '%', e",
+    "elements by fields": "SELECT a, b INTO r FROM t WHERE a = 2; e[r.a] := r.a; e[r.a + 1] := y; RAISE NOTICE '%', e",
+    "elements by queries": "e := '{1,2}'; e[1] := (SELECT max(a) FROM t); e[2] := a FROM t WHERE a = 5;"
+    " RAISE NOTICE '%', e",
     "a slice": "e := '{1,2,3}'; e[1:2] := '{7,8}'; RAISE NOTICE '%', e",
     "fields": "SELECT * INTO w FROM t WHERE a = 3; w.b := 'x'; RAISE NOTICE '% % %', w, w.b, w.c",
     "a record": "SELECT a, b INTO r FROM t WHERE a = 4; RAISE NOTICE '% %', r, r.b",
@@ -48,6 +52,7 @@ STATEMENTS = {
     "for reverse by": "FOR i IN REVERSE 10..1 BY 4 LOOP RAISE NOTICE '%', i; END LOOP",
     "for without a turn": "FOR i IN 3..1 LOOP NULL; END LOOP; RAISE NOTICE '%', FOUND",
     "for of NULL": "FOR i IN 1..x LOOP NULL; END LOOP",
+    "found after loops": "FOR i IN 1..2 LOOP FOR j IN 2..1 LOOP NULL; END LOOP; END LOOP; RAISE NOTICE '%', FOUND",
     "for by 0": "FOR i IN 1..2 BY 0 LOOP NULL; END LOOP",
     "for over rows": "FOR r IN SELECT a, b FROM t WHERE a < 4 ORDER BY a LOOP RAISE NOTICE '% %', r.a, r.b; END LOOP",
     "for into scalars": "FOR x, s IN SELECT a, b FROM t WHERE a < 3 ORDER BY a LOOP RAISE NOTICE '% %', x, s; END LOOP",
