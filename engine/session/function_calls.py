@@ -75,9 +75,10 @@ class FunctionCalls:
         self._hand_over()
 
     def _hand_over(self) -> None:
-        statistics = self._session.present.function_statistics
-        statistics.waiting.discard(self)
-        statistics.add(self._pending, self._session.present.catalogs[self._session.database_oid].objects)
+        node = self._session.present
+        node.function_statistics.waiting.discard(self)
+        catalog = node.catalogs.get(self._session.database_oid)
+        node.function_statistics.add(self._pending, () if catalog is None else catalog.objects)
         self._pending.clear()
 
     # ---- reading ----------------------------------------------------------------------------------------------------

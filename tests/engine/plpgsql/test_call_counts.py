@@ -9,11 +9,9 @@ import pytest
 
 from tests.engine.session.conftest import Pair
 
-COUNTS = (
-    "select proname, {0}, {1} >= {2}, {2} >= 0 from pg_proc where pronamespace = 'statements'::regnamespace".format(
-        *(f"pg_stat_get_function_{name}(oid)" for name in ("calls", "total_time", "self_time"))
-    )
-)
+COUNTS = """select proname, pg_stat_get_function_calls(oid),
+ pg_stat_get_function_total_time(oid) >= pg_stat_get_function_self_time(oid), pg_stat_get_function_self_time(oid) >= 0
+ from pg_proc where pronamespace = 'statements'::regnamespace"""
 VIEW = "select schemaname, funcname, calls, total_time >= self_time from pg_stat_user_functions"
 WITHIN = "select funcname, calls from pg_stat_xact_user_functions"
 
