@@ -215,6 +215,7 @@ class Moving:
             transaction.strengthen(key)
             writer.take_out(transaction, context, key, old)
             moved_key = target.write_new(transaction, context, moved, checks)
+            transaction.note_new_partition(key, moved_key)
             self._follow(transaction, context, old, new, checks)
             return moved_key
 
