@@ -140,9 +140,8 @@ class _Partitions(_Family):
         writer.delete(self._merging.transaction, self._merging.context, key, moving.leaf.row(old), checks)
 
     def update(self, changed: frozenset[int], row: Row, key: bytes, old: Row, new: Row, checks: Checks) -> bytes:
-        writer, moving = self._member(row)
-        leaf, merging = moving.leaf, self._merging
-        update = writer.updater([leaf.numbers[number] for number in changed])
+        leaf, merging = self._member(row)[1].leaf, self._merging
+        update = leaf.updater(changed)
         return update(merging.transaction, merging.context, key, leaf.row(old), leaf.row(new), checks)
 
 
