@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from engine.columnar.profile import Profile
     from engine.session.positioned import Positions
     from engine.session.prepared import Prepared
+    from engine.txn.statement_view import StatementView
 
 
 class Portal:
@@ -21,7 +22,7 @@ class Portal:
     __slots__ = (
         "bound", "chunks", "count", "done", "error", "formats", "held", "holdable", "holding", "kept", "may_commit",
         "name", "parameters", "path", "pending", "pending_rows", "position", "positions", "prepared", "profile", "rows",
-        "scroll", "started", "stream", "took",
+        "scroll", "started", "stream", "took", "view",
     )  # fmt: skip
 
     chunks: AsyncIterator[tuple[bytes, int]]  # set with `stream`
@@ -43,6 +44,7 @@ class Portal:
         self.holding: Holding | None = None  # memory of its rows
         self.bound: Holding | None = None  # memory of its parameters, if that is much
         self.may_commit = False  # a CALL or DO in a procedure that may end the transaction
+        self.view: StatementView | None = None  # what it reads, if a function runs it that is not VOLATILE
         self.kept = False  # a cursor WITH HOLD whose transaction has been committed
         self.scroll = False
         self.position = 0

@@ -72,6 +72,7 @@ from engine.txn.transaction import Transaction
 if TYPE_CHECKING:
     from engine.bulk.progress import CopyProgress
     from engine.storage.moments import Lsn
+    from engine.txn.statement_view import StatementView
 
 
 def _nothing() -> None:
@@ -178,6 +179,7 @@ class Session:
         self.ended = 0.0  # end of the last statement that may have waited
         self.waited = 0.0  # seconds that the statement has waited for locks, before it runs again
         self.depth = 0  # number of nested statements that may wait
+        self.statement_view: StatementView | None = None  # what the running statement sees, if it calls functions
         self.call_depth = 0  # number of nested calls of users' functions and procedures
         self.commits = 0
         self.rollbacks = 0

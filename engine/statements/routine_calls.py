@@ -103,6 +103,9 @@ def as_runner(session: Session, routine: Routine) -> Iterator[None]:
         )
         raise SqlError("54001", "stack depth limit exceeded", hint=hint)
     session.call_depth += 1
+    view = session.statement_view
+    if routine.volatility == "v":
+        session.statement_view = None  # each of its statements sees what is there when it begins
     try:
         if not routine.security_definer:
             yield
@@ -112,6 +115,7 @@ def as_runner(session: Session, routine: Routine) -> Iterator[None]:
             yield
     finally:
         session.call_depth -= 1
+        session.statement_view = view
 
 
 def routine_of(session: Session, call: tree.FuncExpr) -> Routine:

@@ -49,7 +49,8 @@ class RoutinePath:
         changed, dropped = dict(transaction.changed_objects), len(transaction.dropped_storage)
         said = len(session.notices)
         while True:
-            view = StatementView(transaction)
+            view = portal.view or StatementView(transaction)
+            around, session.statement_view = session.statement_view, view
             context = session.context()
             context.reader = context.transaction = view  # it is one to the row path
             context.stays = True
@@ -58,16 +59,21 @@ class RoutinePath:
                 portal.pending_rows = portal.count if portal.prepared.fields is not None else 0
                 return
             except LockWait as wait:
+                if portal.view is not None:
+                    raise
                 view.undo()
                 transaction.changed_objects, transaction.catalog = dict(changed), None
                 del transaction.dropped_storage[dropped:]
                 del session.notices[said:]  # its functions will say that again
                 await session.wait_for(wait)
             except RowPathFull:
-                view.undo()
+                if portal.view is None:
+                    view.undo()
                 not_supported("a function in PL/pgSQL over so many rows")
             finally:
-                view.close()
+                session.statement_view = around
+                if portal.view is None:
+                    view.close()
 
     def explain(self, command: str, verbose: bool) -> list[str]:
         return self._row.explain()

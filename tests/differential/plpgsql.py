@@ -439,7 +439,9 @@ def outcome(connection: Connection, sql: str) -> tuple[object, ...]:
     notices: list[tuple[object, ...]] = []
 
     def note(notice: psycopg.errors.Diagnostic) -> None:
-        notices.append((notice.severity, notice.sqlstate, notice.message_primary, notice.message_detail))
+        notices.append(
+            (notice.severity, notice.sqlstate, notice.message_primary, notice.message_detail, notice.context)
+        )
 
     connection.add_notice_handler(note)
     try:

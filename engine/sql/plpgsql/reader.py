@@ -194,7 +194,7 @@ class BodyReader:
         text = self.body[start:stop]
         if blanked[1]:
             low, high = blanked[0] - start, blanked[1] - start
-            text = text[:low] + " " * (high - low) + text[high:]
+            text = (text[:low] + " " * (high - low) + text[high:]).rstrip()
         statements = self._at(start, text, lambda: parse(text, self._conforming))
         if len(statements) != 1:
             self.fail_near()

@@ -8,6 +8,8 @@
     nested.py     the statements of a function
     programs.py   compiled bodies, kept for the newest catalog
     records.py    values of type record, and assignment of rows
+    utilities.py  statements that are neither queries nor changes of rows: CALL, CREATE TABLE AS, ...
+    stack.py      the context of notices
     errors.py     RAISE, ASSERT, the context of errors
     call.py       calls as statements of their own, CALL and DO;  within.py  calls within other statements
     suspend.py    lets a function that runs at once wait in the middle

@@ -48,6 +48,8 @@ from engine.statements.plpgsql.names import LocalNames
 from engine.statements.plpgsql.records import assignment_of
 from engine.statements.plpgsql.utilities import refusal
 
+BODY_FILE = "<PL/pgSQL "
+"""What the file names of programs begin with."""
 TICKS = 1
 """Turns of a loop before the first look at the clock (Frame.look)."""
 
@@ -166,7 +168,7 @@ class BodyCompiler:
             else:
                 code.line("frame.refuse_end()")
         try:
-            run = code.finish("body", f"<PL/pgSQL {self._signature.name}>")
+            run = code.finish("body", f"{BODY_FILE}{self._signature.name}>")
         except NotOnRowPath:
             not_supported("a body with so many blocks and loops within one another")
         return Program(
@@ -622,8 +624,6 @@ class BodyCompiler:
     def _diagnostics(self, statement: pl.GetDiagnostics) -> None:
         code = self._code
         for target, item in statement.items:
-            if item == "pg_context":
-                not_supported("GET DIAGNOSTICS PG_CONTEXT")
             if statement.stacked:
                 source = f"frame.stacked_item({self._error or 'None'}, {item!r})"
             else:

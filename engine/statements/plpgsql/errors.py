@@ -106,7 +106,11 @@ def place_of(program: Program, trace: TracebackType | None) -> tuple[int, str]:
     """(line of the body, kind of statement) where an error has come through a function; (0, '') outside of any."""
     while trace is not None and trace.tb_frame.f_code is not program.code:
         trace = trace.tb_next
-    line = 0 if trace is None else trace.tb_lineno
+    return place_at(program, 0 if trace is None else trace.tb_lineno)
+
+
+def place_at(program: Program, line: int) -> tuple[int, str]:
+    """(line of the body, kind of statement) for a line of a program's Python source."""
     position = bisect_right([place[0] for place in program.places], line) - 1
     return program.places[position][1:] if position >= 0 else (0, "")
 
@@ -151,7 +155,12 @@ class TextContext:
             error.internal_query = self._text
             error.position = max(error.position + self._shift, 1)
         else:
-            add_context(error, f'{self._kind} "{self._text}"')
+            add_context(error, self.line)
+
+    @property
+    def line(self) -> str:
+        """The line of context."""
+        return f'{self._kind} "{self._text}"'
 
 
 def context_of(fragment: Fragment) -> TextContext:

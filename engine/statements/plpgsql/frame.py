@@ -29,7 +29,8 @@ from engine.sql.analyze.state import State
 from engine.sql.parser import parse
 from engine.sql.plpgsql.tree import Fragment, Shape, Target, Variable
 from engine.statements import planning
-from engine.statements.plpgsql import errors, frame_cursors
+from engine.statements.plpgsql import errors, frame_cursors, stack
+from engine.statements.plpgsql.compile import TICKS
 from engine.statements.plpgsql.errors import LineContext, TextContext
 from engine.statements.plpgsql.fragments import (
     Text,
@@ -52,12 +53,13 @@ if TYPE_CHECKING:
     from engine.session.session import Session
     from engine.statements.plpgsql.compile import Program
 
-TICKS = 100
 SLICE_SECONDS = 0.005
 """For which a function may hold the event loop."""
 LOOK_SECONDS = 0.001
 """Between two looks at the clock."""
 MOST_TICKS = 10_000
+MOST_TAKES = 1000
+"""Lists of types whose casts are kept, for each program."""
 
 Locals = Mapping[str, Any]
 _NO_SHAPES: Mapping[int, Shape | None] = {}
@@ -391,6 +393,8 @@ class Frame:
             return [None] * len(types)
         known = self._known.takes.get(id(types))
         if known is None or known[0] is not types or known[1] is not fields:
+            if len(self._known.takes) >= MOST_TAKES:
+                self._known.takes.clear()
             casts = [self._cast_of(item.type, type_) for item, type_ in zip(fields, types, strict=False)]
             known = self._known.takes[id(types)] = types, fields, casts
         context = self.context
@@ -640,6 +644,7 @@ class Frame:
         error = errors.message_of(level, condition, message, [self._text(*item) for item in values], given)
         if level == "exception":
             raise error
+        error.context = "\n".join(stack.lines_around())
         self.session.notices.append(error)
 
     def _text(self, value: object, type_: TypeRef) -> str | None:
@@ -661,8 +666,9 @@ class Frame:
 
     def current(self, item: str) -> tuple[object, TypeRef]:
         """An item of GET CURRENT DIAGNOSTICS."""
-        assert item == "row_count"
-        return self._nested.count, TypeRef(oids.INT8)
+        if item == "row_count":
+            return self._nested.count, TypeRef(oids.INT8)
+        return "\n".join(stack.lines_around()), TypeRef(oids.TEXT)
 
     def stacked_item(self, error: SqlError | None, item: str) -> tuple[object, TypeRef]:
         """An item of GET STACKED DIAGNOSTICS. Raises 0Z002 outside of a handler."""
@@ -679,7 +685,8 @@ class Frame:
     def _context_of(self, error: SqlError) -> str:
         """The context of an error that has come to a handler of this call."""
         line = errors.context_line(self.program.shown, *errors.place_of(self.program, error.__traceback__))
-        return line if error.context is None else f"{error.context}\n{line}"
+        inside = () if error.context is None else (error.context,)
+        return "\n".join((*inside, line, *stack.lines_around()[1:]))  # without this call: it is elsewhere now
 
     def assigned(self, found: tuple[object, TypeRef], wanted: TypeRef) -> object:
         """A value with its type, for a variable of a type."""

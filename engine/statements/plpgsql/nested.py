@@ -8,7 +8,7 @@ import asyncio
 from collections.abc import Awaitable, Sequence
 from typing import TYPE_CHECKING, TypeVar
 
-from catalog.errors import SqlError
+from catalog.errors import SqlError, not_supported
 from catalog.memory import meter
 from catalog.types import lookup
 from engine.execute.context import Field, RowPathFull
@@ -18,11 +18,13 @@ from engine.sql import tree
 from engine.statements import run as run_portal
 from engine.statements.collect import Collector, decode_row
 from engine.statements.plpgsql.suspend import wait
+from engine.statements.routine_path import RoutinePath
 from engine.statements.rows_plan import RowsPlan
 from engine.txn.interface import LockWait
 
 if TYPE_CHECKING:
     from engine.session.session import Session
+    from engine.txn.statement_view import StatementView
 
 Rows = Sequence[tuple[object, ...]]
 T = TypeVar("T")
@@ -34,6 +36,7 @@ class NestedStatements:
     def __init__(self, session: Session, is_volatile: bool) -> None:
         self._session = session
         self._is_volatile = is_volatile
+        self._view = None if is_volatile else session.statement_view
         self.count = 0
 
     def rows(
@@ -43,6 +46,8 @@ class NestedStatements:
         session = self._session
         if not self._is_volatile:
             _refuse_change(prepared)
+            if self._view is not None and isinstance(prepared.plan, RowsPlan):
+                return self._rows_of_view(prepared, parameters, self._view)
         while True:
             plan = prepared.plan
             if not isinstance(plan, RowsPlan) or not plan.at_once or plan.row is None:
@@ -60,6 +65,31 @@ class NestedStatements:
                 meter().begin(session.query_memory, session.memory)  # the statement has used the function's
         return self._run_apart(prepared, parameters, may_commit)
 
+    def _rows_of_view(
+        self, prepared: Prepared, parameters: Sequence[object], view: StatementView
+    ) -> tuple[Sequence[Field], Rows]:
+        """Runs a query over what the statement around the function sees. Raises 0A000 for one that needs the columnar
+        path, where that would be another state."""
+        session, transaction = self._session, view.transaction
+        locked = all(transaction.table_locks.get(oid, 0) & mode for oid, mode in prepared.plan.locks)
+        if not locked or prepared.catalog is not session.catalog:
+            prepared = wait_within(session, run_portal.current(session, prepared))
+        plan = prepared.plan
+        assert isinstance(plan, RowsPlan)
+        calls = isinstance(plan.columnar, RoutinePath)
+        if plan.row is None or calls or transaction.serial is not None:
+            if transaction.mark() != view.start and not calls:
+                not_supported("this query of a function that is not VOLATILE, in a statement that changes rows,")
+            return self._run_apart(prepared, parameters, False)
+        context = session.context()
+        context.reader = context.transaction = view  # type: ignore[assignment]  # it is one to the row path
+        context.stays = True
+        try:
+            rows, self.count = plan.row.rows(context, parameters)
+        finally:
+            meter().begin(session.query_memory, session.memory)
+        return prepared.fields or (), rows
+
     def _run_apart(
         self, prepared: Prepared, parameters: Sequence[object], may_commit: bool
     ) -> tuple[Sequence[Field], Rows]:
@@ -67,7 +97,7 @@ class NestedStatements:
         fields = prepared.fields or ()
         collector = Collector(self._session.memory)
         portal = Portal(prepared, parameters, (1,) * len(fields))
-        portal.may_commit = may_commit
+        portal.may_commit, portal.view = may_commit, self._view
         wait_within(self._session, run_portal.run(self._session, portal, 0, collector))
         self.count = portal.count
         decoders = [lookup(item.type.oid).binary_decoder() for item in fields]
@@ -94,8 +124,13 @@ def _first_word(prepared: Prepared) -> str:
 
 
 def wait_within(session: Session, awaitable: Awaitable[T]) -> T:
-    """The result of an awaitable, for a function. A cancellation becomes an error, which the function may handle; not
-    the end of the session."""
+    """The result of an awaitable, for a function. Its notices are sent first. A cancellation becomes an error, which
+    the function may handle; not the end of the session."""
+    tell = session.client.tell_now
+    if session.notices and tell is not None:
+        for notice in session.notices:
+            tell(notice)
+        session.notices.clear()
     try:
         return wait(awaitable)
     except asyncio.CancelledError:

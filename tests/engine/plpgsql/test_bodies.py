@@ -101,6 +101,7 @@ STATEMENTS = {
     "an expression of several rows": "x := a FROM t",
     "an expression of several columns": "x := 1, 2",
     "a name that is both": "DECLARE a int := 1; BEGIN SELECT b INTO s FROM t WHERE a = 1; END",
+    "a place": "GET DIAGNOSTICS s = PG_CONTEXT; RAISE NOTICE '%', s",
     "a block's own names": "<<inn>> DECLARE x int := 7; BEGIN RAISE NOTICE '% %', x, inn.x; END",
     "NOT NULL": "DECLARE z int NOT NULL := 1; BEGIN z := NULL; END",
     "a constant": "DECLARE z CONSTANT int := 5; BEGIN RAISE NOTICE '%', z; END",
@@ -122,7 +123,9 @@ def given(connection: psycopg.Connection[tuple[object, ...]], sql: str) -> tuple
     notices: list[tuple[object, ...]] = []
 
     def note(notice: psycopg.errors.Diagnostic) -> None:
-        notices.append((notice.severity, notice.sqlstate, notice.message_primary, notice.message_detail))
+        notices.append(
+            (notice.severity, notice.sqlstate, notice.message_primary, notice.message_detail, notice.context)
+        )
 
     connection.add_notice_handler(note)
     try:

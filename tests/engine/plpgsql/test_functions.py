@@ -81,6 +81,43 @@ EXCEPTION WHEN OTHERS THEN
   GET STACKED DIAGNOSTICS c = PG_EXCEPTION_CONTEXT;
   RETURN c;
 END $$;
+CREATE FUNCTION sum_now() RETURNS numeric LANGUAGE plpgsql AS $$ BEGIN RETURN (SELECT sum(c) FROM t); END $$;
+CREATE FUNCTION sum_then() RETURNS numeric LANGUAGE plpgsql STABLE AS $$
+DECLARE s numeric; BEGIN SELECT sum(c) INTO s FROM t; RETURN s; END $$;
+CREATE FUNCTION sum_within() RETURNS numeric LANGUAGE plpgsql STABLE AS $$
+DECLARE s numeric; BEGIN SELECT sum_then() + max(c) * 0 INTO s FROM t; RETURN s; END $$;
+CREATE FUNCTION sum_after() RETURNS numeric LANGUAGE plpgsql AS $$
+BEGIN UPDATE t SET c = c + 1 WHERE a = 9; RETURN sum_then(); END $$;
+CREATE FUNCTION sql_sum_then() RETURNS numeric LANGUAGE sql STABLE AS 'SELECT 1; SELECT sum(c) FROM t';
+CREATE FUNCTION place() RETURNS text LANGUAGE plpgsql AS $$
+DECLARE c text;
+BEGIN
+  RAISE NOTICE 'here';
+  BEGIN
+    PERFORM 1 / 0;
+  EXCEPTION WHEN OTHERS THEN
+    GET STACKED DIAGNOSTICS c = PG_EXCEPTION_CONTEXT;
+    RAISE NOTICE '%', c;
+  END;
+  GET DIAGNOSTICS c = PG_CONTEXT;
+  RETURN c;
+END $$;
+CREATE FUNCTION sql_place() RETURNS text LANGUAGE sql AS 'INSERT INTO log (what) VALUES (''p''); SELECT place()';
+CREATE FUNCTION places(k int) RETURNS text LANGUAGE plpgsql AS $$
+DECLARE c text;
+BEGIN
+  CASE k
+    WHEN 1 THEN c := place();
+    WHEN 2 THEN SELECT place() INTO c;
+    WHEN 3 THEN
+      EXECUTE 'SELECT place() FROM t LIMIT 1' INTO c;
+    WHEN 4 THEN FOR c IN SELECT place() LOOP NULL; END LOOP;
+    WHEN 5 THEN SELECT sql_place() INTO c;
+    ELSE
+      c := places(k - 5);
+  END CASE;
+  RETURN c;
+END $$;
 CREATE FUNCTION sql_noted(w text) RETURNS bigint LANGUAGE sql AS
   'INSERT INTO log (what) VALUES (w); SELECT count(*) FROM log';
 CREATE FUNCTION sql_rows(k int) RETURNS SETOF t LANGUAGE sql AS
@@ -169,7 +206,18 @@ QUERIES = (
     "SELECT through(4)",
     "SELECT a, through(a) FROM t ORDER BY a",
     "SELECT safe(1), safe(9); SELECT what FROM log ORDER BY n",
+    "UPDATE t SET c = sum_now() WHERE a < 4 RETURNING c",
+    "UPDATE t SET c = sum_then() WHERE a < 4 RETURNING c",
+    "UPDATE t SET c = sum_within() WHERE a < 4 RETURNING c",
+    "UPDATE t SET c = sql_sum_then() WHERE a < 4 RETURNING c",
+    "SELECT sum_after(), sum_then(), sum_now()",
+    "SELECT sum_after()",
+    "BEGIN; UPDATE t SET c = 7 WHERE a = 1; SELECT sum_then(), sum_now() FROM t WHERE a = 1; COMMIT",
     "SELECT told_where()",
+    "SELECT place()",
+    "SELECT places(a) FROM t ORDER BY a",
+    "SELECT places(7)",
+    "DO $$ BEGIN PERFORM places(8); END $$",
     "SELECT sql_noted('p'); SELECT count(*) FROM log",
     "SELECT a, sql_noted(b) FROM t WHERE a < 3 ORDER BY a",
     "SELECT * FROM sql_rows(2) WHERE a > 1",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from time import monotonic
 
 import psycopg
 import pytest
@@ -205,6 +206,14 @@ def test_results_are_limited(filled: Pair) -> None:
     filled.shoal.execute("SET connection_memory_limit = '20MB'")
     found = given(filled.shoal, "SELECT * FROM endless()")
     assert found[1] == "53200"
+
+
+def test_notices_come_while_a_function_runs(filled: Pair) -> None:
+    came: list[float] = []
+    filled.shoal.add_notice_handler(lambda notice: came.append(monotonic()))
+    filled.shoal.execute("DO $$ BEGIN RAISE NOTICE 'first'; PERFORM pg_sleep(0.5); RAISE NOTICE 'second'; END $$")
+    assert len(came) == 2
+    assert came[1] - came[0] > 0.3
 
 
 def test_a_body_nested_too_deeply_is_refused(filled: Pair) -> None:
