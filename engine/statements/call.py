@@ -23,6 +23,8 @@ from engine.statements import planning
 from engine.statements import run as run_portal
 from engine.statements.collect import Collector
 from engine.statements.plpgsql import call as plpgsql
+from engine.statements.plpgsql.errors import LineContext
+from engine.statements.plpgsql.nested import refuse_change
 from engine.statements.routine_calls import (
     CallPlan,
     WholeCall,
@@ -153,13 +155,18 @@ async def _run_body(
 ) -> list[bytes]:
     """The rows of the last statement, as DataRow messages."""
     rows: list[bytes] = []
+    routine = routine_of(session, found.call)
     for number, analyzed in enumerate(statements, 1):
-        prepared = planning.plan_statement(session, portal.prepared.statement, analyzed, session.environment)
-        prepared.tally = session.node.statements.nested
-        last = number == len(statements) and found.call.type.oid != oids.VOID
-        collector = Collector(session.memory)
-        inner = Portal(prepared, values, formats if last else prepared.text_formats)
-        await run_portal.run(session, inner, 0, collector)
+        with LineContext(f'SQL function "{routine.name}" during startup'):
+            prepared = planning.plan_statement(session, portal.prepared.statement, analyzed, session.environment)
+            prepared.tally = session.node.statements.nested
+            if routine.volatility != "v":
+                refuse_change(prepared)
+        with LineContext(f'SQL function "{routine.name}" statement {number}'):
+            last = number == len(statements) and found.call.type.oid != oids.VOID
+            collector = Collector(session.memory)
+            inner = Portal(prepared, values, formats if last else prepared.text_formats)
+            await run_portal.run(session, inner, 0, collector)
         if last and prepared.fields is not None:
             rows = collector.split()
     return rows

@@ -148,9 +148,22 @@ def procedure_call(session: Session, node: ast.CallStmt, shared: Shared | None =
 
 def _without_outputs(session: Session, call: ast.FuncCall) -> ast.FuncCall:
     """The call without the expressions of OUT arguments, which are not computed."""
+    names = call.argument_names or (None,) * len(call.arguments)
     for item in session.catalog.routines.get(call.names[-1], ()):
-        modes = [argument.mode for argument in item.arguments]
-        if item.kind == "p" and "o" in modes and len(modes) == len(call.arguments) and not any(call.argument_names):
-            kept = tuple(value for value, mode in zip(call.arguments, modes, strict=True) if mode != "o")
-            return replace(call, arguments=kept, argument_names=())
+        if item.kind != "p" or not any(argument.mode == "o" for argument in item.arguments):
+            continue
+        named = {argument.name: argument.mode for argument in item.arguments if argument.name}
+        positional = [argument.mode for argument in item.arguments]
+        modes = [
+            positional[at] if name is None and at < len(positional) else named.get(name or "", "")
+            for at, name in enumerate(names)
+        ]
+        if modes.count("o") == positional.count("o"):
+            kept = [at for at, mode in enumerate(modes) if mode != "o"]
+            left = tuple(names[at] for at in kept)
+            return replace(
+                call,
+                arguments=tuple(call.arguments[at] for at in kept),
+                argument_names=left if any(left) else (),
+            )
     return call

@@ -7,7 +7,9 @@ refuses further calls of the query. It cannot interrupt a single step of C (most
 which holds the interpreter lock: then the worker does not read the cancellation, and the engine replaces it
 (engine/columnar/worker_answers.py). It does not interrupt Python's own code that takes or releases a lock
 (`_holds_locks`): an exception between the taking of a lock and the block that releases it would leave the lock taken
-for ever, and with the import lock taken every query would wait.
+for ever, and with the import lock taken every query would wait. Nor does it interrupt a thread that runs Python's
+cyclic garbage collector: a call may collect at any step, also between the end of a block and the release of its lock,
+and the finalizers that it then runs belong to other threads.
 
 DuckDB does not say for which query it calls. On the thread that runs a query it calls for this query; on DuckDB's other
 threads, for one of the queries that ran when the call began. So calls on the other threads are interrupted only if the
@@ -19,6 +21,7 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
+import gc
 import importlib.machinery
 import itertools
 import sys
@@ -57,6 +60,7 @@ _LOCKS = frozenset(  # files whose code takes a lock in one step, and protects i
 # Each item maps threads to their current frames. A `for` gets an item without releasing the interpreter lock, which
 # Python may release after a call.
 _frames = itertools.starmap(sys._current_frames, itertools.repeat(()))
+_collector = 0  # the thread that runs the garbage collector; Python runs it on one thread at a time
 loading = False  # the applier makes or changes a table: a call may be for this task
 
 
@@ -126,16 +130,28 @@ def leave(query: int, since: float) -> None:
             continue
         step = frame.f_lasti
         _left[thread] = this
+        gc.disable()  # a finalizer on this thread would let the other one take steps between the look and the interrupt
         for frames in _frames:  # from here to the interrupt no other thread takes a step
-            if thread in _under_way and frames[thread] is frame and frame.f_lasti == step:
+            at_step = frames[thread] is frame and frame.f_lasti == step
+            if at_step and thread in _under_way and thread != _collector:
                 _interrupt(thread, Interrupted)
             break
+        gc.enable()
 
 
 def _holds_locks(frame: FrameType | None) -> bool:
-    """Whether a call that is in this frame may be taking or releasing a lock."""
+    """Whether a call that is in this frame may be taking or releasing a lock, or begins or ends a collection."""
     while frame is not None and frame.f_code is not call.__code__:
-        if frame.f_code.co_filename in _LOCKS:
+        if frame.f_code.co_filename in _LOCKS or frame.f_code is _note_collection.__code__:
             return True
         frame = frame.f_back
     return False
+
+
+def _note_collection(phase: str, counts: dict[str, int]) -> None:
+    """Python calls this on the thread that collects, when a collection begins ("start") and ends ("stop")."""
+    global _collector
+    _collector = get_ident() if phase == "start" else 0
+
+
+gc.callbacks.append(_note_collection)

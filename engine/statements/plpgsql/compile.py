@@ -249,7 +249,10 @@ class BodyCompiler:
             return
         if variable.type is None:
             number, values = self._text(fragment)
-            code.line(f"{name} = frame.evaluate_row({number}, {values})")
+            if variable.shape is None:
+                code.line(f"{name} = frame.evaluate_row({number}, {values})")
+            else:
+                code.line(f"{name} = frame.row_of({number}, {values}, {code.constant(variable.shape, 'shape')})")
             return
         code.line(f"{name} = {self._expression(fragment, variable.type)}")
         self._check_not_null(variable)
@@ -268,10 +271,10 @@ class BodyCompiler:
         records = records_among((fragment.tree, target.steps), fragment.scope)
         found = None if records else local_expression(fragment, self._environment, self._conflict)
         if found is not None:
-            given = tree.Param(len(self._body.variables) + 1, found.type)
-            code.line(f"p{given.number} = {self._expression(fragment)}")
+            value = tree.Param(len(self._body.variables) + 1, found.type)
+            code.line(f"p{value.number} = {self._expression(fragment)}")
             try:
-                code.line(f"{name} = {self._store_source(target, given, fragment.scope)}")
+                code.line(f"{name} = {self._store_source(target, value, fragment.scope)}")
             except NotOnRowPath:
                 not_supported("a query in a subscript that is assigned to")
             return
@@ -474,7 +477,8 @@ class BodyCompiler:
         code, found = self._code, local(self._body.found)
         rows, fields, row = code.temporary("rows"), code.temporary("fields"), code.temporary("row")
         turned = code.temporary("turned")
-        code.line(f"{fields}, {rows} = {self._query(statement.query, statement.dynamic, statement.using)}")
+        source = self._query(statement.query, statement.dynamic, statement.using, is_loop=True)
+        code.line(f"{fields}, {rows} = {source}")
         with self._construct(statement.label, is_loop=True) as construct:
             code.line(f"{turned} = False")
             with code.block(f"for {row} in {rows}:"):
@@ -485,13 +489,13 @@ class BodyCompiler:
             code.line(f"{found} = {turned}")
         self._pass_on(construct)
 
-    def _query(self, query: pl.Fragment, dynamic: bool, using: Sequence[pl.Fragment]) -> str:
+    def _query(self, query: pl.Fragment, dynamic: bool, using: Sequence[pl.Fragment], is_loop: bool = False) -> str:
         """Source of a query's columns and rows."""
         if dynamic:
             text = self._expression(query, TypeRef(oids.TEXT))
-            return f"frame.dynamic_rows({text}, {self._values(using)})"
+            return f"frame.dynamic_rows({text}, {self._values(using)}, {is_loop})"
         number, values = self._text(query)
-        return f"frame.rows({number}, {values})"
+        return f"frame.{'loop_rows' if is_loop else 'rows'}({number}, {values})"
 
     def _values(self, fragments: Sequence[pl.Fragment]) -> str:
         """Source of values with their types."""

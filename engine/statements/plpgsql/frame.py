@@ -200,6 +200,13 @@ class Frame:
                 return Evaluation(text.uses, type_, compile_expression(plain, environment.format))
         return Evaluation(text.uses, query.output[0].expression.type, prepared=self._plan(fragment, text))
 
+    def row_of(self, number: int, values: Locals, shape: Shape) -> Row | None:
+        """The value of a text as a row of a table."""
+        row = self.evaluate_row(number, values)
+        if row is None or row.shape == shape:
+            return row
+        return Row(shape, tuple(self.values_of(row.values, row.fields, [type_ for _, type_ in shape])))
+
     def evaluate_row(self, number: int, values: Locals) -> Row | None:
         """The value of a text that is a row: a record, a value of a composite type, ROW(...). Raises 42804."""
         fragment = self.program.texts[number]
@@ -271,10 +278,20 @@ class Frame:
             prepared, parameters = self._statement(number, values)
         places = output_places(self.session, prepared.statement.tree, writable)
         with self.program.contexts[number]:
-            fields, rows = self._nested.rows(prepared, parameters, may_commit=not self._is_atomic)
+            fields, rows = self._nested.rows(prepared, parameters, may_commit=self._may_commit())
         self._renew_context()
         results = zip(places, rows[0], fields, strict=True) if rows else ()
         return {place: (value, item.type) for place, value, item in results}
+
+    def _may_commit(self) -> bool:
+        transaction = self.session.transaction
+        return not self._is_atomic and not (transaction is not None and transaction.savepoints)
+
+    def loop_rows(self, query: int, values: Locals) -> tuple[Sequence[Field], Rows]:
+        """The columns and rows of the query of a loop. PostgreSQL runs it as a cursor: its errors do not name it."""
+        with self.program.contexts[query]:
+            prepared, parameters = self._statement(query, values)
+        return self._nested.rows(prepared, parameters)
 
     def perform(self, number: int, values: Locals) -> bool:
         """PERFORM: whether there was a row."""
@@ -338,9 +355,9 @@ class Frame:
     # ---- dynamic statements -----------------------------------------------------------------------------------------
 
     def _dynamic(
-        self, text: str | None, using: Sequence[tuple[object, TypeRef]]
+        self, text: str | None, using: Sequence[tuple[object, TypeRef]], is_loop: bool = False
     ) -> tuple[Sequence[Field] | None, Rows]:
-        """EXECUTE: the columns and rows of the last statement of a text."""
+        """EXECUTE: the columns and rows of the last statement of a text. `is_loop`: see `loop_rows`."""
         if text is None:
             raise SqlError("22004", "query string argument of EXECUTE is null")
         fields: Sequence[Field] | None = None
@@ -353,6 +370,7 @@ class Frame:
             with TextContext(text):
                 prepared = planning.prepare(self.session, statement, types)
                 prepared.tally = self.session.node.statements.nested
+            with nullcontext() if is_loop else TextContext(text):
                 _, rows = self._nested.rows(prepared, [value for value, _ in using])
             fields = prepared.fields
             if not isinstance(prepared.plan, RowsPlan):
@@ -376,9 +394,11 @@ class Frame:
             raise self._with_parameters(found, numbered)
         return fields, found
 
-    def dynamic_rows(self, text: str | None, using: Sequence[tuple[object, TypeRef]]) -> tuple[Sequence[Field], Rows]:
+    def dynamic_rows(
+        self, text: str | None, using: Sequence[tuple[object, TypeRef]], is_loop: bool
+    ) -> tuple[Sequence[Field], Rows]:
         """The rows of FOR ... IN EXECUTE and RETURN QUERY EXECUTE."""
-        fields, rows = self._dynamic(text, using)
+        fields, rows = self._dynamic(text, using, is_loop)
         if fields is None:
             raise SqlError("42P11", "cannot open EXECUTE query as cursor")
         return fields, rows

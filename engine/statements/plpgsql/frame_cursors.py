@@ -13,7 +13,7 @@ from engine.session.portal import Portal
 from engine.sql import ast
 from engine.statements import run as run_portal
 from engine.statements.collect import Collector, decode_row, reformat_rows
-from engine.statements.cursors import window
+from engine.statements.cursors import DATA_ERRORS, window
 from engine.statements.plpgsql.nested import wait_within
 
 if TYPE_CHECKING:
@@ -36,7 +36,12 @@ def open_portal(
     cursor = Portal(prepared, parameters, formats, name.encode())
     cursor.scroll = scroll is not False
     rows = Collector(session.memory)
-    wait_within(session, run_portal.run(session, Portal(prepared, parameters, formats), 0, rows))
+    try:
+        wait_within(session, run_portal.run(session, Portal(prepared, parameters, formats), 0, rows))
+    except SqlError as error:
+        if error.sqlstate[:2] not in DATA_ERRORS:
+            raise
+        rows, cursor.error = Collector(session.memory), error
     cursor.rows, cursor.holding = rows.split(), rows.holding
     cursor.started = True
     session.portals[cursor.name] = cursor

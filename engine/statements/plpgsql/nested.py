@@ -45,7 +45,7 @@ class NestedStatements:
         """Runs a statement: its columns and rows. `may_commit`: it may end the transaction, if it is CALL or DO."""
         session = self._session
         if not self._is_volatile:
-            _refuse_change(prepared)
+            refuse_change(prepared)
             if self._view is not None and isinstance(prepared.plan, RowsPlan):
                 return self._rows_of_view(prepared, parameters, self._view)
         while True:
@@ -82,7 +82,7 @@ class NestedStatements:
                 not_supported("this query of a function that is not VOLATILE, in a statement that changes rows,")
             return self._run_apart(prepared, parameters, False)
         context = session.context()
-        context.reader = context.transaction = view  # type: ignore[assignment]  # it is one to the row path
+        context.reader = context.transaction = view  # it is one to the row path
         context.stays = True
         try:
             rows, self.count = plan.row.rows(context, parameters)
@@ -107,14 +107,15 @@ class NestedStatements:
         return fields, rows
 
 
-def _refuse_change(prepared: Prepared) -> None:
+def refuse_change(prepared: Prepared) -> None:
     """Raises 0A000 for a statement that a function may not run that is not VOLATILE."""
     plan, command = prepared.plan, prepared.command
-    if isinstance(plan, RowsPlan) and not plan.writes:
+    if isinstance(plan, RowsPlan):
         query = plan.analyzed.statement
-        if not isinstance(query, tree.Query) or not query.row_marks:
+        if isinstance(query, tree.Query) and query.row_marks:
+            command = f"SELECT FOR {query.row_marks[0].strength.upper()}"
+        elif not plan.writes:
             return
-        command = f"SELECT FOR {query.row_marks[0].strength.upper()}"
     raise SqlError("0A000", f"{command or _first_word(prepared)} is not allowed in a non-volatile function")
 
 

@@ -68,5 +68,5 @@ def _line_of(frame: FrameType, inner: FrameType | None) -> str:
     if "number" in known and "routine" in known:
         return f'SQL function "{known["routine"].name}" statement {known["number"]}'
     if "number" in known:
-        return known["self"].program.contexts[known["number"]].line
-    return f'SQL statement "{known["text"]}"' if "text" in known else ""
+        return str(known["self"].program.contexts[known["number"]].line)
+    return f'SQL statement "{known["text"]}"' if "text" in known and not known.get("is_loop") else ""

@@ -17,7 +17,7 @@ from engine.statements.plpgsql import suspend
 from engine.statements.plpgsql.call import rows_of_program, run_program
 from engine.statements.plpgsql.errors import LineContext
 from engine.statements.plpgsql.frame import SLICE_SECONDS
-from engine.statements.plpgsql.nested import NestedStatements, wait_within
+from engine.statements.plpgsql.nested import NestedStatements, refuse_change, wait_within
 from engine.statements.plpgsql.programs import program_of, sql_body_of
 from engine.statements.routine_calls import as_runner, check_may_call
 
@@ -77,6 +77,8 @@ class CallsWithin:
         """The rows of the last statement of a function in SQL."""
         with LineContext(f'SQL function "{routine.name}" during startup'):
             body = sql_body_of(self._session, routine, call)
+            for prepared in body.statements if routine.volatility != "v" else ():
+                refuse_change(prepared)
         nested = NestedStatements(self._session, routine.volatility == "v")
         rows: Rows = ()
         for number, prepared in enumerate(body.statements, 1):

@@ -5,7 +5,10 @@ from __future__ import annotations
 import _imp
 import asyncio
 import contextlib
+import gc
 import importlib
+import io
+import os
 import sys
 import threading
 import time
@@ -194,8 +197,25 @@ class Locks:
         return "the context" if self._inside else ""
 
 
+class Garbage:
+    """A cycle with an open file. To close a file, the collector lets other threads run."""
+
+    def __init__(self) -> None:
+        self.itself, self.file = self, io.FileIO(os.devnull)
+
+
+@pytest.fixture
+def many_collections() -> Iterator[None]:
+    before = gc.get_threshold()
+    gc.set_threshold(40)
+    yield
+    gc.set_threshold(*before)
+
+
+@pytest.mark.usefixtures("many_collections")
+@pytest.mark.filterwarnings("ignore::ResourceWarning")
 @pytest.mark.parametrize("name", [name for name in vars(Locks) if name.startswith("take_")])
-@pytest.mark.parametrize("seconds", [1, pytest.param(3, marks=pytest.mark.long)])
+@pytest.mark.parametrize("seconds", [1, pytest.param(10, marks=pytest.mark.long)])
 def test_a_call_that_is_left_gives_back_what_it_took(name: str, seconds: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """An exception between a lock that was just taken and the block that gives it back would leave it taken for good.
     With the import lock no query would end any more."""
@@ -225,6 +245,7 @@ def test_a_call_that_is_left_gives_back_what_it_took(name: str, seconds: int, mo
     thread.start()
     end = time.monotonic() + seconds
     while ends < 5000 and time.monotonic() < end:
+        Garbage()
         calls.leave(7, 0.0)
         time.sleep(0)
     sys.setswitchinterval(interval)
@@ -232,6 +253,32 @@ def test_a_call_that_is_left_gives_back_what_it_took(name: str, seconds: int, mo
     thread.join(10)
     assert not locks.kept()
     assert not thread.is_alive() and ends > 20
+
+
+def test_a_collection_ends_before_its_call_is_left(over: threading.Event) -> None:
+    """A call may collect garbage at any step, also while it gives back a lock, and what is collected is of others."""
+    steps: list[str] = []
+
+    class SlowToEnd:
+        def __init__(self) -> None:
+            self.itself = self
+
+        def __del__(self) -> None:
+            steps.append("begun")
+            end = time.monotonic() + 1
+            while time.monotonic() < end:
+                sum(range(1000))
+            steps.append("ended")
+
+    def run() -> None:
+        SlowToEnd()
+        gc.collect()
+        endless(over)()
+
+    thread = InThread(run, 1)
+    thread.begins()
+    assert thread.left(1) == calls.LOST
+    assert steps == ["begun", "ended"]
 
 
 def test_no_call_begins_of_a_query_that_is_stopped(monkeypatch: pytest.MonkeyPatch) -> None:
