@@ -23,8 +23,9 @@ from engine.statements import planning
 from engine.statements import run as run_portal
 from engine.statements.collect import Collector
 from engine.statements.plpgsql import call as plpgsql
+from engine.statements.plpgsql import suspend
 from engine.statements.plpgsql.errors import LineContext
-from engine.statements.plpgsql.nested import refuse_change
+from engine.statements.plpgsql.nested import refuse_change, wait_within
 from engine.statements.routine_calls import (
     CallPlan,
     WholeCall,
@@ -134,15 +135,20 @@ async def _arguments(session: Session, plan: CallPlan, parameters: Sequence[obje
         environment = session.environment
         arguments = [expanded_expression(argument, environment) for argument in plan.call.call.arguments]
         plan.computes = [compile_value(argument, context.format) for argument in arguments]
-    values: list[object] = []
-    for compute in plan.computes:
-        while True:
-            try:
-                values.append(compute(context, parameters))
-                break
-            except LockWait as wait:
-                await session.wait_for(wait)
-    return values
+    computes = plan.computes
+
+    def compute_all() -> list[object]:
+        values: list[object] = []
+        for compute in computes:
+            while True:
+                try:
+                    values.append(compute(context, parameters))
+                    break
+                except LockWait as lock:
+                    wait_within(session, session.wait_for(lock))
+        return values
+
+    return await suspend.run(compute_all)  # they may call functions
 
 
 async def _run_body(

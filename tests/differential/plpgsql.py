@@ -9,6 +9,7 @@ ends; every query has an order, so it has one result.
 from __future__ import annotations
 
 import random
+import re
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from time import monotonic
@@ -82,12 +83,12 @@ class Generator:
             f"DECLARE {DECLARATIONS.strip()}\n{counters}\nBEGIN\n{body}\n{last}\nEND $$"
         )
         argument = self.chance.choice(("1", "NULL", "7", "(SELECT max(a) FROM t)"))
-        calls = [f"SELECT f({argument})", f"SELECT * FROM f({argument}, 'x')"]
+        calls = [f"SELECT * FROM f({argument}, 'x')"]
+        if kind != "SETOF t":  # its rows are records to a client of Shoal
+            calls.append(f"SELECT f({argument})")
         if "SETOF" not in kind:
-            calls += [
-                "SELECT a, f(a) FROM t WHERE a < 4 ORDER BY a",
-                f"SELECT count(*) FROM t WHERE f(a) = f({argument})",
-            ]
+            calls.append("SELECT a, f(a) FROM t WHERE a < 4 ORDER BY a")
+            calls.append("SELECT count(*) FROM t WHERE f(a) IS NOT NULL")
         return made, self.chance.choice(calls)
 
     returns = ""
@@ -130,7 +131,7 @@ class Generator:
             f"coalesce({one}, {other})", f"length({self.text(depth - 1)})", f"abs({one})", f"half({one})",
             f"(SELECT count(*) FROM t WHERE a < {one})::int", f"(SELECT max(a) FROM t WHERE a < {other})",
             f"{self.chance.choice(ARRAYS)}[{one}]", f"array_length({self.chance.choice(ARRAYS)}, 1)",
-            f"CASE WHEN {self.condition(depth - 1)} THEN {one} ELSE {other} END", "w1.a", "r1.a",
+            f"(CASE WHEN {self.condition(depth - 1)} THEN {one} ELSE {other} END)", "w1.a", "r1.a",
             f"({self.text(depth - 1)})::int", f"({one})::numeric::int", f"greatest({one}, {other})",
         ))  # fmt: skip
 
@@ -198,7 +199,7 @@ class Generator:
             f"{self.chance.choice(INTS)} := {self.number()};", f"{self.chance.choice(INTS)} = {self.number()};",
             f"{self.chance.choice(TEXTS)} := {self.text()};", f"{self.chance.choice(NUMBERS)} := {self.decimal()};",
             f"b1 := {self.condition()};", f"{self.chance.choice(INTS)} := {self.decimal()};", f"s1 := {self.number()};",
-            f"{self.chance.choice(INTS)} := {self.text()};", f"{one}[{self.number(1)}] := {self.number(1)};",
+            f"i1 := {self.chance.choice(TEXTS)};", f"{one}[{self.number(0)}] := {self.number(1)};",
             f"{one} := ARRAY[{self.number(1)}, {self.number(1)}];", f"{one} := {one} || {self.number(1)};",
             f"w1.b := {self.text()};", f"w1.c := {self.decimal()};", f"r1.a := {self.number()};", "r1 := w1;",
             f"w1 := ROW({self.number(1)}, {self.text(1)}, {self.decimal(1)});", f"n2 := {self.number()};",
@@ -272,8 +273,8 @@ class Generator:
 
     def call(self) -> None:
         self.line(self.chance.choice((
-            "CALL doubled(i1);", "CALL doubled(i3);", f"CALL doubled({self.chance.choice(INTS)}, {self.number(1)});",
-            f"CALL doubled(y => {self.number(1)}, x => i1);", f"CALL doubled({self.number(1)});",
+            "CALL doubled(i1);", "CALL doubled(i3);", f"CALL doubled({self.chance.choice(INTS)}, {self.number(0)});",
+            f"CALL doubled(y => {self.number(0)}, x => i1);", f"CALL doubled({self.number(0)} + 1);",
         )))  # fmt: skip
 
     def cursor(self) -> None:
@@ -366,7 +367,7 @@ class Generator:
             self.block(2)
 
     def _for_query(self) -> None:
-        low = self.number(1)
+        low = self.number(0)  # what fails in it would fail when PostgreSQL plans it
         self.line(self.chance.choice((
             f"FOR r1 IN SELECT a, b FROM t WHERE a > {low} ORDER BY a LIMIT 3 LOOP",
             f"FOR w1 IN SELECT * FROM t WHERE a > {low} ORDER BY a LIMIT 3 LOOP",
@@ -386,7 +387,7 @@ class Generator:
             self.block(2)
 
     def _for_cursor(self) -> None:
-        self.line(f"FOR r2 IN c2({self.number(1)}) LOOP")
+        self.line(f"FOR r2 IN c2({self.number(0)}) LOOP")
         with self.inside():
             self.line("RAISE NOTICE '%', r2.a;")
             self.block(1)
@@ -402,7 +403,7 @@ class Generator:
         if self.chance.random() < 0.4:
             self.labels += 1
             name = f"x{self.labels}"
-            self.line(f"DECLARE {name} int := {self.number()};")
+            self.line(f"DECLARE {name} int := {self.number(0)};")
             self.visible.append(name)
         self.line("BEGIN")
         with self.inside():
@@ -464,6 +465,11 @@ def statements_of(seed: int) -> list[str]:
     return [generator.program()] if seed % 2 else list(generator.function())
 
 
+def _comparable(found: tuple[object, ...]) -> str:
+    """Without the numbers in names that the servers make."""
+    return re.sub(r"(__Case__Variable_|unnamed portal )\d+", r"\1", repr(found))
+
+
 def run_program(seed: int, postgres: Connection, shoal: Connection) -> tuple[str, str]:
     """(what Shoal refuses, how it differs) for the program of a seed. The state is as before at the end."""
     statements = statements_of(seed)
@@ -472,7 +478,7 @@ def run_program(seed: int, postgres: Connection, shoal: Connection) -> tuple[str
             connection.execute("BEGIN")
         for sql in statements:
             theirs, ours = outcome(postgres, sql), outcome(shoal, sql)
-            if ours != theirs:
+            if _comparable(ours) != _comparable(theirs):
                 if ours[1] in REFUSED:
                     return str(ours[2]), ""
                 return "", f"seed {seed}\n{sql}\n  PostgreSQL {theirs}\n  Shoal      {ours}"
@@ -490,6 +496,7 @@ def run_programs(first: int, seconds: float, postgres: Connection, shoal: Connec
     """The programs from a seed on, for some seconds."""
     tally = Tally()
     for connection in (postgres, shoal):
+        connection.prepare_threshold = None  # the function is another one each time
         connection.execute("DROP SCHEMA IF EXISTS programs CASCADE; CREATE SCHEMA programs; SET search_path = programs")
         connection.execute(SETUP.encode())
     ends = monotonic() + seconds

@@ -9,7 +9,7 @@ from tests.differential.plpgsql import SETUP, outcome, run_programs, statements_
 from tests.oracle import PostgresServer
 from tests.server import ShoalServer
 
-SECONDS, MOST = 12, 250
+SECONDS, MOST = 12, 130
 LONG_SECONDS, FIRST_OF_LONG = 600, 100_000
 
 

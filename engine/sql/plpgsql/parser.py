@@ -308,7 +308,9 @@ class BodyParser(SqlStatements):
         text = f"{beginning}{values.text})"
         scope = values.scope.with_variable(variable)
         inner = BodyReader(text, True).expression_between(0, len(text), scope)
-        return Fragment(text, values.offset - len(beginning), inner.tree, scope)
+        shown = f'"{variable.name}" IN ({values.text})'
+        more = len(text) - len(shown)  # of characters before the values in what is read
+        return Fragment(shown, values.offset - len(beginning) + more, inner.tree, scope, before=inner.before + more)
 
     # ---- loops ------------------------------------------------------------------------------------------------------
 

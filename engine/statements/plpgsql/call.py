@@ -15,7 +15,7 @@ from engine.statements.plpgsql import errors, suspend
 from engine.statements.plpgsql.compile import Program
 from engine.statements.plpgsql.frame import Frame, Known
 from engine.statements.plpgsql.programs import compile_body, program_of
-from engine.statements.plpgsql.records import Row, check_columns
+from engine.statements.plpgsql.records import Row, Uncast, check_columns
 
 if TYPE_CHECKING:
     from engine.execute.context import RoutineCall
@@ -92,10 +92,14 @@ def _enter(frame: Frame, arguments: Sequence[object]) -> object:
     session.transaction.queried = True
     outside = exchange_meter(Meter().begin(session.query_memory, session.memory))
     try:
-        return program.run(frame, frame.context, *arguments)
+        value = program.run(frame, frame.context, *arguments)
     except SqlError as error:
         place = errors.place_of(program, error.__traceback__)
         errors.add_context(error, errors.context_line(program.shown, *place))
         raise
     finally:
         exchange_meter(outside)
+    if not isinstance(value, Uncast):
+        return value
+    with errors.LineContext(f"PL/pgSQL function {program.shown} while casting return value to function's return type"):
+        return frame.assigned((value.value, value.type), value.wanted)

@@ -16,7 +16,7 @@ CONTINUE) and leave one construct after the other.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from types import CodeType
 
@@ -45,7 +45,7 @@ from engine.statements.plpgsql.fragments import (
     variables_among,
 )
 from engine.statements.plpgsql.names import LocalNames
-from engine.statements.plpgsql.records import assignment_of
+from engine.statements.plpgsql.records import Uncast, assignment_of
 from engine.statements.plpgsql.utilities import refusal
 
 BODY_FILE = "<PL/pgSQL "
@@ -215,28 +215,33 @@ class BodyCompiler:
 
     def _expression(self, fragment: pl.Fragment, target: TypeRef | None = None) -> str:
         """Source of an expression's value, of the type `target` if that is given."""
-        if not records_in(fragment):
-            found = local_expression(fragment, self._environment, self._conflict)
-            if found is not None and not is_volatile(found) and failing_part(found, self._environment) is None:
-                if target is not None:
-                    found = assignment_of(self._state(), found, target)
-                try:
-                    return self._expressions.value(found).source
-                except NotOnRowPath:
-                    pass
+        found = self._local_expression(fragment, target)
+        if found is not None:
+            with suppress(NotOnRowPath):
+                return self._expressions.value(found).source
         number, values = self._text(fragment)
         wanted = "None" if target is None else self._code.constant(target, "type")
         return f"frame.evaluate({number}, {values}, {wanted})"
 
+    def _local_expression(self, fragment: pl.Fragment, target: TypeRef | None) -> tree.Expr | None:
+        """A text as an expression of the function's source, of the type `target` if that is given; None for one that is
+        evaluated as a text. So is one with errors, because they come when it is evaluated."""
+        if records_in(fragment):
+            return None
+        try:
+            found = local_expression(fragment, self._environment, self._conflict)
+            if found is not None and target is not None:
+                found = assignment_of(self._state(), found, target)
+        except SqlError:
+            return None
+        return None if found is None or is_volatile(found) or failing_part(found, self._environment) else found
+
     def _condition(self, fragment: pl.Fragment) -> str:
         """Source that is truthy exactly if a condition is true."""
-        if not records_in(fragment):
-            found = local_expression(fragment, self._environment, self._conflict)
-            if found is not None and not is_volatile(found) and failing_part(found, self._environment) is None:
-                try:
-                    return self._expressions.true(assignment_of(self._state(), found, TypeRef(oids.BOOL)))
-                except NotOnRowPath:
-                    pass
+        found = self._local_expression(fragment, TypeRef(oids.BOOL))
+        if found is not None:
+            with suppress(NotOnRowPath):
+                return self._expressions.true(found)
         return f"({self._expression(fragment, TypeRef(oids.BOOL))} is True)"
 
     def _state(self) -> State:
@@ -272,15 +277,14 @@ class BodyCompiler:
             code.line(f"{name} = frame.store_field({given})")
             return
         records = records_among((fragment.tree, target.steps), fragment.scope)
-        found = None if records else local_expression(fragment, self._environment, self._conflict)
+        found = None if records else self._local_expression(fragment, None)
         if found is not None:
             value = tree.Param(len(self._body.variables) + 1, found.type)
-            code.line(f"p{value.number} = {self._expression(fragment)}")
-            try:
-                code.line(f"{name} = {self._store_source(target, value, fragment.scope)}")
-            except NotOnRowPath:
-                not_supported("a query in a subscript that is assigned to")
-            return
+            with suppress(NotOnRowPath, SqlError):  # it raises the error when it runs
+                source = self._store_source(target, value, fragment.scope)
+                code.line(f"p{value.number} = {self._expression(fragment)}")
+                code.line(f"{name} = {source}")
+                return
         number, values = self._text(fragment, target.steps)
         constants = f"{code.constant(target, 'target')}, {code.constant(tuple(records), 'records')}"
         code.line(f"{name} = frame.store_part({number}, {values}, {name}, {constants})")
@@ -341,8 +345,8 @@ class BodyCompiler:
             _EMITTERS[type(statement)](self, statement)
 
     def _block(self, block: pl.Block) -> None:
-        self._at(block.line, "during statement block local variable initialization")
         for variable in block.variables:
+            self._at(variable.line, "during statement block local variable initialization")
             self._declare(variable)
         self._at(block.line, "statement block")
         if block.label:
@@ -440,6 +444,7 @@ class BodyCompiler:
 
     def _if(self, statement: pl.If) -> None:
         for number, (condition, statements) in enumerate(statement.branches):
+            self._at(statement.line, kind_of(statement))
             with self._code.block(f"{'el' if number else ''}if {self._condition(condition)}:"):
                 self._statements(statements)
         if statement.otherwise:
@@ -482,6 +487,8 @@ class BodyCompiler:
         turned = code.temporary("turned")
         source = self._query(statement.query, statement.dynamic, statement.using, is_loop=True)
         code.line(f"{fields}, {rows} = {source}")
+        with code.block(f"if not {rows}:"):
+            self._take_row(statement.into, "None", fields)
         with self._construct(statement.label, is_loop=True) as construct:
             code.line(f"{turned} = False")
             with code.block(f"for {row} in {rows}:"):
@@ -528,7 +535,14 @@ class BodyCompiler:
             number, values = self._text(statement.value)
             code.line(f"return frame.evaluate_row({number}, {values})")
             return
-        code.line(f"return {self._expression(statement.value, signature.result)}")
+        found = self._local_expression(statement.value, None)
+        if found is not None and found.type.oid == signature.result.oid and not signature.result.domain:
+            code.line(f"return {self._expression(statement.value, signature.result)}")
+            return
+        number, values = self._text(statement.value)
+        code.names["Uncast"] = Uncast  # no handler of the function sees the cast's error
+        given = f"*frame.evaluate_typed({number}, {values}), {code.constant(signature.result, 'type')}"
+        code.line(f"return Uncast({given})")
 
     def _return_next(self, statement: pl.ReturnNext) -> None:
         signature, code = self._signature, self._code
@@ -649,10 +663,12 @@ class BodyCompiler:
             number, values = self._text(statement.operand)
             code.line(f"{local(statement.variable)} = frame.evaluate_case({number}, {values})")
         for position, (condition, statements) in enumerate(statement.branches):
+            self._at(statement.line, kind_of(statement))
             with code.block(f"{'el' if position else ''}if {self._condition(condition)}:"):
                 self._statements(statements)
         with code.block("else:"):
             if statement.otherwise is None:
+                self._at(statement.line, kind_of(statement))
                 code.line("frame.refuse_case()")
             else:
                 self._statements(statement.otherwise)
@@ -680,6 +696,8 @@ class BodyCompiler:
         assert cursor.cursor is not None
         for parameter, argument in zip(cursor.cursor.parameters, arguments, strict=True):
             self._code.line(f"{local(parameter)} = {self._expression(argument, parameter.type)}")
+        if arguments:
+            self._code.line(f"{local(self._body.found)} = True")  # PostgreSQL computes them by a query
 
     def _open(self, statement: pl.OpenCursor) -> None:
         cursor, code = statement.cursor, self._code
@@ -723,6 +741,8 @@ class BodyCompiler:
         turned = code.temporary("turned")
         code.line(f"{name} = frame.open_cursor({name}, {number}, {values}, False)")
         code.line(f"{fields}, {rows} = frame.cursor_rows({name})")
+        with code.block(f"if not {rows}:"):
+            self._take_row((pl.Target(statement.variable),), "None", fields)
         with self._construct(statement.label, is_loop=True) as construct:
             code.line(f"{turned} = False")
             with code.block("try:"):

@@ -56,7 +56,7 @@ def message_of(
             raise SqlError("42601", f"RAISE option already specified: {name.upper()}")
         given[name] = value
     sqlstate = sqlstate or _SQLSTATES.get(level, "00000")
-    text = given.get("message") or condition or sqlstate
+    text = given.get("message", condition or sqlstate)
     fields = {field: given[name] for name, field in _FIELDS.items() if name in given}
     return SqlError(
         sqlstate,

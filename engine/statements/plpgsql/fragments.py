@@ -9,7 +9,7 @@ as a statement.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from catalog.schema import Column
 from engine.execute.code import Code, NotOnRowPath
@@ -24,7 +24,7 @@ from engine.sql.analyze.state import State
 from engine.sql.plpgsql.scope import VariableScope
 from engine.sql.plpgsql.tree import Fragment, Shape, Target, Variable
 from engine.sql.tree_walk import walk
-from engine.statements.plpgsql.names import LocalNames, Names, ParameterUse
+from engine.statements.plpgsql.names import LocalNames, Names, ParameterUse, unassigned_error
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +66,31 @@ def analyse_text(
 ) -> Text:
     """A text as a statement, with its parameters numbered from 1."""
     names = Names(fragment.scope, shapes, conflict)
-    return Text(analyze(fragment.tree, environment, names=names), tuple(names.uses))
+    node = _with_fields(fragment, shapes)
+    return Text(analyze(node, environment, names=names), tuple(names.uses))
+
+
+def _with_fields(fragment: Fragment, shapes: Mapping[int, Shape | None]) -> ast.Node:
+    """The tree of a text, with fields in place of record.* in the rows of INSERT ... VALUES."""
+    node = fragment.tree
+    if not isinstance(node, ast.InsertStmt) or not isinstance(node.query, ast.SelectStmt) or not node.query.values:
+        return node
+    query = node.query
+    rows = tuple(tuple(part for cell in row for part in _cells(cell, fragment.scope, shapes)) for row in query.values)
+    return node if rows == query.values else replace(node, query=replace(query, values=rows))
+
+
+def _cells(cell: ast.Node, scope: VariableScope, shapes: Mapping[int, Shape | None]) -> tuple[ast.Node, ...]:
+    if not isinstance(cell, ast.ColumnRef) or cell.names[-1] != "*":
+        return (cell,)
+    names = cell.names[:-1]
+    known = scope.find(names) if names else None
+    if known is None or known[0].type is not None or known[1] != len(names):
+        return (cell,)
+    shape = known[0].shape or shapes.get(known[0].number)
+    if shape is None:
+        raise unassigned_error(known[0].name)
+    return tuple(ast.ColumnRef((*names, name), location=cell.location) for name, _ in shape)
 
 
 def local_expression(fragment: Fragment, environment: Environment, conflict: str) -> tree.Expr | None:
@@ -103,7 +127,7 @@ def failing_part(expression: tree.Expr, environment: Environment) -> tree.Expr |
         match node:
             case tree.RelabelType() | tree.CoerceTypmod() | tree.CoerceViaIO():
                 arguments = (node.argument,)
-            case tree.FuncExpr():
+            case tree.FuncExpr() | tree.BoolExpr():
                 arguments = node.arguments
         found = next((part for item in arguments if (part := search(item)) is not None), None)
         return found or (node if arguments and is_constant(node) and compiler.constant(node) is None else None)

@@ -28,6 +28,7 @@ from engine.sql.analyze import Shared
 from engine.sql.analyze.state import State
 from engine.sql.parser import parse
 from engine.sql.plpgsql.tree import Fragment, Shape, Target, Variable
+from engine.sql.tree_walk import has_sublink
 from engine.statements import planning
 from engine.statements.plpgsql import errors, frame_cursors, stack
 from engine.statements.plpgsql.compile import TICKS
@@ -174,9 +175,10 @@ class Frame:
             with LineContext(f"query: {program.texts[number].query}"):
                 raise SqlError("21000", "query returned more than one row")
         value = rows[0][0] if rows else None
-        if wanted is not None and value is not None:
+        if wanted is None or value is None:
+            return value, fields[0].type
+        with program.contexts[number] if program.texts[number].target else nullcontext():  # a part of an assignment
             return self._cast(value, fields[0].type, wanted), wanted
-        return value, fields[0].type
 
     def _evaluation(self, fragment: Fragment, shapes: Mapping[int, Shape | None], wanted: TypeRef | None) -> Evaluation:
         environment = self.session.environment
@@ -190,15 +192,24 @@ class Frame:
                 raise SqlError("42601", f"query returned {len(query.output)} columns")
         plain = text.plain(environment)
         if plain is not None:
-            failing = failing_part(plain, environment)
-            if failing is not None:
-                compile_value(failing, environment.format)(self.session.context(), ())
             type_ = wanted or plain.type
             if wanted is not None:
                 plain = assignment_of(State(Shared(environment, ())), plain, wanted)
+            failing = failing_part(plain, environment)
+            if failing is not None:
+                self._fail_first(failing, fragment)
             with suppress(NotOnRowPath):
                 return Evaluation(text.uses, type_, compile_expression(plain, environment.format))
         return Evaluation(text.uses, query.output[0].expression.type, prepared=self._plan(fragment, text))
+
+    def _fail_first(self, failing: tree.Expr, fragment: Fragment) -> None:
+        """Raises the error of a constant part. That of a literal which is assigned is at its place."""
+        try:
+            compile_value(failing, self.session.environment.format)(self.session.context(), ())
+        except SqlError as error:
+            if fragment.target and fragment.text[:1] == "'" and error.position is None:
+                error.position = fragment.before + 1
+            raise
 
     def row_of(self, number: int, values: Locals, shape: Shape) -> Row | None:
         """The value of a text as a row of a table."""
@@ -221,6 +232,9 @@ class Frame:
             text = analyse_text(fragment, self.session.environment, shapes, self.program.conflict)
         plain = text.plain(self.session.environment)
         parameters = [_value(use, values) for use in text.uses]
+        if isinstance(plain, tree.RowExpr) and has_sublink(plain):
+            shape = tuple((name, item.type) for name, item in zip(plain.names, plain.elements, strict=True))
+            return Row(shape, tuple(self._evaluate(number, values, None)[0]))  # type: ignore[arg-type]
         if isinstance(plain, tree.RowExpr):
             format_ = self.session.environment.format
             found = [compile_value(item, format_)(self.session.context(), parameters) for item in plain.elements]
@@ -288,10 +302,14 @@ class Frame:
         return not self._is_atomic and not (transaction is not None and transaction.savepoints)
 
     def loop_rows(self, query: int, values: Locals) -> tuple[Sequence[Field], Rows]:
-        """The columns and rows of the query of a loop. PostgreSQL runs it as a cursor: its errors do not name it."""
+        """The columns and rows of the query of a loop. PostgreSQL runs it as a cursor: its errors do not name it, and
+        ROW_COUNT does not count it."""
         with self.program.contexts[query]:
             prepared, parameters = self._statement(query, values)
-        return self._nested.rows(prepared, parameters)
+        before = self._nested.count
+        found = self._nested.rows(prepared, parameters)
+        self._nested.count = before
+        return found
 
     def perform(self, number: int, values: Locals) -> bool:
         """PERFORM: whether there was a row."""
@@ -326,6 +344,8 @@ class Frame:
             fields, rows = self._nested.rows(prepared, parameters)
         found = self._only(rows, strict or prepared.plan.writes, strict)
         if isinstance(found, SqlError):
+            if not self.program.print_strict:
+                raise found
             _, uses, _ = self._known.statements[self._shapes(number, values)[1]]
             shown = sorted(uses, key=lambda use: use.variable.number)
             raise self._with_parameters(found, [_named_value(use, values) for use in shown])
@@ -398,7 +418,10 @@ class Frame:
         self, text: str | None, using: Sequence[tuple[object, TypeRef]], is_loop: bool
     ) -> tuple[Sequence[Field], Rows]:
         """The rows of FOR ... IN EXECUTE and RETURN QUERY EXECUTE."""
+        before = self._nested.count
         fields, rows = self._dynamic(text, using, is_loop)
+        if is_loop:
+            self._nested.count = before
         if fields is None:
             raise SqlError("42P11", "cannot open EXECUTE query as cursor")
         return fields, rows
@@ -455,7 +478,8 @@ class Frame:
         self, row: Row | None, name: str, steps: Sequence[object], number: int, values: Locals, shape: Shape | None
     ) -> Row:
         """A record with the value of a text in a field. Raises 55000 without a value, 42703 for a missing field."""
-        row, position = self._place_in(row, name, steps, shape)
+        with self.program.contexts[number]:
+            row, position = self._place_in(row, name, steps, shape)
         value = self.evaluate(number, values, row.shape[position][1])
         return Row(row.shape, (*row.values[:position], value, *row.values[position + 1 :]))
 
@@ -570,6 +594,7 @@ class Frame:
 
     def open_cursor(self, name: str | None, number: int, values: Locals, scroll: bool | None) -> str:
         """OPEN with a query: the cursor's name."""
+        frame_cursors.check_unused(self.session, name)
         with self.program.contexts[number]:
             prepared, parameters = self._statement(number, values)
             return frame_cursors.open_portal(self.session, name, prepared, parameters, scroll)
@@ -760,5 +785,7 @@ def _named_value(use: ParameterUse, values: Locals) -> tuple[str, object, TypeRe
     variable = use.variable
     if variable.type is not None:
         return variable.name, _value(use, values), variable.type
-    name, type_ = values[f"p{variable.number + 1}"].shape[use.field]
+    record = values[f"p{variable.number + 1}"]
+    shape: Shape = record.shape if variable.shape is None else variable.shape
+    name, type_ = shape[use.field]
     return name, _value(use, values), type_

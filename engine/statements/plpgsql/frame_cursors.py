@@ -24,12 +24,17 @@ if TYPE_CHECKING:
 _numbers = itertools.count(1)
 
 
+def check_unused(session: Session, name: str | None) -> None:
+    """Raises 42P03 for the name of an open cursor."""
+    if name is not None and name.encode() in session.portals:
+        raise SqlError("42P03", f'cursor "{name}" already in use')
+
+
 def open_portal(
     session: Session, name: str | None, prepared: Prepared, parameters: Sequence[object], scroll: bool | None
 ) -> str:
     """Opens a cursor over a query, and returns its name. Raises 42P03 if the name is in use."""
-    if name is not None and name.encode() in session.portals:
-        raise SqlError("42P03", f'cursor "{name}" already in use')
+    check_unused(session, name)
     while name is None or name.encode() in session.portals:
         name = f"<unnamed portal {next(_numbers)}>"
     formats = (1,) * len(prepared.fields or ())

@@ -35,6 +35,15 @@ class Row:
         return [Field(name, type_) for name, type_ in self.shape]
 
 
+@dataclass(frozen=True, slots=True)
+class Uncast:
+    """The value of RETURN, which is cast when the function has ended."""
+
+    value: object
+    type: TypeRef
+    wanted: TypeRef
+
+
 def shape_of(fields: Sequence[Field]) -> Shape:
     """The shape of a query's rows."""
     return tuple((field.name, field.type) for field in fields)

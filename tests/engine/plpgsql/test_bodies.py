@@ -28,6 +28,7 @@ STATEMENTS = {
     " RAISE NOTICE '%', e",
     "a slice": "e := '{1,2,3}'; e[1:2] := '{7,8}'; RAISE NOTICE '%', e",
     "fields": "SELECT * INTO w FROM t WHERE a = 3; w.b := 'x'; RAISE NOTICE '% % %', w, w.b, w.c",
+    "a row of queries": "w := ROW((SELECT max(a) FROM t), (SELECT b FROM t WHERE a = 2), 1); RAISE NOTICE '%', w",
     "a record": "SELECT a, b INTO r FROM t WHERE a = 4; RAISE NOTICE '% %', r, r.b",
     "a record without a value": "RAISE NOTICE '%', r.a",
     "a field that is missing": "SELECT a INTO r FROM t WHERE a = 1; RAISE NOTICE '%', r.z",
