@@ -16,7 +16,7 @@ from catalog.schema import Routine
 from engine.node.function_statistics import CallCounts
 
 if TYPE_CHECKING:
-    from engine.session.session import Session
+    from engine.session.interface import SessionCore
 
 _UNCOUNTED = nullcontext()
 
@@ -24,7 +24,7 @@ _UNCOUNTED = nullcontext()
 class FunctionCalls:
     """See the module's text."""
 
-    def __init__(self, session: Session) -> None:
+    def __init__(self, session: SessionCore) -> None:
         self._session = session
         self._pending: dict[int, CallCounts] = {}
         self._running: set[int] = set()
