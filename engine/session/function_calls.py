@@ -41,14 +41,16 @@ class FunctionCalls:
 
     # ---- counting ---------------------------------------------------------------------------------------------------
 
-    def counted(self, routine: Routine) -> AbstractContextManager[None]:
+    def count(self, routine: Routine) -> AbstractContextManager[None]:
         """A block that runs the body of a function."""
-        return self._count(routine.oid) if routine.language in self._languages else _UNCOUNTED
+        return self._count_call(routine.oid) if routine.language in self._languages else _UNCOUNTED
 
     @contextmanager
-    def _count(self, oid: int) -> Iterator[None]:
+    def _count_call(self, oid: int) -> Iterator[None]:
         is_outermost = oid not in self._running
         self._running.add(oid)
+        self._pending.setdefault(oid, CallCounts())  # also for a call that fails
+        self._session.present.function_statistics.waiting.add(self)
         nested, began = self._nested, perf_counter()
         try:
             yield
@@ -62,7 +64,6 @@ class FunctionCalls:
         if is_outermost:  # else the time is part of that of the outer call
             counts.total += took
         self._nested = nested + took
-        self._session.present.function_statistics.waiting.add(self)
 
     def hand_over(self) -> None:
         """Adds the calls to the node's, unless the transaction block that has made them has not ended. Calls of

@@ -63,17 +63,17 @@ async def run_call(session: Session, node: ast.CallStmt, portal: Portal, sink: S
     if function.strict and None in values:
         rows: list[bytes] = []
     elif routine.language == "plpgsql":
-        with as_runner(session, routine), session.function_calls.counted(routine):
+        with as_runner(session, routine), session.function_calls.count(routine):
             columns = None
             if found.call.type.oid == oids.RECORD and not routine.outputs and found.rows:
                 columns = [item.type for item in found.fields or ()]
             call = RoutineCall(routine.oid, tuple(argument_types(found.call)), found.call.type)
             is_atomic = routine.kind != "p" or routine.security_definer or _is_atomic(session, portal)
             result = await plpgsql.call(session, routine, call, values, columns, is_atomic=is_atomic)
-        rows = _encoded(session, result, found.fields, formats)
+        rows = _encode(session, result, found.fields, formats)
     else:
         body = body_of(routine, session.environment, function, argument_types(found.call), found.call.type)
-        with as_runner(session, routine), session.function_calls.counted(routine):
+        with as_runner(session, routine), session.function_calls.count(routine):
             rows = await _run_body(session, portal, found, body.statements, values, formats)
     if found.fields is not None and not function.returns_set:
         rows = rows[:1] or [_row_of_nulls(len(found.fields))]
@@ -109,7 +109,7 @@ def _is_atomic(session: Session, portal: Portal) -> bool:
     return session.in_block or not (session.is_top_level or portal.may_commit)
 
 
-def _encoded(
+def _encode(
     session: Session, rows: Sequence[tuple[object, ...]], fields: Sequence[Field] | None, formats: tuple[int, ...]
 ) -> list[bytes]:
     """Rows as DataRow messages."""

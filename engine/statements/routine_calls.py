@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from engine.session.session import Session
 
 Compute = Callable[[ExecContext, Sequence[object]], object]
-DEEPEST = 690
+DEEPEST = 640
 """Calls of routines within one another: about as many as PostgreSQL's default max_stack_depth lets run."""
 
 

@@ -57,6 +57,8 @@ class RoutinePath:
             try:
                 portal.pending, portal.count = await suspend.run(lambda: run(context, portal.parameters))  # noqa: B023
                 portal.pending_rows = portal.count if portal.prepared.fields is not None else 0
+                if portal.prepared.command == "SELECT":
+                    portal.count = 0  # rows are counted when they are sent
                 return
             except LockWait as wait:
                 if portal.view is not None:

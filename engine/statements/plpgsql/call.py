@@ -102,4 +102,4 @@ def _enter(frame: Frame, arguments: Sequence[object]) -> object:
     if not isinstance(value, Uncast):
         return value
     with errors.LineContext(f"PL/pgSQL function {program.shown} while casting return value to function's return type"):
-        return frame.assigned((value.value, value.type), value.wanted)
+        return frame.convert((value.value, value.type), value.wanted)

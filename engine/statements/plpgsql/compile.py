@@ -327,7 +327,7 @@ class BodyCompiler:
             given = f"frame.column_of({row}, {fields}, {number})"
             if not target.steps:
                 code.line(
-                    f"{name} = frame.assigned({given} or (None, {code.constant(_type_of(target), 'type')}), "
+                    f"{name} = frame.convert({given} or (None, {code.constant(_type_of(target), 'type')}), "
                     f"{code.constant(_type_of(target), 'type')})"
                 )
                 self._check_not_null(target.variable)
@@ -631,7 +631,7 @@ class BodyCompiler:
         elif target.steps or variable.is_record:
             code.line("frame.fail('0A000', 'a record as a result of CALL is not supported')")
         else:
-            code.line(f"{name} = frame.assigned({given}, {code.constant(variable.type, 'type')})")
+            code.line(f"{name} = frame.convert({given}, {code.constant(variable.type, 'type')})")
             self._check_not_null(variable)
 
     def _run_dynamic(self, statement: pl.RunDynamic) -> None:
@@ -654,7 +654,7 @@ class BodyCompiler:
             type_ = code.constant(_type_of(target), "type")
             if target.steps:
                 not_supported("GET DIAGNOSTICS into a part of a variable")
-            code.line(f"{local(target.variable)} = frame.assigned({source}, {type_})")
+            code.line(f"{local(target.variable)} = frame.convert({source}, {type_})")
 
     def _case(self, statement: pl.Case) -> None:
         code = self._code

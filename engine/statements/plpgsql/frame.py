@@ -364,11 +364,11 @@ class Frame:
     def _with_parameters(self, error: SqlError, parameters: Sequence[tuple[str, object, TypeRef]]) -> SqlError:
         """An error of INTO with the parameters of the query, where print_strict_params asks for them."""
         if self.program.print_strict and parameters:
-            shown = [f"{name} = {self._quoted(value, type_)}" for name, value, type_ in parameters]
+            shown = [f"{name} = {self._quote(value, type_)}" for name, value, type_ in parameters]
             error.detail = f"parameters: {', '.join(shown)}"
         return error
 
-    def _quoted(self, value: object, type_: TypeRef) -> str:
+    def _quote(self, value: object, type_: TypeRef) -> str:
         text = None if value is None else self._text(value, type_)
         return "NULL" if text is None else "'" + text.replace("'", "''") + "'"
 
@@ -733,7 +733,7 @@ class Frame:
         inside = () if error.context is None else (error.context,)
         return "\n".join((*inside, line, *stack.lines_around()[1:]))  # without this call: it is elsewhere now
 
-    def assigned(self, found: tuple[object, TypeRef], wanted: TypeRef) -> object:
+    def convert(self, found: tuple[object, TypeRef], wanted: TypeRef) -> object:
         """A value with its type, for a variable of a type."""
         return self._cast(*found, wanted)
 

@@ -41,7 +41,7 @@ def same_counts(pair: Pair, *statements: str) -> None:
 
 @pytest.mark.parametrize("tracked", ["none", "pl", "all"])
 def test_calls(counted: Pair, tracked: str) -> None:
-    counted.run(f"set track_functions = {tracked}")
+    counted.run(f"set track_functions = '{tracked}'")
     same_counts(counted)
     counted.run(
         "select leaf()",
@@ -67,7 +67,7 @@ def test_times_of_nested_calls(counted: Pair) -> None:
 
 
 def test_a_block_keeps_its_calls(counted: Pair) -> None:
-    counted.run("set track_functions = all", "select leaf()")
+    counted.run("set track_functions = 'all'", "select leaf()")
     same_counts(counted)
     counted.run("begin", "select leaf()")
     counted.same(VIEW, WITHIN, "select leaf()", VIEW, WITHIN, "rollback")
@@ -75,7 +75,7 @@ def test_a_block_keeps_its_calls(counted: Pair) -> None:
 
 
 def test_dropped_and_reset(counted: Pair) -> None:
-    counted.run("set track_functions = all", "select above()")
+    counted.run("set track_functions = 'all'", "select above()")
     same_counts(counted)
     counted.same("select pg_stat_reset_single_function_counters('leaf'::regproc)")
     same_counts(counted)
@@ -101,7 +101,7 @@ def test_consistency(counted: Pair, consistency: str) -> None:
     others = Pair(ours, theirs)
     calls = "select leaf()", "select above()", "select deep(0)"
     try:
-        others.run("set search_path = statements", "set track_functions = all")
+        others.run("set search_path = statements", "set track_functions = 'all'")
         counted.run(f"set stats_fetch_consistency = {consistency}")
 
         def call(*statements: str) -> None:
@@ -126,7 +126,7 @@ def test_who_may(counted: Pair) -> None:
     try:
         counted.same(
             "set role plain_caller",
-            "set track_functions = all",
+            "set track_functions = 'all'",
             "select pg_stat_reset_single_function_counters(1)",
             "select pg_stat_clear_snapshot()",
             VIEW,
