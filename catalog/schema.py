@@ -302,6 +302,11 @@ COLUMNAR_SETTINGS = ("on", "off", "auto")
 kept (engine/columnar/ahead.py)."""
 
 
+PENDING, PENDING_BUT_SEEN = "p", "s"
+"""DETACH PARTITION CONCURRENTLY has begun: the parent's statements do not find the partition any more; those of a
+transaction with an older snapshot do (engine/ddl/detach.py)."""
+
+
 @dataclass(frozen=True, slots=True)
 class Table:
     """A table, a partitioned table or a materialized view. Rows are stored in the order of the primary key, or without
@@ -337,6 +342,7 @@ class Table:
     bound: PartitionBound | None = None  # of a partition
     triggers: tuple[Trigger, ...] = ()
     references_off: bool = False  # DISABLE TRIGGER ALL: foreign keys neither check its changes nor act on them
+    detaching: str = ""  # of a partition: PENDING, or in a transaction's own catalog PENDING_BUT_SEEN
     policies: tuple[Policy, ...] = ()
     row_security: bool = False  # ENABLE ROW LEVEL SECURITY: the policies apply
     force_row_security: bool = False  # FORCE ROW LEVEL SECURITY: they apply to the owner too
@@ -398,6 +404,7 @@ class Index:
     valid: bool = True  # of a partitioned table: whether every partition has its part; False if not `ready`
     late: str = ""
     collation_version: str = ""  # the version of ICU's rules in its keys (catalog/collations.py: key_version)
+    clustered: bool = False  # CLUSTER has named it; rows are stored in the order of the primary key all the same
     aside: bool = False  # a primary key under an ICU collation: a separate tree; rows are stored by row number
 
     @property

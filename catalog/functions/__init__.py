@@ -25,8 +25,8 @@ A call of a function with neither is refused by name (0A000).
     ranges.py, multiranges.py, geometry.py, shapes.py, network.py, macaddr.py, uuid.py    other types
     text_search.py    full text search (catalog/text_search)
     citext.py, hstore.py, pgcrypto.py, uuid_ossp.py    extensions
-    system.py, system_lookups.py, system_parts.py, system_rows.py, sizes.py, history.py, statement_statistics.py
-                            information about the node
+    system.py, system_lookups.py, system_parts.py, system_rows.py, sizes.py, history.py, statement_statistics.py,
+    function_statistics.py    information about the node
     sequences.py, large_objects.py, advisory_locks.py, notify_functions.py, snapshots.py, change_streams.py,
     bulk_access.py    functions that need the session
     various.py    small functions of no other family

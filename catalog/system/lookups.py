@@ -22,6 +22,7 @@ from catalog.system.relations import (
     COLLATION_NAMES,
     CONSTRAINT_TEXTS,
     DATABASE_SIZES,
+    FUNCTION_COUNTS,
     FUNCTION_NAMES,
     HELD,
     INDEX_TEXTS,
@@ -510,6 +511,10 @@ _count("pg_stat_get_tuples_inserted", "inserted")
 _count("pg_stat_get_tuples_updated", "updated")
 _count("pg_stat_get_tuples_deleted", "deleted")
 _count("pg_stat_get_live_tuples", "live")
+
+for _when in ("", "xact_"):
+    for _name, _wanted in (("calls", "calls"), ("total_time", "total"), ("self_time", "own")):
+        _by_key(f"pg_stat_get_{_when}function_{_name}", FUNCTION_COUNTS, _when + _wanted)
 
 _COUNTERS = (
     "numscans tuples_returned tuples_fetched tuples_hot_updated "

@@ -500,3 +500,10 @@ def _table_counts(_: list[Item], surroundings: Surroundings) -> Columns:
     found = surroundings.live.table_counts()
     names = ("oid", "inserted", "updated", "deleted", "live")
     return {name: [row[place] for row in found] for place, name in enumerate(names)}
+
+
+@content(internal.FUNCTION_COUNTS, "live")
+def _function_counts(_: list[Item], surroundings: Surroundings) -> Columns:
+    found = surroundings.live.function_counts()
+    names = ("oid", "calls", "total", "own", "xact_calls", "xact_total", "xact_own")
+    return {name: [row[place] for row in found] for place, name in enumerate(names)}

@@ -395,6 +395,7 @@ def _index_rows(items: list[Item], surroundings: Surroundings) -> Columns:
         "indisunique": [index.is_unique for index, _ in items],
         "indnullsnotdistinct": [index.nulls_not_distinct for index, _ in items],
         "indisprimary": [index.is_primary for index, _ in items],
+        "indisclustered": [index.clustered for index, _ in items],
         "indisexclusion": [index.late == "x" for index, _ in items],
         "indimmediate": [not _deferrable(index, table) for index, table in items],
         "indisvalid": [index.ready and index.valid for index, _ in items],

@@ -20,12 +20,12 @@ def _inheriting(catalog: Catalog, item: Table | Index) -> Item | None:
 
 @content("pg_inherits", "catalog", Items((Table, Index), _inheriting))
 def _inherits(items: list[Item], _: Surroundings) -> Columns:
-    found = [(item.oid, parent, number) for item, parents in items for number, parent in enumerate(parents, 1)]
+    found = [(item, parent, number) for item, parents in items for number, parent in enumerate(parents, 1)]
     return {
-        "inhrelid": [oid for oid, _, _ in found],
+        "inhrelid": [item.oid for item, _, _ in found],
         "inhparent": [parent for _, parent, _ in found],
         "inhseqno": [number for _, _, number in found],
-        "inhdetachpending": False,
+        "inhdetachpending": [isinstance(item, Table) and bool(item.detaching) for item, _, _ in found],
     }
 
 

@@ -32,8 +32,7 @@ COMPUTED = frozenset({
     "pg_stat_subscription_stats", "pg_stat_ssl", "pg_stat_gssapi", "pg_stat_archiver", "pg_stat_bgwriter",
     "pg_stat_wal", "pg_stat_slru", "pg_stat_database", "pg_stat_database_conflicts", "pg_stat_recovery_prefetch",
     "pg_stat_progress_analyze", "pg_stat_progress_basebackup", "pg_stat_progress_cluster", "pg_stat_progress_copy",
-    "pg_stat_progress_create_index", "pg_stat_progress_vacuum", "pg_stat_user_functions",
-    "pg_stat_xact_user_functions", "pg_seclabels",
+    "pg_stat_progress_create_index", "pg_stat_progress_vacuum", "pg_seclabels",
 })  # fmt: skip
 # Extended statistics and large objects do not exist here, nor do the types of these columns.
 OMITTED = frozenset({"pg_statistic_ext_data", "pg_stats_ext", "pg_stats_ext_exprs", "pg_largeobject"})
@@ -186,9 +185,13 @@ IDENTITIES = _table(
     arguments=oids.TEXT_ARRAY,
 )
 ROW_SECURITY = _table(15026, "row_security", oid=_O, active=_B)
+_F = oids.FLOAT8
+FUNCTION_COUNTS = _table(
+    15027, "function_counts", oid=_O, calls=_8, total=_F, own=_F, xact_calls=_8, xact_total=_F, xact_own=_F
+)
 internal_tables = (
     RELATION_NAMES, RELATION_INPUT, TYPE_NAMES, TYPE_INPUT, FUNCTION_NAMES, OPERATOR_NAMES, CONSTRAINT_TEXTS,
     INDEX_TEXTS, VIEW_TEXTS, SCHEMA_NAMES, ROLE_NAMES, OWNED_SEQUENCES, DATABASE_SIZES, SEQUENCE_VALUES, SETTINGS,
     ROLE_GROUPS, HELD, PARTITION_TEXTS, RELATION_SIZES, TABLESPACE_SIZES, TABLE_COUNTS,
-    COLLATION_NAMES, UPDATABLE, ARGUMENT_DEFAULTS, IDENTITIES, ROW_SECURITY, TRIGGER_TEXTS,
+    COLLATION_NAMES, UPDATABLE, ARGUMENT_DEFAULTS, IDENTITIES, ROW_SECURITY, TRIGGER_TEXTS, FUNCTION_COUNTS,
 )  # fmt: skip

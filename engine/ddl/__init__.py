@@ -2,7 +2,7 @@
 
    tables.py     CREATE TABLE, and the `TableBuilder` that ALTER TABLE also uses
    alter.py      ALTER TABLE;  alteration.py  the effect of its commands on a table;  alter_children.py  on its children
-   indexes.py    CREATE INDEX and REINDEX;  index_columns.py  the columns of indexes
+   indexes.py    CREATE INDEX and REINDEX;  index_columns.py  the columns of indexes;  physical_order.py  CLUSTER
    sequences.py  CREATE / ALTER SEQUENCE
    views.py      CREATE VIEW
    drop.py       DROP and TRUNCATE, with dependencies
@@ -16,7 +16,8 @@
    names.py      finds objects by name, generates names, refuses used names
    like.py       CREATE TABLE (LIKE ...);  key_dependents.py  views that need a primary key
    expressions.py    expressions that are stored as text;  rewrite_text.py  these texts after a rename
-   partitions.py, partition_members.py    partitioned tables and their partitions;  inheritance.py
+   partitions.py, partition_members.py    partitioned tables and their partitions;  detach.py  DETACH PARTITION
+   inheritance.py    tables with parents
    policies.py   CREATE / ALTER / DROP POLICY, and policies as dependents
    exclusion.py  EXCLUDE;  foreign_keys.py;  branches.py  branches;  change_streams.py  change streams
 

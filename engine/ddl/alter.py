@@ -51,7 +51,7 @@ def lock_mode(commands: tuple[ast.AlterTableCmd, ...]) -> str:
 
 
 def _lock_of(command: ast.AlterTableCmd) -> str:
-    if command.action in _SHUT_OUT_CHANGES:
+    if command.action in _SHUT_OUT_CHANGES or (command.action == "detach_partition" and command.value is not None):
         return "share update exclusive"
     definition = command.definition
     if command.action in ("enable_trigger", "disable_trigger"):

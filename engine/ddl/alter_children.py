@@ -12,7 +12,7 @@ from dataclasses import replace
 
 from catalog.errors import SqlError
 from catalog.schema import Column, Constraint, Table
-from engine.ddl import inheritance, partition_members, partitions
+from engine.ddl import detach, inheritance, partition_members, partitions
 from engine.ddl.alteration import Alteration
 from engine.ddl.context import DdlContext
 from engine.sql import ast
@@ -54,7 +54,7 @@ def _change_hierarchy(context: DdlContext, table: Table, command: ast.AlterTable
         assert command.bound is not None
         partition_members.attach(context, current, command.relation, command.bound)
     elif command.action == "detach_partition":
-        partition_members.detach(context, current, command)
+        detach.detach(context, current, command)
     elif command.action == "inherit":
         inheritance.inherit(context, current, command.relation)
     else:

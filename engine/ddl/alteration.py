@@ -26,6 +26,7 @@ from engine.ddl.drop import Removal, name_object, word_of
 from engine.ddl.expressions import columns_used, default_text
 from engine.ddl.index_columns import class_for
 from engine.ddl.key_dependents import refuse_views_that_need
+from engine.ddl.physical_order import clustered_index, mark
 from engine.ddl.rewrite_text import refuse_used_by_views
 from engine.ddl.sequences import alter_sequence
 from engine.ddl.storage_parameters import OF_TABLES, after_reset, after_set, check_parameters, without_toast
@@ -43,7 +44,6 @@ from engine.sql.tree_walk import is_volatile
 _WITHOUT_EFFECT = (
     "set_statistics",
     "set_storage",
-    "cluster",
     "set_logged",
     "set_unlogged",
 )
@@ -633,6 +633,11 @@ class Alteration:
             self.builder.table = replace(self.table, tablespace=oid)
             self.rewrite = True
 
+    def cluster(self, command: ast.AlterTableCmd) -> None:
+        """CLUSTER ON, and SET WITHOUT CLUSTER without a name."""
+        chosen = None if command.name is None else clustered_index(self.context, self.table, command.name)
+        mark(self.context, self.table, chosen)
+
 
 def _not_null(column: Column) -> Constraint:
     return Constraint(0, f"{column.name}_not_null", "n", (column.number,))
@@ -642,6 +647,7 @@ _COMMAND_NAMES = (
     "add_column", "drop_column", "alter_type", "set_default", "drop_default", "set_not_null", "drop_not_null",
     "add_identity", "set_identity", "drop_identity", "drop_expression", "add_constraint", "drop_constraint",
     "validate_constraint", "owner", "tablespace", "set_options", "reset_options", "enable_trigger", "disable_trigger",
+    "cluster",
 )  # fmt: skip
 ROW_SECURITY = {
     "enable_row_security": "ENABLE ROW SECURITY", "disable_row_security": "DISABLE ROW SECURITY",

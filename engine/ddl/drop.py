@@ -581,6 +581,9 @@ def _relation(context: DdlContext, kind: str, parts: tuple[str, ...]) -> SchemaO
         _lock_siblings(context, found)
     elif isinstance(found, Index):  # before the index: who has the table is not waited for by one who holds that
         context.lock_relation(found.table, "access exclusive")
+        if context.catalog.table(found.table).partitioning is not None:
+            for table in context.catalog.descendants(found.table):
+                context.lock_relation(table.oid, "access exclusive")
     context.lock_relation(found.oid, "access exclusive")
     return context.catalog.get(found.oid)
 

@@ -7,7 +7,7 @@ from dataclasses import replace
 from catalog.catalog import Catalog
 from catalog.errors import SqlError
 from catalog.operator_classes import METHODS
-from catalog.schema import Index, Table
+from catalog.schema import Index, Relation, Table
 from engine.ddl import names, partition_members, partitions
 from engine.ddl.context import BuildIndex, DdlContext
 from engine.ddl.expressions import stored_predicate
@@ -71,11 +71,14 @@ def create_index(context: DdlContext, statement: ast.IndexStmt) -> str:
 def rebuild(context: DdlContext, statement: ast.ReindexStmt) -> str:
     """REINDEX: gives indexes new storage, and builds the entries of all rows. Raises 42P01 for an index that was
     dropped during a lock wait, 23505 (job)."""
-    if context.environment.find_relation(*statement.name) is None:
+    relation = context.environment.find_relation(*statement.name)
+    if relation is None:
         raise SqlError("42P01", f'relation "{".".join(filter(None, statement.name))}" does not exist')
+    for oid in reindexed_tables(context.catalog, relation):
+        # Who reads a table has locks of its indexes in PostgreSQL, where REINDEX waits for these.
+        context.lock_relation(oid, "access exclusive" if context.catalog.table(oid).indexes else "share")
     for index in find_reindexed(context.environment, statement):
         table = context.catalog.table(index.table)
-        context.lock_relation(table.oid, "access exclusive")
         context.drop_storage(index.storage_id)
         fresh = replace(
             index,
@@ -108,6 +111,15 @@ def find_reindexed(environment: Environment, statement: ast.ReindexStmt) -> list
         for item in found
         if item.is_tree and not item.primary and catalog.table(item.table).partitioning is None
     ]  # fmt: skip
+
+
+def reindexed_tables(catalog: Catalog, relation: Relation) -> list[int]:
+    """The tables with rows whose indexes REINDEX builds again, for an index or a table."""
+    if not isinstance(relation, Index | Table):
+        return []
+    table = catalog.table(relation.table) if isinstance(relation, Index) else relation
+    below = catalog.descendants(table.oid) if table.partitioning is not None else []
+    return [item.oid for item in (table, *below) if item.partitioning is None]
 
 
 def _parts(catalog: Catalog, index: Index) -> list[Index]:

@@ -1,10 +1,10 @@
-"""The parts of a partitioned table's indexes and foreign keys in its partitions; ATTACH and DETACH."""
+"""The parts of a partitioned table's indexes and foreign keys in its partitions; ATTACH."""
 
 from __future__ import annotations
 
 from dataclasses import replace
 
-from catalog.errors import SqlError, not_supported
+from catalog.errors import SqlError
 from catalog.partitions import constraint_text
 from catalog.schema import (
     Constraint,
@@ -80,7 +80,7 @@ def link_index(context: DdlContext, own: Index, index: Index) -> None:
     context.change(changes)
 
 
-# ---- ATTACH, DETACH -------------------------------------------------------------------------------------------------
+# ---- ATTACH ---------------------------------------------------------------------------------------------------------
 
 
 def attach(context: DdlContext, parent: Table, relation: ast.RangeVar, spec: ast.BoundSpec) -> None:
@@ -209,49 +209,3 @@ def mark_valid(context: DdlContext, oid: int) -> None:
         context.change({oid: replace(index, valid=True)})
         if index.parent is not None:
             mark_valid(context, index.parent)
-
-
-def _check_references(context: DdlContext, partition: Table) -> None:
-    """Checks that no row refers to rows of a detached partition through the tables above it."""
-    if all(context.table_is_empty(item) for item in (partition, *context.catalog.descendants(partition.oid))):
-        return
-    above = {table.oid for table in context.catalog.partitioned_above(partition)}
-    for table in context.catalog.tables():
-        for constraint in table.constraints:
-            if constraint.kind == "f" and constraint.references in above and table.partitioning is None:
-                context.lock_relation(table.oid, "share")
-                if not context.table_is_empty(table):
-                    message = (
-                        f'removing partition "{partition.name}" violates foreign key constraint "{constraint.name}"'
-                    )
-                    context.add_job(ValidateConstraint(table, constraint, violated=message))
-
-
-def detach(context: DdlContext, parent: Table, command: ast.AlterTableCmd) -> None:
-    """ALTER TABLE ... DETACH PARTITION. Raises 42809, 42P01, 23503, 0A000 for CONCURRENTLY."""
-    relation = command.relation
-    assert relation is not None
-    if command.value is not None:
-        not_supported(f"DETACH PARTITION {command.value.upper()}")
-    if parent.partitioning is None:
-        raise SqlError("42809", f'table "{parent.name}" is not partitioned')
-    found = names.find(context, relation)
-    if found is None:
-        raise SqlError("42P01", f'relation "{names.show_relation(relation)}" does not exist')
-    if not isinstance(found, Table) or parent.oid not in found.parents:
-        raise SqlError("42P01", f'relation "{found.name}" is not a partition of relation "{parent.name}"')
-    lock_whole(context, found)
-    for default in defaults(context, parent):
-        lock_whole(context, default)
-    _check_references(context, found)
-    child = inheritance.let_go(context.catalog.table(found.oid), parent)
-    constraints = tuple(
-        replace(item, parent=None, inherited=0, local=True) if item.parent is not None else item
-        for item in child.constraints
-    )
-    context.change({child.oid: replace(child, bound=None, constraints=constraints)})
-    triggers.without_copies(context, context.catalog.table(child.oid))
-    for oid in child.indexes:
-        index = context.catalog.index(oid)
-        if index.parent is not None:
-            context.change({oid: replace(index, parent=None)})

@@ -112,7 +112,7 @@ class PartitionedKeyFinder:
         self._router = Router(writer.catalog, writer.table)
         self._oids = [writer.table.column_by_number(number).type.oid for number in columns]
         self._positions = [writer.positions[number] for number in columns]
-        self._finders: dict[int, KeyFinder] = {}
+        self._finders: dict[int, KeyFinder | None] = {}  # None: the partition is about to be detached
 
     def __call__(self, transaction: Transaction, values: Sequence[object]) -> bytes | None:
         """The row's key; None also if there is no partition for it. The partition is locked like its table."""
@@ -124,13 +124,20 @@ class PartitionedKeyFinder:
         leaf = self._router.find(tuple(row))
         if leaf is None:
             return None
-        transaction.lock_table(leaf.oid, ROW_SHARE)
-        finder = self._finders.get(leaf.oid)
+        if leaf.oid not in self._finders:
+            self._finders[leaf.oid] = self._finder(leaf)
+        finder = self._finders[leaf.oid]
         if finder is None:
-            numbers = column_numbers(self._writer.table, leaf)
-            own = [numbers[number] for number in self._columns]
-            finder = self._finders[leaf.oid] = KeyFinder(TableWriter(self._writer.catalog, leaf), own)
+            return None
+        transaction.lock_table(leaf.oid, ROW_SHARE)
         return finder(transaction, values)
+
+    def _finder(self, leaf: Table) -> KeyFinder | None:
+        catalog = self._writer.catalog
+        if leaf.detaching or any(item.detaching for item in catalog.partitioned_above(leaf)):
+            return None
+        numbers = column_numbers(self._writer.table, leaf)
+        return KeyFinder(TableWriter(catalog, leaf), [numbers[number] for number in self._columns])
 
 
 def key_finder(writer: TableWriter, columns: Sequence[int]) -> KeyFinder | PartitionedKeyFinder:

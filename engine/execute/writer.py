@@ -497,8 +497,11 @@ class TableWriter:
 
     def check_violation(self, name: str, values: Row) -> SqlError:
         """The error of a CHECK constraint that is false for the row (23514), of a partition's bounds (23514), of a
-        view's check option (44000), or of a row security policy (42501)."""
+        view's check option (44000), or of a row security policy (42501). Raises the error of a row that moves and finds
+        no partition before that of a policy, as PostgreSQL does."""
         if name.startswith(POLICY_CHECK):
+            if self.moving is not None:
+                self.moving.look_for_partition(values)
             return policy_violation(name[len(POLICY_CHECK) + 4 :])
         if name == PARTITION_CHECK:
             message = f'new row for relation "{self.table.name}" violates partition constraint'

@@ -51,7 +51,9 @@ from engine.execute.written import Written
 from engine.node.advisory_space import AdvisorySpace
 from engine.node.backups import Backups, Restoring
 from engine.node.exported_snapshots import ExportedSnapshots
+from engine.node.function_statistics import FunctionStatistics
 from engine.node.listeners import Listeners
+from engine.node.pending_detaches import note_detaches
 from engine.node.plan_cache import PLAN_KEYS, PlanCache, PlanKey
 from engine.node.sizes import by_space
 from engine.node.stages import Stages
@@ -147,6 +149,7 @@ class Node:
         self.started = clock()
         self.system = SystemCache()
         self.written = Written()
+        self.function_statistics = FunctionStatistics()
         self.configuration: Configuration | None = None  # None in an embedded database
         self.default_settings: dict[str, str] = {}  # of every session, in place of PostgreSQL's
         self.activity = Activity()
@@ -303,6 +306,7 @@ class Node:
         """Committed schema changes become the catalog for the next statements of all sessions."""
         one = next(iter(self.catalogs.values()))
         everything, changed = one.objects, one.with_changes(changes)
+        note_detaches([session.transaction for session in self.sessions.values()], everything, changes)
         self.catalogs = {
             oid: changed
             if catalog is one
@@ -318,6 +322,7 @@ class Node:
                 self.catalogs.pop(oid, None)
                 schema = everything.get(getattr(everything.get(oid), "schema", 0))
                 self.written.forget(oid, schema.database if isinstance(schema, Schema) else 0)
+                self.function_statistics.forget(oid)
                 self.activity.forget(oid)
         self.commits.schema_version = self.store.of(0).durable_lsn
         self._plan_the_past_anew()

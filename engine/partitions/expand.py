@@ -21,7 +21,7 @@ from catalog.catalog import Catalog
 from catalog.errors import not_supported
 from catalog.schema import Table
 from catalog.types.base import TypeRef
-from catalog.types.oids import INT4, OID
+from catalog.types.oids import INT4, INT8, OID
 from engine.execute.expressions import constant_value
 from engine.partitions.member_choice import conditions_on, members
 from engine.partitions.router import column_numbers, key_column_numbers
@@ -29,9 +29,9 @@ from engine.sql import tree
 from engine.sql.analyze import Environment
 from engine.sql.analyze.rules import runnable_rules, table_rules
 from engine.sql.table_subqueries import as_subquery, replace_columns, row_of, uses
-from engine.sql.tree_walk import conjuncts, firm_places, transform
+from engine.sql.tree_walk import conjuncts, firm_places, has_sublink, transform
 
-_OID_REF = TypeRef(OID)
+_OID_REF, _ROW_REF = TypeRef(OID), TypeRef(INT8)
 _OF_STATEMENT = (tree.POLICY_CHECK, tree.VIEW_CHECK)
 """The checks that depend on the table or view that the statement names, not on the table that gets the row."""
 _Reading = TypeVar("_Reading", tree.Query, tree.Update, tree.Delete, tree.Merge)
@@ -98,7 +98,53 @@ class _Expansion:
     # ---- reading ----------------------------------------------------------------------------------------------------
 
     def _query(self, query: tree.Query, chosen: Mapping[int, Sequence[Table]]) -> tree.Query:
-        return self._read_members(query, query.from_items, query.where, 0, chosen)
+        locking = self._lock_members(query, chosen)
+        return locking or self._read_members(query, query.from_items, query.where, 0, chosen)
+
+    def _lock_members(self, query: tree.Query, chosen: Mapping[int, Sequence[Table]]) -> tree.Query | None:
+        """FOR UPDATE and similar clauses on the only table of a query: for each member a sub-query that locks its rows
+        (engine/sql/parts.py runs them first). None for other queries, also for LIMIT, which decides what is locked."""
+        item = query.from_items[0] if len(query.from_items) == 1 else None
+        if len(query.row_marks) != 1 or not isinstance(item, tree.FromRef) or query.limit or query.offset or query.ctes:
+            return None
+        mark, entry = query.row_marks[0], query.range_table[item.relation]
+        if mark.relation != item.relation or not isinstance(entry, tree.RangeTable):
+            return None
+        if has_sublink(query.where) or entry.sample is not None:
+            return None
+        table = entry.table
+        if not isinstance(table, Table) or not self._stands_for_others(query, item.relation):
+            return None
+        found = chosen.get(item.relation) or self._members(entry, item.relation, conjuncts(query.where))
+        if len(found) < 2:
+            return None
+        self.read.update(dict.fromkeys(member.oid for member in found))
+        with_oid = uses(query, item.relation, tree.TABLE_OID)
+        arms = [self._locking_arm(query, entry, mark, member, with_oid) for member in found]
+        columns = tuple(tree.RangeColumn(target.name, target.expression.type) for target in arms[0].targets)
+        union = tree.RangeSubquery(_union(arms, columns), entry.alias, columns)
+        entries = tuple(union if number == item.relation else each for number, each in enumerate(query.range_table))
+        changed = replace(query, range_table=entries, where=None, row_marks=())
+        return as_subquery(changed, item.relation, entry, union)
+
+    def _locking_arm(
+        self, query: tree.Query, entry: tree.RangeTable, mark: tree.RowMark, member: Table, with_oid: bool
+    ) -> tree.Query:
+        """The rows of one member that the query's condition holds for, locked."""
+        table = entry.table
+        assert isinstance(table, Table)
+        numbers = column_numbers(table, member)
+
+        def change(item: tree.Var) -> tree.Expr:
+            if item.column == tree.TABLE_OID:
+                return tree.Const(member.oid, _OID_REF)
+            item = replace(item, relation=0)
+            return row_of(item, table, numbers) if item.column == 0 else replace(item, column=numbers[item.column])
+
+        condition = replace_columns(tree.Query((), query.range_table, where=query.where), mark.relation, change)
+        assert isinstance(condition, tree.Query)
+        arm = self._arm(entry, table, member, with_oid)
+        return replace(arm, where=condition.where, row_marks=(replace(mark, relation=0),))
 
     def _read_members(
         self,
@@ -165,7 +211,9 @@ class _Expansion:
         columns = tuple(tree.RangeColumn(target.name, target.expression.type) for target in arms[0].targets)
         return tree.RangeSubquery(_union(arms, columns), entry.alias, columns)
 
-    def _arm(self, entry: tree.RangeTable, table: Table, member: Table, with_oid: bool) -> tree.Query:
+    def _arm(
+        self, entry: tree.RangeTable, table: Table, member: Table, with_oid: bool, with_row: bool = False
+    ) -> tree.Query:
         """SELECT the table's columns FROM one member."""
         shown = {column.number: item.name for column, item in zip(table.columns, entry.columns, strict=True)}
         numbers = column_numbers(table, member)
@@ -177,6 +225,10 @@ class _Expansion:
             else:
                 value = tree.Const(None, TypeRef(INT4))
             targets.append(tree.Target(value, shown.get(number, "")))
+        if with_row:
+            hidden = not member.key_columns and member.partitioning is None
+            row = tree.Var(0, tree.ROW_NUMBER, _ROW_REF) if hidden else tree.Const(None, _ROW_REF)
+            targets.append(tree.Target(row, "r"))
         if with_oid:
             targets.append(tree.Target(tree.Const(member.oid, _OID_REF), "tableoid"))
         columns = tuple(tree.RangeColumn(column.name, column.type) for column in member.columns)
@@ -191,8 +243,7 @@ class _Expansion:
             if uses(statement, 0, tree.TABLE_OID):
                 return self._with_table_oid(statement, table)
             return statement
-        checks = tuple(item for item in statement.checks if item[0].startswith(_OF_STATEMENT))
-        return replace(statement, checks=checks)
+        return replace(statement, checks=_checks_of_statement(statement))
 
     def _with_table_oid(self, statement: tree.Insert, table: Table) -> tree.Insert:
         changed = _renumber(statement, table, table, {column.number: column.number for column in table.columns})
@@ -265,7 +316,7 @@ class _Expansion:
     ) -> tree.Update:
         rules = runnable_rules(member, self.environment, defaults=False)
         assignments = tuple(replace(item, column=numbers[item.column]) for item in statement.assignments)
-        views = tuple(item for item in statement.checks if item[0].startswith(_OF_STATEMENT))
+        views = _checks_of_statement(statement)
         named = None if member.oid == table.oid else table
         checks = (*rules.checks_of_update(item.column for item in assignments), *views)
         changed = replace(statement, assignments=assignments, generated=rules.generated, checks=checks, named=named)
@@ -276,12 +327,29 @@ class _Expansion:
         return bounded
 
     def _merge(self, statement: tree.Merge) -> tree.Merge:
-        if statement.table.oid in self.catalog.children or statement.table.partitioning is not None:
-            not_supported("MERGE into a partitioned or inherited table")
-        return self._read_members(statement, (statement.source,), None, 1, {})
+        entry, table = statement.range_table[0], statement.table
+        assert isinstance(entry, tree.RangeTable)
+        changed = self._read_members(statement, (statement.source,), None, 1, {})
+        if table.partitioning is None:
+            if table.oid in self.catalog.children and not entry.only:
+                not_supported("MERGE into an inherited table")
+            return changed
+        found = self._members(entry, 0, conjuncts(statement.condition))
+        self.written.update(dict.fromkeys(item.oid for item in found))
+        self.read.update(dict.fromkeys(item.oid for item in found))
+        arms = [self._arm(entry, table, item, True, True) for item in found or [table]]
+        columns = tuple(tree.RangeColumn(target.name, target.expression.type) for target in arms[0].targets)
+        target = tree.RangeSubquery(_union(arms, columns), entry.alias, columns)
+        entries = (target, *changed.range_table[1:])
+        changed = replace(changed, range_table=entries, checks=_checks_of_statement(statement), in_members=True)
+        return as_subquery(changed, 0, entry, target)
 
 
 # ---- trees ----------------------------------------------------------------------------------------------------------
+
+
+def _checks_of_statement(statement: tree.Insert | tree.Update | tree.Merge) -> tuple[tuple[str, tree.Expr], ...]:
+    return tuple(item for item in statement.checks if item[0].startswith(_OF_STATEMENT))
 
 
 def _alike(table: Table, member: Table) -> bool:

@@ -19,7 +19,7 @@ from typing import Any
 from catalog.catalog import Catalog
 from catalog.derived import DerivedValues
 from catalog.functions.hash_functions import partition_hash
-from catalog.schema import PartitionBound, Partitioning, Table
+from catalog.schema import PENDING, PartitionBound, Partitioning, Table
 from catalog.types import lookup
 from catalog.types.integer import fits
 
@@ -76,7 +76,8 @@ class Level:
         self.partitioning = table.partitioning
         self.strategy = table.partitioning.strategy
         self.datums = Datums(table.partitioning)
-        self.partitions = [catalog.table(oid) for oid in catalog.children.get(table.oid, ())]
+        children = (catalog.table(oid) for oid in catalog.children.get(table.oid, ()))
+        self.partitions = [item for item in children if item.detaching != PENDING]
         self.default = next((item for item in self.partitions if _get_bound(item).kind == "d"), None)
 
     @cached_property

@@ -106,6 +106,12 @@ class PartitionedWriter(TableWriter):
             self._by_prefix[storage_prefix(table.storage_id)] = found
         return found
 
+    def check_violation(self, name: str, values: Row) -> SqlError:
+        """Raises 23514 for a row without a partition, which PostgreSQL looks for before it checks policies."""
+        if name.startswith(tree.POLICY_CHECK):
+            self.leaf_of(values)
+        return super().check_violation(name, values)
+
     def leaf_at(self, key: bytes) -> Leaf:
         """The partition of a key, among the partitions that have got rows."""
         return self._by_prefix[key[:PREFIX_BYTES]]
@@ -236,6 +242,10 @@ class Moving:
         self._target = PartitionedWriter(writer.catalog, root, writer.settings)
         self.leaf = Leaf(self._target, writer.table, writer)
 
+    def look_for_partition(self, values: Row) -> None:
+        """Raises 23514 if no partition is for this row, which is in the form of the present one."""
+        self._target.leaf_of(self.leaf.root_row(values))
+
     def table_oid(self, key: bytes) -> int:
         """The tableoid of a row that has been written."""
         own = self._writer.table
@@ -266,6 +276,7 @@ class Moving:
                     return None
                 moved = found
             moved_key = target.write_new(transaction, context, moved, checks)
+            transaction.note_new_partition(key, moved_key)
             self._follow(transaction, context, old, new, checks)
             return moved_key
 

@@ -10,6 +10,7 @@ it opens the session (interface.py).
     asynchronous_commit.py          transactions and waits for other values of `synchronous_commit`
     identity.py, variables.py, sequences.py    current user and privileges; SET and SHOW; nextval() and similar
     portals.py, client.py, functions.py    portals by name; messages to the client; services for functions
+    function_calls.py               counts calls of functions, and reads their statistics
     advisory.py, notifications.py, large_objects.py    advisory locks, LISTEN and NOTIFY, large objects
 
     prepared.py, plan.py, parameters.py, portal.py    a planned statement, its plan, its parameters; a bound statement

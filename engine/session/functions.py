@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from engine.node.node import Node
     from engine.node.plan_cache import PlanKey
     from engine.session.advisory import AdvisoryLocks
+    from engine.session.function_calls import FunctionCalls
     from engine.session.interface import TriggerServices
     from engine.session.large_objects import LargeObjects
     from engine.session.notifications import SessionNotifications
@@ -165,6 +166,11 @@ class FunctionServices:
     def current_row(self, cursor: str, table: Table) -> bytes:
         """The key of the table's row at which a cursor is (engine/session/positioned.py)."""
         return current_row(self._session.portals, self._session.transaction, cursor, table)
+
+    @property
+    def function_calls(self) -> FunctionCalls:
+        """The statistics of functions."""
+        return self._session.function_calls
 
     def export_snapshot(self) -> str:
         """pg_export_snapshot(): the identifier. Raises 25001, 0A000."""

@@ -13,11 +13,12 @@ from typing import TYPE_CHECKING
 
 from catalog.errors import SqlError
 from engine.execute.context import RowPathFull
-from engine.session import serializable_statements, statement_log
+from engine.session import statement_log
 from engine.session.errors import aborted_error, canceled_error
 from engine.session.other_waits import wait_for_met
 from engine.session.plan import RunRow
 from engine.session.prepared import Prepared, StalePlan
+from engine.session.serializable_statements import look_for_dependency
 from engine.txn.interface import LockWait
 from engine.txn.transaction import Transaction
 
@@ -109,8 +110,7 @@ class RowRunner:
     ) -> None:
         """Undoes a row path plan that has failed after `mark`. It may keep more table locks than it had before."""
         session = self.session
-        if transaction.serial is not None and isinstance(error, SqlError) and error.sqlstate == "23505":
-            transaction.serial.would_write(serializable_statements.storage_ids(session.catalog, prepared.plan.locks))
+        look_for_dependency(session.catalog, transaction, error)
         transaction.rollback_to(mark)
         if session.advisory_held is not None and not isinstance(error, SqlError):
             session.advisory_held.restart()

@@ -12,6 +12,7 @@ from catalog.schema import Table
 
 if TYPE_CHECKING:
     from engine.session.interface import SessionCore
+    from engine.txn.transaction import Transaction
 
 
 Locks = Sequence[tuple[int, int]]
@@ -32,6 +33,16 @@ def storage_ids(catalog: Catalog, locks: Locks) -> list[int]:
     return [storage_id for oid, _ in locks for storage_id in storage_ids_of(catalog, oid)]
 
 
+def look_for_dependency(catalog: Catalog, transaction: Transaction, error: BaseException) -> None:
+    """Called before a statement fails. Raises 40001 if the key that it could not write (23505) was read by concurrent
+    transactions so that this one would have to fail for that, too: a retry then shows the client the row."""
+    if transaction.serial is None or not isinstance(error, SqlError) or error.sqlstate != "23505":
+        return
+    oid = catalog.relations.get((catalog.schemas.get(error.schema or "", 0), error.table or ""))
+    if oid is not None:
+        transaction.serial.would_write(storage_ids_of(catalog, oid))
+
+
 @asynccontextmanager
 async def watch_serializable(session: SessionCore, locks: Locks) -> AsyncIterator[None]:
     """Wraps a statement with these table locks: registers reads of all these tables, and its writes. Raises 40001."""
@@ -47,7 +58,6 @@ async def watch_serializable(session: SessionCore, locks: Locks) -> AsyncIterato
     try:
         yield
     except SqlError as error:
-        if error.sqlstate == "23505":
-            serial.would_write(tables)
+        look_for_dependency(session.catalog, transaction, error)
         raise
     serial.wrote_since(mark, tables if len(transaction.runs) > runs else ())

@@ -38,6 +38,7 @@ from engine.session.advisory import AdvisoryLocks
 from engine.session.asynchronous_commit import become_asynchronous
 from engine.session.client import Client
 from engine.session.errors import aborted_error, canceled_error
+from engine.session.function_calls import FunctionCalls
 from engine.session.functions import FunctionServices
 from engine.session.identity import Identity
 from engine.session.interface import SessionParts
@@ -161,6 +162,7 @@ class Session:
         self._begin_activity()
         self._make_parts()
         self._start_settings(parameters)
+        self.function_calls = FunctionCalls(self)
         self._follow_settings()
         self.settings.on_change = self.settings_changed
         self.row_context = StatementContext(self)
@@ -322,6 +324,7 @@ class Session:
             self.transaction.is_replica = self.is_replica
         self.log_over = threshold(milliseconds(settings.get("log_min_duration_statement")))
         self.client.unheard = UNHEARD.get(settings.get("client_min_messages"), frozenset())
+        self.function_calls.follow()
         self._choose_runner()
 
     def _find_plans(self) -> None:
@@ -587,6 +590,7 @@ class Session:
         finally:
             self.leave_past()
             self.node.activity.count_close(self)
+            self.function_calls.close()
             statement_log.log_disconnection(self)
             self.node.unregister(self.process_id)
             self._fall_apart()
@@ -601,6 +605,7 @@ class Session:
         self.portals.clear()
         self.work.clear()
         del self.row_context, self.identity, self.variables, self.sequences, self.functions, self.leadership
+        del self.function_calls
         del (
             self.portals,
             self.timeouts,

@@ -368,6 +368,8 @@ _DEFINITIONS = (
         kind="enum",
         description="The SQL that statements are written in: PostgreSQL's, or that of another database.",
     ),
+    Definition("track_functions", "none", _choice("none", "pl", "all"), "superuser", kind="enum"),
+    Definition("stats_fetch_consistency", "cache", _choice("none", "cache", "snapshot"), kind="enum"),
     Definition("row_security", "on", _boolean, kind="bool"),
     Definition("check_function_bodies", "on", _boolean, kind="bool"),
     Definition("session_replication_role", "origin", _choice("origin", "replica", "local"), "superuser", kind="enum"),

@@ -92,6 +92,8 @@ class TransactionControl:
         session = self.session
         transaction = session.transaction
         assert transaction is not None
+        if transaction.changed_objects:
+            transaction.see_committed()
         if transaction.deferred is not None:
             self._check_deferred(transaction)
         if session.temporary_schema is not None:

@@ -46,6 +46,7 @@ def check(session: SessionCore, identifier: str, used: Used) -> None:
 
 
 def _check_work(session: SessionCore, transaction: Transaction, used: Used) -> None:
+    transaction.see_committed()
     if transaction.changed_objects or transaction.dropped_storage:
         not_supported("PREPARE TRANSACTION after a schema change")
     if transaction.isolation == SERIALIZABLE:

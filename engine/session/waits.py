@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from catalog.errors import SqlError
 from engine.node.node import resolve
 from engine.session.errors import canceled_error, transaction_error
+from engine.session.serializable_statements import look_for_dependency
 from engine.storage.moments import Lsn
 from engine.txn.commit import Acknowledge, Lost
 from engine.txn.interface import LockWait
@@ -79,9 +80,10 @@ class Waits:
         if wait.then is not None:
             try:
                 wait.then()
-            except SqlError:
+            except SqlError as error:
                 if session.transaction is not None:
                     await self.met_durable(session.transaction)
+                    look_for_dependency(session.catalog, session.transaction, error)
                 raise
         if isinstance(ticket, Ticket) and ticket.space is session.node.table_locks:
             await self.durable(session.node.store.sequenced_lsn)  # the commit of the former holder must be visible

@@ -747,7 +747,9 @@ class MergeAction:
 @dataclass(frozen=True, slots=True)
 class Merge:
     """The target table is range entry 0, and is joined to `source` on `condition`. `generated` and `checks` use the new
-    row as range entry 0. The first action whose condition is true is executed for a row."""
+    row as range entry 0. The first action whose condition is true is executed for a row. `in_members`: range entry 0
+    is a sub-query over the partitions of the table, whose last columns are the hidden row number, or NULL, and
+    tableoid."""
 
     table: Table
     range_table: tuple[RangeEntry, ...]
@@ -758,11 +760,7 @@ class Merge:
     checks: tuple[tuple[str, Expr], ...] = ()
     returning: tuple[Target, ...] = ()
     ctes: tuple[Cte, ...] = ()
-
-    @property
-    def makes_rows(self) -> bool:
-        """Whether one of its actions puts a row into the table."""
-        return any(action.action in ("insert", "update") for action in self.actions)
+    in_members: bool = False
 
 
 POLICY_CHECK = "\1"

@@ -12,11 +12,12 @@ plan again, run), extended.py (Parse and Bind).
     utility.py                  the plan of other statements; their kinds are in files of their own:
                                 settings.py, transaction.py, prepared_statements.py, cursors.py, discard.py, notify.py,
                                 checkpoint.py,
-                                alter_system.py, explain.py, copy.py, lock_table.py, vacuum.py, reindex.py
+                                alter_system.py, explain.py, copy.py, lock_table.py, vacuum.py, reindex.py,
+                                physical_order.py (CLUSTER)
     call.py, routine_calls.py   CALL, and SELECTs that are calls of functions whose bodies are more than a query
     schema_change.py, ddl_context.py    schema changes (engine/ddl);  databases.py, branches.py, schemas.py,
                                 tablespaces.py, roles.py  further work of some of them;  temporary.py  temporary
-                                tables
+                                tables;  concurrent_index.py, detach.py  their waits with CONCURRENTLY
     create_table_as.py, matviews.py, table_of_query.py    tables made from a query
     routing.py, needs.py, statement_tablespaces.py    statements that a follower may run; tablespaces of a statement
     collect.py                  stored results;  function_call.py  calls by OID

@@ -63,7 +63,7 @@ async def run_call(session: Session, node: ast.CallStmt, portal: Portal, sink: S
     if function.strict and None in values:
         rows: list[bytes] = []
     elif routine.language == "plpgsql":
-        with as_runner(session, routine):
+        with as_runner(session, routine), session.function_calls.count(routine):
             columns = None
             if found.call.type.oid == oids.RECORD and not routine.outputs and found.rows:
                 columns = [item.type for item in found.fields or ()]
@@ -73,7 +73,7 @@ async def run_call(session: Session, node: ast.CallStmt, portal: Portal, sink: S
         rows = encoded_rows(session, result, found.fields, formats)
     else:
         body = body_of(routine, session.environment, function, argument_types(found.call), found.call.type)
-        with as_runner(session, routine):
+        with as_runner(session, routine), session.function_calls.count(routine):
             rows = await _run_body(session, portal, found, body.statements, values, formats)
     if found.fields is not None and not function.returns_set:
         rows = rows[:1] or [_row_of_nulls(len(found.fields))]

@@ -14,6 +14,7 @@ from catalog.errors import SqlError, not_supported
 from catalog.privileges import may
 from catalog.schema import (
     DEFAULT_TABLESPACE_OID,
+    PENDING_BUT_SEEN,
     ChangeStream,
     Database,
     Index,
@@ -129,7 +130,9 @@ class SessionDdl:
         transaction = self.transaction
         transaction.refuse_if_read_only("DDL")
         catalog = self.catalog
-        for oid in changes:
+        for oid, item in changes.items():
+            if isinstance(item, Table) and item.detaching == PENDING_BUT_SEEN:
+                raise SqlError("40001", "could not serialize access due to concurrent update")
             if catalog.get(oid) is not None:  # of two changes of one object the later one is made of the earlier one
                 self.lock_object(oid)
         if granted:

@@ -25,6 +25,7 @@ from engine.ddl import (
     user_types,
     views,
 )
+from engine.ddl import physical_order as ddl_physical_order
 from engine.ddl import roles as ddl_roles
 from engine.ddl import tablespaces as ddl_tablespaces
 from engine.session.answer import Sink
@@ -45,6 +46,7 @@ from engine.statements import (
     lock_table,
     matviews,
     notify,
+    physical_order,
     prepared_statements,
     registry,
     reindex,
@@ -59,6 +61,7 @@ from engine.statements import (
     vacuum,
     view_triggers,
 )
+from engine.statements.detach import detach_command
 from engine.statements.needs import Needs, of_query
 from engine.statements.registry import SchemaChange, StatementKind
 
@@ -196,6 +199,7 @@ OTHERS = (
         needs=Needs.READ,
         outside_blocks=lambda tree: "VACUUM" if tree.is_vacuum else None,
     ),
+    StatementKind(ast.ClusterStmt, run=physical_order.cluster, change=ddl_physical_order.cluster, command="CLUSTER"),
     StatementKind(ast.ReindexStmt, run=reindex.reindex, change=indexes.rebuild),
     _own(ast.CheckPointStmt, checkpoint.run_checkpoint, has_snapshot=False),
     StatementKind(ast.RefreshMatViewStmt, run=matviews.run_refresh, changes_schema=True, tells_all=True),
@@ -205,6 +209,11 @@ OTHERS = (
     _own(ast.RefusedStmt, _refuse),  # other statements that are parsed and refused by their names
 )
 
+
+def _detach_concurrently(tree: ast.AlterTableStmt) -> str | None:
+    return None if detach_command(tree, "concurrently") is None else "ALTER TABLE ... DETACH CONCURRENTLY"
+
+
 SCHEMA_CHANGES = (
     _relation(ast.CreateStmt, tables.create_table, command="CREATE TABLE", makes_table=True),
     _relation(
@@ -213,7 +222,7 @@ SCHEMA_CHANGES = (
         command="CREATE INDEX",
         outside_blocks=lambda tree: "CREATE INDEX CONCURRENTLY" if tree.concurrently else None,
     ),
-    _relation(ast.AlterTableStmt, alter.alter_table, command="ALTER TABLE"),
+    _relation(ast.AlterTableStmt, alter.alter_table, command="ALTER TABLE", outside_blocks=_detach_concurrently),
     _relation(ast.SequenceStmt, sequences.define_sequence, command=_sequence_command),
     _relation(ast.ViewStmt, views.create_view, command="CREATE VIEW"),
     _relation(

@@ -24,7 +24,8 @@ from engine.execute.code import Code, NotOnRowPath
 from engine.execute.compiled_value import Value
 from engine.execute.context import ExecContext, begin_meter
 from engine.execute.expressions import ExpressionCompiler
-from engine.execute.writer import Checks
+from engine.execute.writer import Checks, TableWriter
+from engine.partitions.partition_writer import Moving, PartitionedWriter
 from engine.sql import tree
 from engine.sql.tree_walk import has_sublink
 from engine.statements.data_change import SLICE, Again, Call, DataChange, Done
@@ -59,8 +60,92 @@ class _Action:
         positions = merging.writer.positions
         self.columns = [positions[item.column] for item in action.assignments]
         generated = [item.column for item in merging.statement.generated]
-        self.named = frozenset((*(item.column for item in action.assignments), *generated))
-        self.update = merging.writer.updater(self.named)
+        self.changed = frozenset((*(item.column for item in action.assignments), *generated))
+
+
+class _Family:
+    """Where the rows of the target are: in one table, or in the partitions of one."""
+
+    def __init__(self, merging: Merging) -> None:
+        self._merging = merging
+        self._writer = merging.writer
+        self._updaters: dict[frozenset[int], Callable[..., bytes]] = {}
+
+    def key(self, row: Row) -> bytes:
+        """The key of the target's row in a row of the join."""
+        merging = self._merging
+        key = self._writer.key_of([row[index] for index in merging.old])
+        return row_number_key(merging.table.storage_id, row[merging.dml.key[0]]) if key is None else key
+
+    def decode(self, row: Row, value: Any) -> Sequence[Any]:
+        """The stored newest version of that row."""
+        return self._writer.decode(value)
+
+    def check(self, new: Row) -> None:
+        """Raises 23502."""
+        self._writer.check_not_null(new)
+
+    def violation(self, name: str, new: Row) -> SqlError:
+        """The error of a check that is false for a new row."""
+        return self._writer.check_violation(name, new)
+
+    def insert(self, new: list[Any], checks: Checks) -> None:
+        self._writer.write_new(self._merging.transaction, self._merging.context, new, checks)
+
+    def delete(self, row: Row, key: bytes, old: Row, checks: Checks) -> None:
+        self._writer.delete(self._merging.transaction, self._merging.context, key, old, checks)
+
+    def update(self, changed: frozenset[int], row: Row, key: bytes, old: Row, new: Row, checks: Checks) -> bytes:
+        """Returns the key of the row afterwards."""
+        if changed not in self._updaters:
+            self._updaters[changed] = self._writer.updater(changed)
+        merging = self._merging
+        return self._updaters[changed](merging.transaction, merging.context, key, old, new, checks)
+
+
+class _Partitions(_Family):
+    """The partitions of the target, which check their own rows."""
+
+    def __init__(self, merging: Merging) -> None:
+        super().__init__(merging)
+        self._root = PartitionedWriter(merging.session.catalog, merging.table, merging.session.key.format)
+        self._moving: dict[int, tuple[TableWriter, Moving]] = {}
+
+    def _member(self, row: Row) -> tuple[TableWriter, Moving]:
+        oid = row[self._merging.dml.key[0]]
+        if oid not in self._moving:
+            catalog = self._merging.session.catalog
+            writer = TableWriter(catalog, catalog.table(oid), self._merging.session.key.format)
+            writer.moving = Moving(writer, self._merging.table)
+            self._moving[oid] = writer, writer.moving
+        return self._moving[oid]
+
+    def key(self, row: Row) -> bytes:
+        writer, moving = self._member(row)
+        key = writer.key_of(moving.leaf.row([row[index] for index in self._merging.old]))
+        return row_number_key(writer.table.storage_id, row[self._merging.dml.key[1]]) if key is None else key
+
+    def decode(self, row: Row, value: Any) -> Sequence[Any]:
+        writer, moving = self._member(row)
+        return moving.leaf.root_row(writer.decode(value))
+
+    def check(self, new: Row) -> None:
+        """The partition sees to it."""
+
+    def violation(self, name: str, new: Row) -> SqlError:
+        return self._root.check_violation(name, new)
+
+    def insert(self, new: list[Any], checks: Checks) -> None:
+        self._root.write_new(self._merging.transaction, self._merging.context, new, checks)
+
+    def delete(self, row: Row, key: bytes, old: Row, checks: Checks) -> None:
+        writer, moving = self._member(row)
+        writer.delete(self._merging.transaction, self._merging.context, key, moving.leaf.row(old), checks)
+
+    def update(self, changed: frozenset[int], row: Row, key: bytes, old: Row, new: Row, checks: Checks) -> bytes:
+        leaf, merging = self._member(row)[1].leaf, self._merging
+        update = leaf.updater(changed)
+        return update(merging.transaction, merging.context, key, leaf.row(old), leaf.row(new), checks)
 
 
 class Merging(DataChange):
@@ -73,13 +158,20 @@ class Merging(DataChange):
         self._places = {(0, number): index for number, index in self.dml.old} | dict(self.dml.inputs)
         self._settings: FormatSettings = settings
         self._types = [column.type.oid for column in self.dml.query.columns]
-        self._old = [index for _, index in self.dml.old]
+        self.old = [index for _, index in self.dml.old]
         self._generated_at = [self.writer.positions[item.column] for item in statement.generated]
         self._generated = compile_row_functions(self.table, settings, [item.expression for item in statement.generated])
+        if statement.in_members and self._members_have_row_triggers():
+            not_supported("MERGE into a partitioned table with row triggers")
+        self._family = _Partitions(self) if statement.in_members else _Family(self)
         self._actions = [_Action(self, action) for action in statement.actions]
         self._changed: set[bytes] = set()  # rows, by their keys in the join
         self._written: set[bytes] = set()  # their present keys
         self._joins = self._compiled_condition()
+
+    def _members_have_row_triggers(self) -> bool:
+        members = self.session.catalog.descendants(self.table.oid)
+        return any(trigger.for_row for table in (self.table, *members) for trigger in table.triggers)
 
     def _compiled_condition(self) -> Callable[[ExecContext, Row, Row], tuple[Any, ...]] | None:
         """Tests whether a row of the target matches one of the source; None if that needs a query."""
@@ -165,7 +257,7 @@ class Merging(DataChange):
                 return 0
             if not action.matched:
                 return self._insert(action, row, checks)
-            key = self._key(row)
+            key = self._family.key(row)
             if shown is None:
                 shown = key
                 self._refuse_twice(shown)
@@ -185,7 +277,7 @@ class Merging(DataChange):
         allowed = action.allows(self.context, self.parameters, row) if action.policies else ()
         for name, holds in zip(action.policies, allowed, strict=True):
             if holds is not True:
-                raise self.writer.check_violation(name, [row[index] for index in self._old])
+                raise self.writer.check_violation(name, [row[index] for index in self.old])
 
     def _action_for(self, row: Row) -> _Action | None:
         """The first action whose condition holds."""
@@ -196,12 +288,6 @@ class Merging(DataChange):
             ):
                 return action
         return None
-
-    def _key(self, row: Row) -> bytes:
-        key = self.writer.key_of([row[index] for index in self._old])
-        if key is None:
-            key = row_number_key(self.table.storage_id, row[self.dml.key[0]])
-        return key
 
     def _refuse_twice(self, key: bytes) -> None:
         if key in self._changed:
@@ -231,6 +317,8 @@ class Merging(DataChange):
             raise SqlError("40001", "could not serialize access due to concurrent update")
         if self._joins is None or self.part is not None:
             raise Again
+        if found is None and self.statement.in_members:
+            raise Again  # it may be in another partition now
         while found is None and (moved := transaction.moved_to(key)) is not None:
             key = moved
             found = transaction.get_to_change(key, current=True)
@@ -239,12 +327,12 @@ class Merging(DataChange):
     def _joined_again(self, row: Row, newest: object) -> Row:
         """The row of the join with another version of the target's row; None: with none."""
         made = list(row)
-        values: Sequence[Any] = [None] * len(self._old) if newest is None else self.writer.decode(newest)  # type: ignore[arg-type]
-        for index, value in zip(self._old, values, strict=True):
+        values: Sequence[Any] = [None] * len(self.old) if newest is None else self._family.decode(row, newest)
+        for index, value in zip(self.old, values, strict=True):
             made[index] = value
         assert self._joins is not None
         if newest is None or self._joins(self.context, self.parameters, made)[0] is not True:
-            for index in (*self._old, *self.dml.key):
+            for index in (*self.old, *self.dml.key):
                 made[index] = None
         return made
 
@@ -261,12 +349,12 @@ class Merging(DataChange):
             self.writer.write_new(self.transaction, self.context, fired, checks)
             return 1
         self._assign(action, row, new)
-        self.writer.write_new(self.transaction, self.context, new, checks)
+        self._family.insert(new, checks)
         return 1
 
     def _change(self, action: _Action, key: bytes, row: Row, checks: Checks) -> bytes | None:
         """Returns the key of the row afterwards; None if a trigger keeps it from being changed."""
-        old = tuple(row[index] for index in self._old)
+        old = tuple(row[index] for index in self.old)
         triggers = self.writer.triggers
         if triggers is not None:
             if action.kind == "delete":
@@ -275,17 +363,19 @@ class Merging(DataChange):
             else:
                 new = list(old)
                 self._put_values(action, row, new)
-                fired = triggers.changed_row(self.transaction, self.context, key, old, tuple(new), action.named, False)
+                fired = triggers.changed_row(
+                    self.transaction, self.context, key, old, tuple(new), action.changed, False
+                )
                 if fired is None:
                     return None
                 self._check_fired(action, triggers, fired)
-                return action.update(self.transaction, self.context, key, old, fired, checks)
+                return self._family.update(action.changed, row, key, old, fired, checks)
         if action.kind == "delete":
-            self.writer.delete(self.transaction, self.context, key, old, checks)
+            self._family.delete(row, key, old, checks)
             return key
         new = list(old)
         self._assign(action, row, new)
-        return action.update(self.transaction, self.context, key, old, new, checks)
+        return self._family.update(action.changed, row, key, old, new, checks)
 
     def _check_fired(self, action: _Action, triggers: RowTriggers, row: Row) -> None:
         """Row security policies, then constraints, of a row that BEFORE triggers have returned."""
@@ -306,6 +396,6 @@ class Merging(DataChange):
                 new[position] = value
         name = action.violated(self.context, tuple(new))
         if name is None or not name.startswith(tree.POLICY_CHECK):
-            self.writer.check_not_null(new)
+            self._family.check(new)
         if name is not None:
-            raise self.writer.check_violation(name, new)
+            raise self._family.violation(name, new)

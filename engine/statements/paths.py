@@ -26,7 +26,9 @@ def columnar_of(session: Session, plan: RowsPlan) -> ColumnarPath:
     if plan.columnar is None:
         root = plan.analyzed.statement
         changes_members = isinstance(root, tree.Update | tree.Delete) and root.members
-        parts = parts_of(root, session.environment) if plan.row is None or changes_members else None
+        locks_members = isinstance(root, tree.Query) and plan.writes and not root.row_marks
+        in_parts = plan.row is None or changes_members or locks_members
+        parts = parts_of(root, session.environment) if in_parts else None
         if parts is not None:
             plan.columnar = CompoundPath(session, plan, parts, _part, columnar_of)
             plan.writes = True

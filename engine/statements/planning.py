@@ -261,7 +261,7 @@ def plan_statement(
     analyzed = mark_barriers(analyzed, session.catalog)
     root = analyzed.statement
     for part in (root, *(cte.query for cte in root.ctes)) if analyzed.written else ():
-        if isinstance(part, tree.Insert | tree.Update) or (isinstance(part, tree.Merge) and part.makes_rows):
+        if isinstance(part, tree.Insert | tree.Update) or (isinstance(part, tree.Merge) and _makes_rows(part)):
             check_calls(part.table, environment)
     marked = isinstance(root, tree.Query) and bool(root.row_marks)
     plan = RowsPlan(analyzed, session.catalog, session.key.format, bool(analyzed.written) or marked)
@@ -295,6 +295,10 @@ def plan_statement(
         _run_with_calls(plan)
     paths.choose(session, plan)
     return prepared
+
+
+def _makes_rows(merge: tree.Merge) -> bool:
+    return any(action.action in ("insert", "update") for action in merge.actions)
 
 
 def _run_with_calls(plan: RowsPlan) -> None:

@@ -31,12 +31,12 @@ async def reindex(session: Session, tree: ast.ReindexStmt, portal: Portal, sink:
         _check_one(session, tree)
     else:
         _check_many(session, tree)
-    if tree.kind in ("index", "table"):
+    if tree.kind not in ("index", "table"):
+        await _each_table(session, tree)
+    elif not isinstance(session.environment.find_relation(*tree.name), VirtualTable):
         if find_reindexed(session.environment, tree):
             _check_calls(session, tree)
-            await execute(session, tree)
-    else:
-        await _each_table(session, tree)
+        await execute(session, tree)
     sink.complete("REINDEX")
 
 
@@ -54,12 +54,18 @@ async def _each_table(session: Session, tree: ast.ReindexStmt) -> None:
         table = session.catalog.get(oid)
         if not isinstance(table, Table):
             continue
-        one = ast.ReindexStmt("table", (session.catalog.schema_name(table.schema), table.name))
+        one = ast.ReindexStmt("table", (session.catalog.schema_name(table.schema), table.name), tree.concurrently)
         if find_reindexed(session.environment, one):
             check_calls(table, session.environment)
+        try:
             await execute(session, one)
+        except SqlError as error:
+            if error.sqlstate != "42P01" or session.catalog.get(oid) is not None:
+                raise  # otherwise it was dropped during the wait for its lock
+            session.transactions.roll_back()
+        else:
             await session.durable(session.finish())
-            session.begin_implicit()
+        session.begin_implicit()
 
 
 def _tables(session: Session, tree: ast.ReindexStmt) -> list[int]:

@@ -20,7 +20,9 @@ from engine.session.answer import Sink
 from engine.session.portal import Portal
 from engine.sql import ast
 from engine.statements import registry
+from engine.statements.concurrent_index import wait_for_users
 from engine.statements.ddl_context import SessionDdl
+from engine.statements.detach import detach_command, finalize_statement, wait_before_finalize
 from engine.txn.interface import LockWait
 
 if TYPE_CHECKING:
@@ -43,8 +45,14 @@ async def run(session: Session, tree: ast.Node, portal: Portal, sink: Sink) -> N
 async def execute(session: Session, statement: ast.Node) -> str:
     """Runs a schema change with its jobs; returns the command tag."""
     begin(session, statement)
+    await wait_for_users(session, statement)
+    await wait_before_finalize(session, statement)
     tag, context = await change_with_jobs(session, statement)
     session.notices += context.notices
+    if isinstance(statement, ast.AlterTableStmt) and detach_command(statement, "concurrently") is not None:
+        rest = await finalize_statement(session, statement)
+        if rest is not None:
+            await change_with_jobs(session, rest)
     return tag
 
 

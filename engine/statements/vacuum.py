@@ -47,7 +47,8 @@ async def vacuum(session: Session, tree: ast.VacuumStmt, portal: Portal, sink: S
         if locked and isinstance(found, Table):
             chosen.append(found.oid)
             if found.partitioning is not None:
-                chosen += [table.oid for table in session.catalog.descendants(found.oid)]
+                analyzes = not tree.is_vacuum or options.get("analyze", "off") not in _SWITCHED_OFF
+                chosen += await _lock_partitions(session, found, mode, wait, analyzes)
     if not tree.relations:
         chosen = [table.oid for table in session.catalog.tables()]
     if tree.is_vacuum:
@@ -111,6 +112,25 @@ def _owners(session: Session) -> list[int]:
 
 def _acts_as_one_of(session: Session, owners: Sequence[int]) -> bool:
     return any(acts_as(session.catalog, session.identity.user, owner) for owner in owners)
+
+
+async def _lock_partitions(session: Session, parent: Table, mode: int, wait: str, analyzes: bool) -> list[int]:
+    """Waits for each partition, and returns those that are not skipped; PostgreSQL does not say which are. ANALYZE
+    first reads them all for the parent, also with SKIP_LOCKED."""
+    transaction = session.transaction or session.begin_implicit()
+    below = session.catalog.descendants(parent.oid)
+    for table in below if analyzes else ():
+        await session.lock_table(transaction, table.oid, ACCESS_SHARE)
+    found: list[int] = []
+    for table in below:
+        try:
+            await session.lock_table(transaction, table.oid, mode, wait)
+        except SqlError as error:
+            if wait != "nowait" or error.sqlstate != "55P03":
+                raise
+        else:
+            found.append(table.oid)
+    return found
 
 
 async def _lock(session: Session, table: Table, is_vacuum: bool, mode: int, wait: str) -> bool:

@@ -29,6 +29,7 @@ from engine.system_views.settings import file_rows, rule_rows, setting_rows
 from engine.txn.locks import TABLE_MODES
 
 if TYPE_CHECKING:
+    from engine.node.function_statistics import CallCounts
     from engine.node.node import Node
     from engine.session.session import Session
 
@@ -239,6 +240,15 @@ class NodeStatus:
         counts = (written.inserted, written.updated, written.deleted)
         return [(oid, *(count.get(oid, 0) for count in counts), rows) for oid, rows in live.items()]  # type: ignore[misc]
 
+    def function_counts(self) -> list[tuple[object, ...]]:
+        """See catalog.system.content.Live."""
+        calls = self._session.function_calls
+        ended, pending = calls.by_function(), calls.pending()
+        return [
+            (oid, *_in_milliseconds(ended.get(oid)), *_in_milliseconds(pending.get(oid)))
+            for oid in {**ended, **pending}
+        ]
+
     def database_sizes(self) -> list[tuple[int, str, int | None]]:
         """(OID, name, size) of the databases whose size the user may see."""
         return [
@@ -329,3 +339,7 @@ def _statement_row(tally: Tally, readable: bool) -> content.StatementRow:
         tally.rows,
         readable,
     )
+
+
+def _in_milliseconds(counts: CallCounts | None) -> tuple[object, ...]:
+    return (None, None, None) if counts is None else (counts.calls, counts.total * 1000, counts.own * 1000)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, NoReturn
 
 from catalog.errors import SqlError
 from engine.storage.keys import PREFIX_BYTES
-from engine.txn.interface import LockWait
+from engine.txn.interface import KEY_SHARE, LockWait
 from engine.txn.locks import ACCESS_SHARE, ROW_EXCLUSIVE, LockSpace, Ticket
 from engine.txn.row_locks import RowLocks
 
@@ -30,6 +30,7 @@ class LockHolder:
     """The part of a transaction that holds locks. `Transaction` sets the attributes."""
 
     __slots__ = (
+        "_awaited",
         "_changing",
         "_row_space",
         "_store",
@@ -48,6 +49,7 @@ class LockHolder:
         "writes",
     )
 
+    _awaited: Ticket | None
     _changing: bytes | None
     _row_space: RowLocks
     _store: Tablespace | ObservedStores
@@ -77,6 +79,7 @@ class LockHolder:
             self._note_upgrade(self._row_space, key, held)
         ticket = self._row_space.acquire(self, self.row_locks, key, strength)
         if ticket is not None:
+            self._awaited = ticket if strength == KEY_SHARE else None  # a foreign key has found the row
             raise LockWait(ticket)
         return True
 

@@ -139,6 +139,9 @@ class Transaction(Protocol):
     def move(self, key: bytes, new_key: bytes, value: bytes) -> None:
         """Writes a new version of a row under a new key."""
 
+    def note_new_partition(self, key: bytes, new_key: bytes) -> None:
+        """A row that has been deleted was inserted into another partition. Who waits for it ends with 40001."""
+
     def mark(self) -> int:
         """A position to roll back to: before each statement, and at SAVEPOINT."""
 

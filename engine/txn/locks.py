@@ -55,6 +55,7 @@ ACCESS_SHARE, ROW_SHARE, ROW_EXCLUSIVE, SHARE_UPDATE_EXCLUSIVE = 1, 2, 4, 8
 TABLE_SHARE, SHARE_ROW_EXCLUSIVE, EXCLUSIVE, ACCESS_EXCLUSIVE = 16, 32, 64, 128
 
 TABLE_CONFLICTS: Mapping[int, int] = {
+    LOOKS_ON: 0,
     ACCESS_SHARE: ACCESS_EXCLUSIVE,
     ROW_SHARE: EXCLUSIVE | ACCESS_EXCLUSIVE,
     ROW_EXCLUSIVE: TABLE_SHARE | SHARE_ROW_EXCLUSIVE | EXCLUSIVE | ACCESS_EXCLUSIVE,
@@ -96,11 +97,15 @@ class Owner(Protocol):
 
 
 class Ticket:
-    """A wait for a lock. `add_done_callback` is called on the engine's thread once: granted, or ended with `error`."""
+    """A wait for a lock. `add_done_callback` is called on the engine's thread once: granted, or ended with `error`.
+    `watched`: it waits for these holders only, whatever their modes are."""
 
-    __slots__ = ("_callbacks", "began", "done", "error", "mode", "name", "owner", "space")
+    __slots__ = ("_callbacks", "began", "done", "error", "mode", "name", "owner", "space", "watched")
 
-    def __init__(self, space: LockSpace, name: Hashable, owner: Owner, mode: int) -> None:
+    def __init__(
+        self, space: LockSpace, name: Hashable, owner: Owner, mode: int, watched: frozenset[Owner] | None = None
+    ) -> None:
+        self.watched = watched
         self.space = space
         self.name = name
         self.owner = owner
@@ -332,7 +337,11 @@ class LockSpace:
         for ticket in sorted(entry.waiters, key=_gives_a_lock) if entry.looked_on else list(entry.waiters):
             mode = ticket.mode
             is_behind = mode != LOOKS_ON and refused & self.conflicts[mode]
-            if is_behind or self._kept_out(entry, ticket.owner, mode):
+            if is_behind or (
+                self._kept_out(entry, ticket.owner, mode)
+                if ticket.watched is None
+                else not ticket.watched.isdisjoint(entry.holders)
+            ):
                 refused |= mode
                 continue
             entry.waiters.remove(ticket)
@@ -364,6 +373,9 @@ class LockSpace:
         """The holders that block a ticket."""
         place = self._held.get(ticket.name)
         if isinstance(place, Contended):
+            if ticket.watched is not None:
+                yield from ticket.watched & place.holders.keys()
+                return
             conflicts = self.conflicts[ticket.mode]
             for holder, modes in place.holders.items():
                 if holder is not ticket.owner and modes & conflicts:
@@ -449,6 +461,27 @@ class TableLocks(LockSpace):
         if name not in self._held:
             self._gather(name)
         return super().holders(name)
+
+    def wait_for_lockers(
+        self, owner: Owner, name: Hashable, mode: int, concerns: Callable[[Owner], bool] | None = None
+    ) -> Ticket | None:
+        """The ticket for a wait until those have ended who hold the table now in a mode that conflicts with this one,
+        and whom it `concerns`; None if nobody does. It grants no lock and keeps nobody out (WaitForLockers in
+        PostgreSQL's lmgr.c). Raises 40P01."""
+        conflicts = self.conflicts[mode]
+        holders = self.holders(name)
+        watched = frozenset(
+            holder
+            for holder, modes in holders.items()
+            if holder is not owner
+            and (modes or holder.table_locks[name]) & conflicts
+            and (concerns is None or concerns(holder))
+        )
+        if not watched:
+            return None
+        entry = self._make_contended(name, self._held[name])
+        entry.looked_on = True
+        return self._queue(entry, Ticket(self, name, owner, LOOKS_ON, watched), len(entry.waiters))
 
     def _gather(self, name: Hashable) -> None:
         """Collects the holders of weak modes of a table."""

@@ -106,10 +106,11 @@ class RowLocks(LockSpace):
             elif change.old_key not in renewed:  # else the transaction has inserted the row: nobody else has seen it
                 first_keys[change.key] = change.old_key
         for key, first_key in first_keys.items():
-            newest = store.newest(key)
+            is_elsewhere = key[:PREFIX_BYTES] != first_key[:PREFIX_BYTES]  # in another partition, if it is still there
+            newest = store.newest(first_key if is_elsewhere else key)
             if key == first_key:
                 renewed.discard(key)  # it has its key again
-            if newest is not None and newest[1] is not None:
+            if newest is not None and (is_elsewhere or newest[1] is not None):
                 _keep_latest(self.moved, first_key, (key, newest[0]))
         for key in renewed:
             newest = store.newest(key)

@@ -249,6 +249,7 @@ class Serial:
     def would_write(self, storage_ids: Iterable[int]) -> None:
         """A key that the statement would write into one of these tables or indexes exists already. The recorded readers
         decide whether it fails for that reason or for a dependency. Raises 40001."""
+        self.check()
         self._written_conflicts([storage_id.to_bytes(PREFIX_BYTES, "big") for storage_id in storage_ids])
 
     def _written_conflicts(self, keys: list[bytes]) -> None:

@@ -185,6 +185,9 @@ class StatementView:
     def move(self, key: bytes, new_key: bytes, value: bytes) -> None:
         self.transaction.move(key, new_key, value)
 
+    def note_new_partition(self, key: bytes, new_key: bytes) -> None:
+        self.transaction.note_new_partition(key, new_key)
+
     def delete(self, key: bytes) -> None:
         self.transaction.delete(key)
 

@@ -28,7 +28,7 @@ from sortedcontainers import SortedList
 from catalog.catalog import Catalog
 from catalog.errors import SqlError
 from catalog.memory import Account
-from catalog.schema import SchemaObject
+from catalog.schema import PENDING_BUT_SEEN, SchemaObject, Table
 from engine.storage.keys import PREFIX_BYTES
 from engine.storage.views import Snapshot
 from engine.txn.deferred import Deferred
@@ -155,6 +155,7 @@ class Transaction(LockHolder):
         self._again: WaitTicket | None = None  # what it waits for
         self._waited_for: set[Hashable] = set()  # rows for whose locks it has waited
         self._arrived: set[bytes] = set()  # keys to which the statement has followed moved rows
+        self._awaited: Ticket | None = None  # of a row that it had found
         self._first_lsn: Lsn | None = None  # its first snapshot, if it runs again
         self._runs_anew = False
         self._key_changes: list[KeyChange] = []  # the latest ones that it has made
@@ -214,6 +215,8 @@ class Transaction(LockHolder):
         """Takes the statement's snapshot; under REPEATABLE READ the first one stays. Returns the statement's `mark`."""
         self.queried = True
         if self.isolation == READ_COMMITTED:
+            if self._awaited is not None:
+                self._refuse_awaited()
             if self._arrived:
                 self._arrived = set()
             if self._kept is not None and self._begins_again():
@@ -370,6 +373,7 @@ class Transaction(LockHolder):
         if held is None and wait == "block":
             ticket = space.acquire(self, self.row_locks, key, strength)
             if ticket is not None:
+                self._awaited = None if current else ticket
                 raise LockWait(ticket)
         elif (held is None or held < strength) and not self.lock(key, strength, wait):
             return None
@@ -402,6 +406,8 @@ class Transaction(LockHolder):
             return None
         if value is None:
             self._leave(key)
+            if not current and newest[0] > self.snapshot_lsn:
+                self._refuse_in_other_partition(key)
         elif (
             not current
             and strength == KEY_SHARE
@@ -465,6 +471,7 @@ class Transaction(LockHolder):
         """See the interface."""
         value = None
         while value is None and (new_key := self.moved_to(key)) is not None:
+            self._refuse_in_other_partition(key)
             key = new_key
             if strength == NO_KEY_UPDATE and wait == "block":
                 value = self.get_to_change(key, current=True)
@@ -481,6 +488,19 @@ class Transaction(LockHolder):
             return None
         new_key = self._row_space.moved[key][0]
         return None if new_key == key else new_key
+
+    def _refuse_awaited(self) -> None:
+        """The statement that begins may have waited for a row."""
+        ticket, self._awaited = self._awaited, None
+        if ticket is not None and ticket.error is None and isinstance(ticket.name, bytes):
+            self._refuse_in_other_partition(ticket.name)
+
+    def _refuse_in_other_partition(self, key: bytes) -> None:
+        """Raises 40001 for a row that has moved to another partition since the snapshot (heapam_tuple_lock)."""
+        new_key, lsn = self._row_space.moved.get(key, (key, 0))
+        if new_key[:PREFIX_BYTES] != key[:PREFIX_BYTES] and lsn > self.snapshot_lsn:
+            message = "tuple to be locked was already moved to another partition due to concurrent update"
+            raise SqlError("40001", message)
 
     def _has_moved(self, key: bytes, lsn: Lsn) -> bool:
         """Whether the commit of that LSN gave another key to the row that was under this key."""
@@ -596,6 +616,9 @@ class Transaction(LockHolder):
         self.put(new_key, value)
         self._note_key_change(key, new_key)
 
+    def note_new_partition(self, key: bytes, new_key: bytes) -> None:
+        self._note_key_change(key, new_key)
+
     def _note_key_change(self, old_key: bytes | None, key: bytes) -> None:
         changes = self._key_changes
         if len(changes) >= 2 * MOVES_KEPT:
@@ -701,6 +724,23 @@ class Transaction(LockHolder):
             if self.savepoints[index].name == name:
                 return index
         raise SqlError("3B001", f'savepoint "{name}" does not exist')
+
+    # ---- partitions that only its snapshot has ------------------------------------------------------------------
+
+    def see(self, partition: Table) -> None:
+        """Its statements use this version of a partition, which is not the committed one."""
+        for objects in (self.changed_objects, *(point.changed_objects for point in self.savepoints)):
+            objects.setdefault(partition.oid, partition)
+        self.catalog = None
+
+    def see_committed(self, oid: int | None = None) -> None:
+        """Ends `see`, of one partition or of all."""
+        for objects in (self.changed_objects, *(point.changed_objects for point in self.savepoints)):
+            for seen in [oid] if oid is not None else list(objects):
+                item = objects.get(seen)
+                if isinstance(item, Table) and item.detaching == PENDING_BUT_SEEN:
+                    del objects[seen]
+        self.catalog = None
 
     # ---- the end ------------------------------------------------------------------------------------------------
 

@@ -30,7 +30,7 @@ class Isolation(OneByOne):
     name = "isolation"
     title = "PostgreSQL isolation, part"
     unit = "permutations"
-    floor = 0.70
+    floor = 0.75
     seconds = 900.0
 
     def _specs(self) -> list[pathlib.Path]:
@@ -177,11 +177,14 @@ class _Run:
         exchange.send(actor.connection, actor.session.steps[turn.step])
 
     def _until_told(self, actor: _Actor, turn: Turn) -> bool:
-        """Until the step has ended, or is found waiting."""
+        """Until the step has ended, or is found waiting. One that is marked with * is told to wait at once."""
+        if any(blocker.step == "*" for blocker in turn.blockers):
+            self._tell_waiting(turn)
+            return True
         while True:
             if self._ended(actor, turn):
                 return True
-            if any(blocker.step == "*" for blocker in turn.blockers) or (actor.results is not None):
+            if actor.results is not None:
                 self._tell_waiting(turn)
                 return True
             if self._blocked(actor):

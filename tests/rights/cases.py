@@ -260,6 +260,10 @@ TRUNCATE {s}.single
 TRUNCATE {s}.parted
 REINDEX TABLE {s}.t
 REINDEX INDEX {s}.t_b
+CLUSTER {s}.t USING t_pkey
+CLUSTER {s}.parted USING parted_a
+ALTER TABLE {s}.t CLUSTER ON t_pkey
+ALTER TABLE {s}.t SET WITHOUT CLUSTER
 ANALYZE {s}.t
 LOCK TABLE {s}.t IN ACCESS SHARE MODE
 LOCK TABLE {s}.t IN ROW EXCLUSIVE MODE
@@ -278,6 +282,8 @@ UPDATE {s}.t SET b = 2 WHERE a = 1
 DELETE FROM {s}.single
 DELETE FROM {s}.single WHERE a = 1
 MERGE INTO {s}.t USING (VALUES (1)) x (i) ON i = a WHEN MATCHED THEN UPDATE SET b = 2
+MERGE INTO {s}.parted USING (VALUES (1)) x (i) ON i = a WHEN MATCHED THEN DELETE WHEN NOT MATCHED THEN INSERT VALUES (i)
+SELECT a FROM {s}.parted FOR UPDATE
 COPY {s}.t TO STDOUT
 COPY {s}.single FROM STDIN
 SELECT nextval('{s}.q')
@@ -483,6 +489,10 @@ OUTSIDE = {  # what no block may hold: how it is undone
     "DROP DATABASE given": "CREATE DATABASE given OWNER owner",
     "DROP TABLESPACE place": "{place}",
     "VACUUM s.t": "",
+    "CLUSTER": "",
+    "ALTER TABLE s.parted DETACH PARTITION s.part CONCURRENTLY": "ALTER TABLE s.parted "
+    "ATTACH PARTITION s.part FOR VALUES FROM (0) TO (10)",
+    "ALTER TABLE s.parted DETACH PARTITION s.part FINALIZE": "",
     "REINDEX SCHEMA lent": "",
     "REINDEX DATABASE postgres": "",
     "DROP DATABASE IF EXISTS nowhere": "",

@@ -38,7 +38,8 @@ class ColumnarDml:
     0).
 
     key        UPDATE, DELETE, MERGE: the primary key's columns in key order (old values), or the one index of the
-               hidden row number (int8); () for INSERT
+               hidden row number (int8); () for INSERT. MERGE into a partitioned table: the partition's OID, and the
+               hidden row number or NULL
     old        UPDATE, DELETE, MERGE: (attnum, index) of every column of the old row, in table order
     new        (attnum, index) of every column with a new value. UPDATE: assigned and generated columns; INSERT: all
                columns except for those in `pending`. Values have the columns' stored forms; NOT NULL is not checked
@@ -241,10 +242,15 @@ def _merge(generation: Generation, statement: tree.Merge) -> ColumnarDml:
     )
     places = dict(old)
     key = tuple(places[number] for number in table.key_columns)
-    if not key:
+    inputs: dict[tuple[int, int], int] = {}
+    if statement.in_members:
+        last = len(statement.range_table[0].columns)
+        member = layout.add("tableoid", TypeRef(oids.OID), target.columns[last])
+        key = (member, layout.add("r", TypeRef(oids.INT8), target.columns[last - 1]))
+        inputs[0, last] = member
+    elif not key:
         key = (layout.add("r", TypeRef(oids.INT8), Piece(ColumnReference(target.alias, "r"), BIGINT)),)
     there = fill("{} IS NOT NULL", layout.sql[key[0]])
-    inputs: dict[tuple[int, int], int] = {}
     computed: list[tuple[tree.Expr, int]] = []
 
     def add_inputs(parts: Iterable[object]) -> None:

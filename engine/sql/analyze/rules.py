@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
+from catalog.catalog import Catalog
 from catalog.derived import DerivedValues
 from catalog.partitions import constraint_text
 from catalog.schema import Column, Table

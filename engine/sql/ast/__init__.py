@@ -127,6 +127,7 @@ from engine.sql.ast.sessions import (
     AlterSystemStmt,
     CheckPointStmt,
     ClosePortalStmt,
+    ClusterStmt,
     CopyStmt,
     DeallocateStmt,
     DeclareCursorStmt,

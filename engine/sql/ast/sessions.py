@@ -151,6 +151,14 @@ class ReindexStmt(Node):
 
 
 @dataclass(frozen=True, slots=True)
+class ClusterStmt(Node):
+    """CLUSTER. `relation`: None for all tables that were clustered before; `index`: None for the one that was used."""
+
+    relation: RangeVar | None = None
+    index: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class SetConstraintsStmt(Node):
     """SET CONSTRAINTS. `names`: (schema, name) each, () for ALL."""
 

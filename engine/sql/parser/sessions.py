@@ -360,7 +360,7 @@ class Sessions(Changes):
         start = self.expect("explain").start
         options: list[tuple[str, str]] = []
         if self._curr.key == "(" and not self.at_query():
-            options = self._utility_options()
+            options = self.utility_options()
         else:
             if self._curr.key in ("analyze", "analyse"):
                 self.advance()
@@ -379,8 +379,8 @@ class Sessions(Changes):
             return self.statement()
         return self.preparable_statement()
 
-    def _utility_options(self) -> list[tuple[str, str]]:
-        """( name [value], ... ) of EXPLAIN, VACUUM, ANALYZE."""
+    def utility_options(self) -> list[tuple[str, str]]:
+        """( name [value], ... ) of EXPLAIN, VACUUM, ANALYZE, CLUSTER."""
         self.expect("(")
         options = []
         while True:
@@ -419,7 +419,7 @@ class Sessions(Changes):
         is_vacuum = token.key == "vacuum"
         options: list[tuple[str, str]] = []
         if self._curr.key == "(":
-            options = self._utility_options()
+            options = self.utility_options()
         else:
             words = ("full", "freeze", "verbose") if is_vacuum else ("verbose",)
             for word in words:

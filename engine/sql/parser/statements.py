@@ -233,10 +233,23 @@ class Statements(Policies, Triggers):
         return ast.DoStmt(language or "plpgsql", body, location=start)
 
     def _cluster(self) -> ast.Node:
-        return self.skip_statement("CLUSTER", self.expect("cluster").start)
+        start = self.expect("cluster").start
+        if self._curr.key == "(":
+            for name, _ in self.utility_options():
+                if name.lower() != "verbose":
+                    self.complain(f'unrecognized CLUSTER option "{name}"', start)
+        else:
+            self.accept("verbose")
+        if not self.at_name():
+            return ast.ClusterStmt(location=start)
+        relation = self.qualified_name()
+        if relation.schema is None and self.accept("on"):  # the order of PostgreSQL before 8.3
+            return ast.ClusterStmt(self.qualified_name(), relation.name, location=start)
+        return ast.ClusterStmt(relation, self.column_name() if self.accept("using") else None, location=start)
 
     def _reindex(self) -> ast.Node:
         start = self.expect("reindex").start
+        concurrently = False
         if self.accept("("):
             while True:
                 option = self.label()
@@ -244,13 +257,14 @@ class Statements(Policies, Triggers):
                     self.complain(f'unrecognized REINDEX option "{option}"', start)
                 if option == "tablespace":
                     self.refuse("REINDEX (TABLESPACE)", start)
-                if self._curr.key not in (",", ")"):
-                    self.advance()
+                value = self.advance().text if self._curr.key not in (",", ")") else "on"
+                if option == "concurrently":
+                    concurrently = value.lower() not in ("off", "false", "0")
                 if not self.accept(","):
                     break
             self.expect(")")
         kind = self.expect_one_of("index", "table", "schema", "database", "system")
-        concurrently = self.accept("concurrently")
+        concurrently = self.accept("concurrently") or concurrently
         relation = self.qualified_name()
         return ast.ReindexStmt(kind, (relation.schema, relation.name), concurrently, location=start)
 

@@ -133,10 +133,8 @@ class BodyCompiler:
             code.line(f"{local(self._body.found)} = False")
             self._block(self._body.block)
             self._at(0, "")
-            if self._body.outputs and not self._signature.returns_set:
+            if self._may_end():
                 code.line(f"return {self._outputs()}")
-            elif self._may_end():
-                code.line("return None")
             else:
                 code.line(f"frame.refuse_end({self._signature.is_trigger})")
         try:
@@ -168,8 +166,13 @@ class BodyCompiler:
         return [] if result is None else [result]
 
     def _may_end(self) -> bool:
+        """Whether the body may end without RETURN."""
         signature = self._signature
-        return signature.returns_set or (signature.result is not None and signature.result.oid == oids.VOID)
+        return bool(self._body.outputs) or signature.returns_set or self._is_void()
+
+    def _is_void(self) -> bool:
+        result = self._signature.result
+        return result is not None and result.oid == oids.VOID
 
     def _at(self, line: int, kind: str) -> None:
         self._places.append((self._code.position + 1, line, kind))
@@ -506,16 +509,18 @@ class BodyCompiler:
     # ---- results ----------------------------------------------------------------------------------------------------
 
     def _outputs(self) -> str:
-        """Source of the OUT arguments as the result."""
+        """Source of the result of RETURN without a value: the OUT arguments. A void is not NULL in PostgreSQL."""
+        if self._signature.returns_set:
+            return "None"
+        if not self._body.outputs:
+            return "''" if self._is_void() else "None"
         names = [local(variable) for variable in self._body.outputs]
         return names[0] if len(names) == 1 else f"({', '.join(names)})"
 
     def _return(self, statement: pl.Return) -> None:
         signature, code = self._signature, self._code
         if statement.value is None:
-            code.line(
-                f"return {self._outputs()}" if self._body.outputs and not signature.returns_set else "return None"
-            )
+            code.line(f"return {self._outputs()}")
             return
         if signature.is_trigger:
             record = record_named(statement.value)

@@ -96,7 +96,7 @@ class CallsWithin:
             wait_within(session, asyncio.sleep(0))
             self._yielded = perf_counter()
         check_may_call(session, routine)
-        with as_runner(session, routine):
+        with as_runner(session, routine), session.function_calls.count(routine):
             yield routine
 
     def _run_sql(self, routine: Routine, call: RoutineCall, arguments: Sequence[object]) -> Rows:

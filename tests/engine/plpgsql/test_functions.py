@@ -308,3 +308,19 @@ def test_a_function_runs_as_its_user(pair: Pair) -> None:
     ):
         assert given(pair.shoal, sql) == given(pair.postgres, sql), sql
     pair.run("RESET ROLE")
+
+
+def test_a_void_is_not_null(pair: Pair) -> None:
+    pair.run(
+        "create function silent() returns void language plpgsql as 'begin return; end'",
+        "create function ends() returns void language plpgsql as 'begin end'",
+        "create procedure ran() language plpgsql as 'begin return; end'",
+    )
+    pair.same(
+        "select silent()",
+        "select ends(), silent() is null, silent()::text is null",
+        "select * from silent()",
+        "select g, ends() from generate_series(1, 2) g",
+        "select count(ends())",
+        "call ran()",
+    )

@@ -372,3 +372,29 @@ def test_weak_table_locks_that_are_only_noted_behave_as_if_they_were_queued(
         quick.step(who, "end", 0, 0)
     assert quick.space._held == {}
     assert quick.space._weak == set()  # type: ignore[attr-defined]
+
+
+def test_who_waits_for_lockers_keeps_nobody_out_and_ends_with_them(owners: list[Owner]) -> None:
+    space = TableLocks()
+    first, waiter, later, other = owners[:4]
+    first.table(space, 7, ACCESS_SHARE)
+    other.table(space, 7, ROW_EXCLUSIVE)
+    assert space.wait_for_lockers(waiter, 8, ACCESS_EXCLUSIVE) is None
+    ticket = space.wait_for_lockers(waiter, 7, TABLE_MODES["share"])
+    assert ticket is not None and space.blockers(ticket) == [other.process_id]
+    assert later.table(space, 7, ROW_EXCLUSIVE) is None
+    assert later.table(space, 7, TABLE_MODES["share row exclusive"]) is not None, "others wait for others"
+    other.done_with(space)
+    assert ticket.done and waiter.waiting is None and not waiter.table_locks
+    only = space.wait_for_lockers(waiter, 7, ACCESS_EXCLUSIVE, lambda owner: owner is later)
+    assert only is not None and space.blockers(only) == [later.process_id]
+
+
+def test_a_wait_for_lockers_is_part_of_deadlocks(owners: list[Owner]) -> None:
+    space = TableLocks()
+    first, waiter = owners[:2]
+    first.table(space, 7, ACCESS_SHARE)
+    waiter.table(space, 7, TABLE_MODES["share update exclusive"])
+    assert space.wait_for_lockers(waiter, 7, ACCESS_EXCLUSIVE) is not None
+    with pytest.raises(SqlError, match="deadlock detected"):
+        first.table(space, 7, TABLE_MODES["share update exclusive"])

@@ -13,7 +13,9 @@ import pytest
 from tests.oracle import PostgresServer
 from tests.server import ShoalServer
 from tests.torture.isolation.meetings import (
+    EARLIER,
     FAULTS,
+    LATER,
     Place,
     Scenario,
     Tally,
@@ -45,7 +47,7 @@ def differs(scenario: Scenario, theirs: Place, ours: Place, tally: Tally | None 
 def test_what_has_differed_does_not_differ_again(theirs: Place, shoal: ShoalServer) -> None:
     ours = Place(shoal.dsn)
     for seed in FOUND:
-        assert differs(make(seed), theirs, ours) == "", f"seed {seed}"
+        assert differs(make(seed, EARLIER), theirs, ours) == "", f"seed {seed}"
     ours.close()
 
 
@@ -53,10 +55,18 @@ def test_what_has_differed_does_not_differ_again(theirs: Place, shoal: ShoalServ
 def test_sessions_meet_as_in_postgresql(theirs: Place, shoal: ShoalServer, seeds: range) -> None:
     ours, tally = Place(shoal.dsn), Tally()
     for seed in seeds:
-        assert differs(make(seed), theirs, ours, tally) == "", f"seed {seed}"
+        assert differs(make(seed, EARLIER), theirs, ours, tally) == "", f"seed {seed}"
     ours.close()
     assert tally.scenarios == len(seeds) and tally.waits > len(seeds) / 5
     assert {"23505", "23503", "40001"} <= tally.errors.keys()
+
+
+def test_changes_with_concurrently_meet_others_as_in_postgresql(theirs: Place, shoal: ShoalServer) -> None:
+    ours, tally = Place(shoal.dsn), Tally()
+    for seed in range(1, 61):
+        assert differs(make(seed, LATER), theirs, ours, tally) == "", f"seed {seed}"
+    ours.close()
+    assert tally.waits
 
 
 @pytest.mark.parametrize("name", FAULTS)

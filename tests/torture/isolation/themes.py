@@ -294,6 +294,73 @@ RIGHTS = Theme(
     levels=LEVELS[:1],
 )
 
+DETACHES = Theme(
+    "detaches",
+    ("lp", "l1", "l2", "l3", "lr"),
+    "DROP TABLE IF EXISTS lp, l1, l2, l3, lr CASCADE; CREATE TABLE lp (a int PRIMARY KEY, v int) PARTITION BY LIST (a);"
+    "CREATE TABLE l1 PARTITION OF lp FOR VALUES IN (1); CREATE TABLE l2 PARTITION OF lp FOR VALUES IN (2);"
+    "CREATE TABLE l3 PARTITION OF lp FOR VALUES IN (3, 4); CREATE TABLE lr (a int REFERENCES lp, v int)",
+    "INSERT INTO lp VALUES (1, 10), (2, 20), (3, 30); INSERT INTO lr VALUES (2, 0)",
+    (
+        "SELECT * FROM lp ORDER BY a",
+        "SELECT * FROM lp WHERE a = 1",
+        "SELECT count(*), sum(v) FROM lp",
+        "SELECT * FROM l1",
+        "SELECT inhrelid::regclass::text, inhdetachpending FROM pg_inherits WHERE inhparent = 'lp'::regclass",
+        "SELECT conname FROM pg_constraint WHERE conrelid = 'l1'::regclass",
+        "INSERT INTO lp VALUES (4, 40)",
+        "DELETE FROM l3",
+        "UPDATE lp SET v = v + 1 WHERE a = 1 RETURNING *",
+        "UPDATE lp SET v = v + 1",
+        "UPDATE lp SET a = 4 WHERE a = 2",
+        "DELETE FROM lp WHERE a = 3 RETURNING *",
+        "INSERT INTO lr VALUES (1, 1)",
+        "INSERT INTO lr VALUES (3, 1)",
+        "UPDATE lr SET a = 1",
+        "DELETE FROM lr",
+        "LOCK TABLE l1 IN SHARE MODE",
+        *(f"ALTER TABLE lp DETACH PARTITION {name} CONCURRENTLY" for name in ("l1", "l1", "l2", "l3")),
+        "ALTER TABLE lp DETACH PARTITION l1",
+        "ALTER TABLE lp ATTACH PARTITION l1 FOR VALUES IN (1)",
+    ),
+    rows_alone=False,
+    levels=LEVELS[:2],
+)
+
+INDEXES = Theme(
+    "indexes",
+    ("a", "pa"),
+    "DROP TABLE IF EXISTS a, a2, b, pa CASCADE; CREATE TABLE a (id int PRIMARY KEY, v int); CREATE INDEX av ON a (v);"
+    "CREATE TABLE pa (id int, v int) PARTITION BY RANGE (id);"
+    "CREATE TABLE pa1 PARTITION OF pa FOR VALUES FROM (0) TO (10); CREATE INDEX pav ON pa (v)",
+    "INSERT INTO a VALUES (1, 10), (2, 20); INSERT INTO pa VALUES (1, 10)",
+    (
+        "SELECT * FROM a ORDER BY id",
+        "SELECT * FROM a WHERE v = 20",
+        "INSERT INTO a VALUES (3, 30)",
+        "UPDATE a SET v = v + 1 WHERE id = 1",
+        "DELETE FROM a WHERE id = 2",
+        "INSERT INTO pa VALUES (2, 20)",
+        "SELECT * FROM pa",
+        "SELECT count(*) FROM pg_index WHERE indrelid = 'a'::regclass",
+        "CREATE INDEX CONCURRENTLY ON a (v)",
+        "CREATE UNIQUE INDEX CONCURRENTLY ON a (v, id)",
+        "REINDEX TABLE CONCURRENTLY a",
+        "REINDEX INDEX CONCURRENTLY av",
+        "REINDEX (CONCURRENTLY) TABLE pa",
+        "DROP INDEX CONCURRENTLY av",
+        "DROP INDEX pav",
+        "VACUUM pa",
+        "ANALYZE pa",
+        "VACUUM (SKIP_LOCKED) pa",
+        "ANALYZE (SKIP_LOCKED) pa",
+        *(f"LOCK TABLE {table} IN {mode} MODE" for table in ("a", "pa1") for mode in MODES[1:6:2]),
+        "LOCK TABLE pa1 IN ACCESS EXCLUSIVE MODE",
+    ),
+    rows_alone=False,
+    levels=LEVELS[:1],
+)
+
 QUEUES = Theme(
     "queues",
     (),
@@ -330,5 +397,7 @@ SAFE = Theme(
 
 THEMES = {
     theme.name: theme
-    for theme in (ROWS, CONFLICTS, MERGES, REFERENCES, DEFERRED, PARTITIONS, DEFINITIONS, RIGHTS, QUEUES, SAFE)
-}
+    for theme in (
+        ROWS, CONFLICTS, MERGES, REFERENCES, DEFERRED, PARTITIONS, DEFINITIONS, RIGHTS, QUEUES, SAFE, DETACHES, INDEXES,
+    )
+}  # fmt: skip

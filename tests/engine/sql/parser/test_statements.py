@@ -269,7 +269,6 @@ def test_many_statements_keep_their_place_in_the_text() -> None:
     [
         ("create trigger a before insert on t execute function f()", "CREATE TRIGGER"),
         ("create rule r as on insert to t do (select 1; select 2)", "CREATE RULE"),
-        ("cluster t using i", "CLUSTER"),
         ("create operator class x for type int using btree as operator 1 <", "CREATE OPERATOR CLASS"),
     ],
 )
