@@ -5,7 +5,7 @@ detached."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -30,10 +30,34 @@ def note_detaches(
             if transaction is None or transaction.isolation == READ_COMMITTED or not transaction.has_snapshot:
                 continue
             if begun:
-                transaction.see_committed(oid)
+                see_committed(transaction, oid)
             elif isinstance(item, Table):
-                transaction.see(replace(item, detaching=PENDING_BUT_SEEN))
+                _see(transaction, replace(item, detaching=PENDING_BUT_SEEN))
 
 
 def _is_pending(item: SchemaObject | None) -> bool:
     return isinstance(item, Table) and bool(item.detaching)
+
+
+def _see(transaction: Transaction, partition: Table) -> None:
+    """The transaction's statements use this version of a partition, which is not the committed one."""
+    for objects in _changed_objects(transaction):
+        objects.setdefault(partition.oid, partition)
+    transaction.catalog = None
+
+
+def see_committed(transaction: Transaction, oid: int | None = None) -> None:
+    """The transaction's statements use the committed version of a partition again, or of all."""
+    for objects in _changed_objects(transaction):
+        for seen in [oid] if oid is not None else list(objects):
+            item = objects.get(seen)
+            if isinstance(item, Table) and item.detaching == PENDING_BUT_SEEN:
+                del objects[seen]
+    transaction.catalog = None
+
+
+def _changed_objects(transaction: Transaction) -> Iterator[dict[int, SchemaObject | None]]:
+    """The objects that it has changed, now and at its savepoints."""
+    yield transaction.changed_objects
+    for point in transaction.savepoints:
+        yield point.changed_objects

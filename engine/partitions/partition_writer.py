@@ -276,7 +276,7 @@ class Moving:
                     return None
                 moved = found
             moved_key = target.write_new(transaction, context, moved, checks)
-            transaction.note_new_partition(key, moved_key)
+            transaction.note_key_change(key, moved_key)
             self._follow(transaction, context, old, new, checks)
             return moved_key
 

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Concatenate, ParamSpec
 from catalog.errors import SqlError, forget_frames
 from engine.columnar.ahead import announce
 from engine.execute.deferred import check
+from engine.node.pending_detaches import see_committed
 from engine.session import safe_snapshots, two_phase
 from engine.session.errors import aborted_error
 from engine.session.other_waits import Work
@@ -93,7 +94,7 @@ class TransactionControl:
         transaction = session.transaction
         assert transaction is not None
         if transaction.changed_objects:
-            transaction.see_committed()
+            see_committed(transaction)
         if transaction.deferred is not None:
             self._check_deferred(transaction)
         if session.temporary_schema is not None:

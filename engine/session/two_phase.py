@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from catalog.errors import SqlError, not_supported
 from catalog.schema import Role, Table
+from engine.node.pending_detaches import see_committed
 from engine.session.settings import MAX_PREPARED_TRANSACTIONS
 from engine.txn.interface import SERIALIZABLE
 
@@ -46,7 +47,7 @@ def check(session: SessionCore, identifier: str, used: Used) -> None:
 
 
 def _check_work(session: SessionCore, transaction: Transaction, used: Used) -> None:
-    transaction.see_committed()
+    see_committed(transaction)
     if transaction.changed_objects or transaction.dropped_storage:
         not_supported("PREPARE TRANSACTION after a schema change")
     if transaction.isolation == SERIALIZABLE:

@@ -139,7 +139,7 @@ class Transaction(Protocol):
     def move(self, key: bytes, new_key: bytes, value: bytes) -> None:
         """Writes a new version of a row under a new key."""
 
-    def note_new_partition(self, key: bytes, new_key: bytes) -> None:
+    def note_key_change(self, old_key: bytes | None, key: bytes) -> None:
         """A row that has been deleted was inserted into another partition. Who waits for it ends with 40001."""
 
     def mark(self) -> int:

@@ -185,8 +185,8 @@ class StatementView:
     def move(self, key: bytes, new_key: bytes, value: bytes) -> None:
         self.transaction.move(key, new_key, value)
 
-    def note_new_partition(self, key: bytes, new_key: bytes) -> None:
-        self.transaction.note_new_partition(key, new_key)
+    def note_key_change(self, old_key: bytes | None, key: bytes) -> None:
+        self.transaction.note_key_change(old_key, key)
 
     def delete(self, key: bytes) -> None:
         self.transaction.delete(key)

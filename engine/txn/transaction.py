@@ -28,7 +28,7 @@ from sortedcontainers import SortedList
 from catalog.catalog import Catalog
 from catalog.errors import SqlError
 from catalog.memory import Account
-from catalog.schema import PENDING_BUT_SEEN, SchemaObject, Table
+from catalog.schema import SchemaObject
 from engine.storage.keys import PREFIX_BYTES
 from engine.storage.views import Snapshot
 from engine.txn.deferred import Deferred
@@ -499,8 +499,9 @@ class Transaction(LockHolder):
         """Raises 40001 for a row that has moved to another partition since the snapshot (heapam_tuple_lock)."""
         new_key, lsn = self._row_space.moved.get(key, (key, 0))
         if new_key[:PREFIX_BYTES] != key[:PREFIX_BYTES] and lsn > self.snapshot_lsn:
-            message = "tuple to be locked was already moved to another partition due to concurrent update"
-            raise SqlError("40001", message)
+            raise SqlError(
+                "40001", "tuple to be locked was already moved to another partition due to concurrent update"
+            )
 
     def _has_moved(self, key: bytes, lsn: Lsn) -> bool:
         """Whether the commit of that LSN gave another key to the row that was under this key."""
@@ -561,7 +562,7 @@ class Transaction(LockHolder):
         else:
             self._undo.append((key, old))  # type: ignore[arg-type]
             if old is None and value is not None:
-                self._note_key_change(None, key)
+                self.note_key_change(None, key)
         writes[key] = value
         self.held = held = self.held + (WRITE_BYTES if value is None else WRITE_BYTES + len(value))
         if held > self.held_up_to:
@@ -614,12 +615,9 @@ class Transaction(LockHolder):
         """Writes a new version of a row under a new key."""
         self.put(key, None)
         self.put(new_key, value)
-        self._note_key_change(key, new_key)
+        self.note_key_change(key, new_key)
 
-    def note_new_partition(self, key: bytes, new_key: bytes) -> None:
-        self._note_key_change(key, new_key)
-
-    def _note_key_change(self, old_key: bytes | None, key: bytes) -> None:
+    def note_key_change(self, old_key: bytes | None, key: bytes) -> None:
         changes = self._key_changes
         if len(changes) >= 2 * MOVES_KEPT:
             del changes[:MOVES_KEPT]
@@ -646,11 +644,8 @@ class Transaction(LockHolder):
         return self.writes.items()
 
     def replaced_since(self, mark: int) -> Iterator[tuple[bytes, object]]:
-        """The keys written singly after the mark, in order, each with what it had before: None was deleted, MISSING not
-        written."""
-        for place in range(mark, len(self._undo)):
-            item = self._undo[place]
-            yield (item, MISSING) if isinstance(item, bytes) else item
+        """The keys written singly after the mark, in order, with the values before; MISSING: it had not written one."""
+        return ((item, MISSING) if isinstance(item, bytes) else item for item in self._undo[mark:])
 
     def rollback_to(self, mark: int) -> None:
         for view in self.views:
@@ -724,23 +719,6 @@ class Transaction(LockHolder):
             if self.savepoints[index].name == name:
                 return index
         raise SqlError("3B001", f'savepoint "{name}" does not exist')
-
-    # ---- partitions that only its snapshot has ------------------------------------------------------------------
-
-    def see(self, partition: Table) -> None:
-        """Its statements use this version of a partition, which is not the committed one."""
-        for objects in (self.changed_objects, *(point.changed_objects for point in self.savepoints)):
-            objects.setdefault(partition.oid, partition)
-        self.catalog = None
-
-    def see_committed(self, oid: int | None = None) -> None:
-        """Ends `see`, of one partition or of all."""
-        for objects in (self.changed_objects, *(point.changed_objects for point in self.savepoints)):
-            for seen in [oid] if oid is not None else list(objects):
-                item = objects.get(seen)
-                if isinstance(item, Table) and item.detaching == PENDING_BUT_SEEN:
-                    del objects[seen]
-        self.catalog = None
 
     # ---- the end ------------------------------------------------------------------------------------------------
 

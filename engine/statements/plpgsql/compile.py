@@ -38,6 +38,7 @@ from engine.sql.tree_walk import is_volatile, walk
 from engine.statements.plpgsql.errors import TextContext, context_of
 from engine.statements.plpgsql.fragments import (
     failing_part,
+    field_place,
     has_fields_alone,
     local_expression,
     no_column,
@@ -252,7 +253,7 @@ class BodyCompiler:
         """record.field := value, array[i] := value, ..."""
         variable = target.variable
         name, code = local(variable), self._code
-        place = _field_place(target)
+        place = field_place(target)
         if place >= 0 and variable.shape is not None:
             value = code.temporary("v")
             code.line(f"{value} = {self._expression(fragment, variable.shape[place][1])}")
@@ -757,14 +758,6 @@ class BodyCompiler:
 
     def _end_transaction(self, statement: pl.EndTransaction) -> None:
         self._code.line(f"frame.end_transaction({statement.undo}, {statement.chain})")
-
-
-def _field_place(target: pl.Target) -> int:
-    """The position of the field of a record of a table's row that an assignment names; -1 for any other target."""
-    shape, steps = target.variable.shape, target.steps
-    if shape is None or target.variable.type is not None or len(steps) != 1:
-        return -1
-    return next((place for place, (name, _) in enumerate(shape) if name == steps[0]), -1)
 
 
 def local(variable: pl.Variable) -> str:

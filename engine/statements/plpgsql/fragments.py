@@ -191,3 +191,11 @@ def record_named(fragment: Fragment) -> Variable | None:
     names = tuple(fragment.text.strip().lower().split("."))
     found = fragment.scope.find(names)
     return found[0] if found is not None and found[1] == len(names) and found[0].type is None else None
+
+
+def field_place(target: Target) -> int:
+    """The position of the field of a record of a table's row that an assignment names; -1 for any other target."""
+    shape, steps = target.variable.shape, target.steps
+    if shape is None or target.variable.type is not None or len(steps) != 1:
+        return -1
+    return next((place for place, (name, _) in enumerate(shape) if name == steps[0]), -1)
