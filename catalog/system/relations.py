@@ -168,7 +168,7 @@ RELATION_SIZES = _table(15019, "relation_sizes", oid=_O, own=_8, indexes=_8, tot
 TABLE_COUNTS = _table(15021, "table_counts", oid=_O, inserted=_8, updated=_8, deleted=_8, live=_8)
 COLLATION_NAMES = _table(15022, "collation_names", oid=_O, shown=_T, visible=_B, version=_T)
 TABLESPACE_SIZES = _table(15020, "tablespace_sizes", oid=_O, name=_T, size=_8)
-TRIGGER_TEXTS = _table(15026, "trigger_texts", oid=_O, plain=_T, pretty=_T)
+TRIGGER_TEXTS = _table(15028, "trigger_texts", oid=_O, plain=_T, pretty=_T)
 UPDATABLE = _table(15023, "updatable_views", oid=_O, number=oids.INT4, events=oids.INT4)
 ARGUMENT_DEFAULTS = _table(15024, "argument_defaults", oid=_O, number=oids.INT4, text=_T)
 IDENTITIES = _table(

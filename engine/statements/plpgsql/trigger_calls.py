@@ -181,7 +181,8 @@ class TriggerCalls:
         frame = self._frames.get(call)
         if frame is None or frame.program is not ready.program:
             frame = self._frames[call] = Frame(self._session, ready.program, ready.known, is_atomic=True)
-        return run_apart(frame, given)
+        with self._session.function_calls.count(ready.routine):
+            return run_apart(frame, given)
 
     def _run(self, call: TriggerCall, ready: _Ready, given: Sequence[object]) -> object:
         """The result of a function that may run statements."""
@@ -189,7 +190,7 @@ class TriggerCalls:
         if not suspend.is_running():
             not_supported(f'trigger "{call.trigger.name}" here')
         frame = Frame(session, ready.program, ready.known, is_atomic=True)
-        with as_runner(session, ready.routine):
+        with as_runner(session, ready.routine), session.function_calls.count(ready.routine):
             if not ready.local and not session.local_relations:
                 return enter(frame, given)
             with self._with_transitions(call, ready.local):
