@@ -56,6 +56,19 @@ def test_calls(counted: Pair, tracked: str) -> None:
     same_counts(counted)
 
 
+def test_calls_of_triggers(counted: Pair) -> None:
+    counted.run(
+        "create function trims() returns trigger language plpgsql as $$begin new.a := new.a % 10; return new; end$$",
+        "create function looks() returns trigger language plpgsql as $$begin perform leaf(); return null; end$$",
+        "create trigger one before insert on t for each row execute function trims()",
+        "create trigger two after insert on t for each statement execute function looks()",
+        "set track_functions = 'pl'",
+        "insert into t select generate_series(1, 5)",
+        "insert into t values (1)",
+    )
+    same_counts(counted)
+
+
 def test_times_of_nested_calls(counted: Pair) -> None:
     counted.run("set track_functions = pl", "select above(), deep(5)")
     condition = (
