@@ -14,7 +14,7 @@ import shoal
 from engine.columnar.frames import encode_pairs
 from engine.storage.keys import prefix_range, storage_prefix
 from tests import forks
-from tests.samples import some
+from tests.samples import Part, parts, some
 from tests.server import ShoalServer
 
 TABLES = (
@@ -171,8 +171,9 @@ def spoil(database: shoal.Database, name: str, damage: Damage) -> Callable[[], N
     return lambda: database._engine.call(undo)
 
 
+@pytest.mark.parametrize("part", parts(3))
 @pytest.mark.parametrize("last", [15000, pytest.param(30000, marks=pytest.mark.long)])
-def test_copies_of_the_worker_are_compared(tmp_path: Path, last: int) -> None:
+def test_copies_of_the_worker_are_compared(tmp_path: Path, last: int, part: Part) -> None:
     names = ("kinds", "without_key", "t", "p_rest")
     with shoal.open(tmp_path / "data") as database:
         for statement in (*TABLES, *KINDS):
@@ -184,7 +185,7 @@ def test_copies_of_the_worker_are_compared(tmp_path: Path, last: int) -> None:
         database.execute("DELETE FROM without_key WHERE a = 3")
         database.execute(f"INSERT INTO t SELECT n, n, n::text, n FROM generate_series(10001, {last}) n")
         assert found(database)["damaged"] == []
-        for damage, wanted in SPOILT.values():
+        for damage, wanted in part.of(SPOILT.values()):
             undo = [spoil(database, name, damage) for name in names]
             damaged = {(item["table"], item["index"]): item["message"] for item in found(database)["damaged"]}
             assert set(damaged) == {(name, "") for name in names}

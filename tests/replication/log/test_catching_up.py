@@ -16,7 +16,7 @@ from tests.replication.memory_store import MemoryStore
 
 TABLESPACE = b"T" * 16
 ENTRIES = 40
-PATIENCE = 0.2  # seconds of the takeover
+PATIENCE = 0.8  # seconds of the takeover; longer than a busy machine keeps a process from running
 SETTINGS = LogSettings(presence=0.02, rank_pause=0.0, poll=0.02, takeover_timeout=PATIENCE)
 
 
