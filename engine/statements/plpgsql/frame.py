@@ -232,15 +232,13 @@ class Frame:
             text = analyse_text(fragment, self.session.environment, shapes, self.program.conflict)
         plain = text.plain(self.session.environment)
         parameters = [_value(use, values) for use in text.uses]
-        if isinstance(plain, tree.RowExpr) and has_sublink(plain):
-            shape = tuple((name, item.type) for name, item in zip(plain.names, plain.elements, strict=True))
-            return Row(shape, tuple(self._evaluate(number, values, None)[0]))  # type: ignore[arg-type]
         if isinstance(plain, tree.RowExpr):
+            shape = tuple((name, item.type) for name, item in zip(plain.names, plain.elements, strict=True))
+            if has_sublink(plain):
+                return Row(shape, tuple(self._evaluate(number, values, None)[0]))  # type: ignore[arg-type]
             format_ = self.session.environment.format
             found = [compile_value(item, format_)(self.session.context(), parameters) for item in plain.elements]
-            return Row(
-                tuple((name, item.type) for name, item in zip(plain.names, plain.elements, strict=True)), tuple(found)
-            )
+            return Row(shape, tuple(found))
         value, type_ = self._evaluate(number, values, None)
         known = lookup(type_.oid)
         if not isinstance(known, CompositeType):
