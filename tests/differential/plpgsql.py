@@ -14,9 +14,8 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from time import monotonic
 
-import psycopg
-
 from tests.differential.compare import REFUSED, Tally
+from tests.outcome import Connection, full_outcome
 
 SETUP = """
 CREATE TABLE t (a int PRIMARY KEY, b text, c numeric(8,2) CHECK (c < 1000));
@@ -431,32 +430,7 @@ class Generator:
 
 # ---- comparison -----------------------------------------------------------------------------------------------------
 
-Connection = psycopg.Connection[tuple[object, ...]]
 STATE = "SELECT * FROM t ORDER BY a"
-
-
-def outcome(connection: Connection, sql: str) -> tuple[object, ...]:
-    """What comes of a statement: notices, and its rows or its error."""
-    notices: list[tuple[object, ...]] = []
-
-    def note(notice: psycopg.errors.Diagnostic) -> None:
-        notices.append(
-            (notice.severity, notice.sqlstate, notice.message_primary, notice.message_detail, notice.context)
-        )
-
-    connection.add_notice_handler(note)
-    try:
-        cursor = connection.execute(sql.encode())
-        return (notices, cursor.statusmessage, cursor.fetchall() if cursor.description else None)
-    except psycopg.Error as error:
-        known = error.diag
-        return (
-            notices, known.sqlstate, known.message_primary, known.message_detail, known.message_hint,
-            known.constraint_name, known.internal_query, known.internal_position, known.statement_position,
-            known.context,
-        )  # fmt: skip
-    finally:
-        connection.remove_notice_handler(note)
 
 
 def statements_of(seed: int) -> list[str]:
@@ -477,14 +451,14 @@ def run_program(seed: int, postgres: Connection, shoal: Connection) -> tuple[str
         for connection in (postgres, shoal):
             connection.execute("BEGIN")
         for sql in statements:
-            theirs, ours = outcome(postgres, sql), outcome(shoal, sql)
+            theirs, ours = full_outcome(postgres, sql), full_outcome(shoal, sql)
             if _comparable(ours) != _comparable(theirs):
                 if ours[1] in REFUSED:
                     return str(ours[2]), ""
                 return "", f"seed {seed}\n{sql}\n  PostgreSQL {theirs}\n  Shoal      {ours}"
             if len(theirs) > 3:
                 return "", ""
-        if (theirs := outcome(postgres, STATE)) != (ours := outcome(shoal, STATE)):
+        if (theirs := full_outcome(postgres, STATE)) != (ours := full_outcome(shoal, STATE)):
             return "", f"seed {seed}\n{statements[-1]}\n  PostgreSQL {theirs}\n  Shoal      {ours}"
         return "", ""
     finally:

@@ -5,8 +5,9 @@ from __future__ import annotations
 import psycopg
 import pytest
 
-from tests.differential.plpgsql import SETUP, outcome, run_programs, statements_of
+from tests.differential.plpgsql import SETUP, run_programs, statements_of
 from tests.oracle import PostgresServer
+from tests.outcome import full_outcome
 from tests.server import ShoalServer
 
 SECONDS, MOST = 12, 130
@@ -40,7 +41,7 @@ def test_programs_end_in_many_ways(postgres_server: PostgresServer) -> None:
         ends = []
         for seed in range(1, 200, 2):
             connection.execute("BEGIN")
-            ends.append(outcome(connection, statements_of(seed)[0])[1])
+            ends.append(full_outcome(connection, statements_of(seed)[0])[1])
             connection.execute("ROLLBACK")
         connection.execute("DROP SCHEMA ways CASCADE")
     assert 20 < ends.count("DO") < 90

@@ -24,6 +24,7 @@ from dataclasses import dataclass, replace
 from typing import cast
 
 from catalog.catalog import Catalog
+from catalog.derived import DerivedValues
 from catalog.errors import SqlError, not_supported
 from catalog.functions.base import Function
 from catalog.functions.registry import functions_named
@@ -581,30 +582,14 @@ def _set_call(expression: tree.Expr) -> tree.FuncExpr | None:
 # ---- the cache of bodies --------------------------------------------------------------------------------------------
 
 _Key = tuple[int, tuple[int, ...], int, tuple[str, ...]]
-
-
-class _Bodies:
-    """The analysed bodies for the most recent catalog."""
-
-    def __init__(self) -> None:
-        self.held: tuple[Catalog | None, dict[_Key, Body]] = None, {}
-
-    def get_known(self, catalog: Catalog) -> dict[_Key, Body]:
-        held, bodies = self.held
-        if held is not catalog:
-            bodies = {}
-            self.held = catalog, bodies
-        return bodies
-
-
-_bodies = _Bodies()
+_bodies: DerivedValues[_Key, Body] = DerivedValues()
 
 
 def body_of(
     routine: Routine, environment: Environment, function: Function, types: Sequence[int], result: TypeRef
 ) -> Body:
     """The routine's body for actual argument types, analysed once per catalog and search path."""
-    known = _bodies.get_known(environment.catalog)
+    known = _bodies.of(environment.catalog)
     key = (routine.oid, tuple(types), result.oid, environment.search_path)
     found = known.get(key)
     if found is None:

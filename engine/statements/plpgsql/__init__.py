@@ -6,7 +6,7 @@
     frame.py      what a running function does: expressions, loops over rows, errors, results
     frame_cursors.py  its cursors
     nested.py     the statements of a function
-    programs.py   compiled bodies, kept for the newest catalog
+    programs.py   compiled bodies, kept with their catalog
     records.py    values of type record, and assignment of rows
     utilities.py  statements that are neither queries nor changes of rows: CALL, CREATE TABLE AS, ...
     stack.py      the context of notices

@@ -234,7 +234,9 @@ class Frame:
         plain = text.plain(self.session.environment)
         parameters = [_value(use, values) for use in text.uses]
         shape = None if plain is None else shape_of_rows(plain)
-        if isinstance(plain, tree.RowExpr) and shape is not None and not has_sublink(plain):
+        if isinstance(plain, tree.RowExpr) and shape is not None:
+            if has_sublink(plain):
+                return Row(shape, tuple(self._evaluate(number, values, None)[0]))  # type: ignore[arg-type]
             format_ = self.session.environment.format
             found = [compile_value(item, format_)(self.session.context(), parameters) for item in plain.elements]
             return Row(shape, tuple(found))

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-import psycopg
 import pytest
 
 from tests.engine.session.conftest import Pair
+from tests.outcome import full_outcome
 
 TABLE = """
 CREATE TABLE t (a int PRIMARY KEY, b text, c numeric(10,2));
@@ -119,32 +119,8 @@ def filled(pair: Pair) -> Iterator[Pair]:
     yield pair
 
 
-def given(connection: psycopg.Connection[tuple[object, ...]], sql: str) -> tuple[object, ...]:
-    """What comes of a statement: notices, and its rows or its error with its context."""
-    notices: list[tuple[object, ...]] = []
-
-    def note(notice: psycopg.errors.Diagnostic) -> None:
-        notices.append(
-            (notice.severity, notice.sqlstate, notice.message_primary, notice.message_detail, notice.context)
-        )
-
-    connection.add_notice_handler(note)
-    try:
-        cursor = connection.execute(sql.encode())
-        rows = cursor.fetchall() if cursor.description else None
-        return notices, cursor.statusmessage, rows
-    except psycopg.Error as error:
-        known = error.diag
-        return (
-            notices, known.sqlstate, known.message_primary, known.message_detail, known.message_hint, known.table_name,
-            known.column_name, known.constraint_name, known.datatype_name, known.schema_name, known.context,
-        )  # fmt: skip
-    finally:
-        connection.remove_notice_handler(note)
-
-
 @pytest.mark.parametrize("name", STATEMENTS)
 def test_statements(filled: Pair, name: str) -> None:
     sql = f"DO $$\nDECLARE {DECLARED}\nBEGIN\n{STATEMENTS[name]};\nEND $$"
-    assert given(filled.shoal, sql) == given(filled.postgres, sql)
+    assert full_outcome(filled.shoal, sql) == full_outcome(filled.postgres, sql)
     filled.same("SELECT * FROM t")

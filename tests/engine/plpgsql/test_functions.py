@@ -8,8 +8,8 @@ from collections.abc import Iterator
 import psycopg
 import pytest
 
-from tests.engine.plpgsql.test_bodies import given
 from tests.engine.session.conftest import Pair
+from tests.outcome import full_outcome
 
 SETUP = """
 CREATE TABLE t (a int PRIMARY KEY, b text, c numeric(10,2));
@@ -263,7 +263,7 @@ def filled(pair: Pair) -> Iterator[Pair]:
 
 @pytest.mark.parametrize("sql", QUERIES)
 def test_calls(filled: Pair, sql: str) -> None:
-    assert given(filled.shoal, sql) == given(filled.postgres, sql)
+    assert full_outcome(filled.shoal, sql) == full_outcome(filled.postgres, sql)
     filled.same("SELECT * FROM t", "SELECT what FROM log", "SELECT * FROM checked")
 
 
@@ -306,7 +306,7 @@ def test_a_function_runs_as_its_user(pair: Pair) -> None:
         "SELECT looks() FROM generate_series(1, 2)",
         "SELECT may_look() FROM generate_series(1, 2)",
     ):
-        assert given(pair.shoal, sql) == given(pair.postgres, sql), sql
+        assert full_outcome(pair.shoal, sql) == full_outcome(pair.postgres, sql), sql
     pair.run("RESET ROLE")
 
 

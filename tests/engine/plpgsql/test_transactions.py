@@ -8,8 +8,8 @@ from time import monotonic
 import psycopg
 import pytest
 
-from tests.engine.plpgsql.test_bodies import given
 from tests.engine.session.conftest import Pair
+from tests.outcome import full_outcome
 
 SETUP = """
 CREATE TABLE t (a int PRIMARY KEY, b text);
@@ -130,7 +130,7 @@ def filled(pair: Pair) -> Iterator[Pair]:
 
 
 def same(pair: Pair, sql: str) -> None:
-    assert given(pair.shoal, sql) == given(pair.postgres, sql), sql
+    assert full_outcome(pair.shoal, sql) == full_outcome(pair.postgres, sql), sql
 
 
 @pytest.mark.parametrize("sql", STATEMENTS)
@@ -180,19 +180,19 @@ def test_prepared_calls(filled: Pair) -> None:
 
 def test_arguments_of_calls_need_privileges(filled: Pair) -> None:
     filled.run(
-        "CREATE FUNCTION given(x bigint) RETURNS bigint LANGUAGE plpgsql AS $$ BEGIN RETURN x; END $$",
+        "CREATE FUNCTION full_outcome(x bigint) RETURNS bigint LANGUAGE plpgsql AS $$ BEGIN RETURN x; END $$",
         "DROP ROLE IF EXISTS caller",
         "CREATE ROLE caller",
         "GRANT USAGE ON SCHEMA statements TO caller",
         "SET ROLE caller",
     )
-    same(filled, "SELECT given((SELECT count(*) FROM t))")
-    same(filled, "SELECT given(given(2))")
-    same(filled, "SELECT * FROM given((SELECT count(*) FROM t))")
+    same(filled, "SELECT full_outcome((SELECT count(*) FROM t))")
+    same(filled, "SELECT full_outcome(full_outcome(2))")
+    same(filled, "SELECT * FROM full_outcome((SELECT count(*) FROM t))")
     filled.run(
         "RESET ROLE", "ALTER TABLE t ENABLE ROW LEVEL SECURITY", "GRANT SELECT ON t TO caller", "SET ROLE caller"
     )
-    same(filled, "SELECT given((SELECT count(*) FROM t))")
+    same(filled, "SELECT full_outcome((SELECT count(*) FROM t))")
     filled.run("RESET ROLE")
 
 
@@ -203,7 +203,7 @@ def test_results_are_limited(filled: Pair) -> None:
         b" $$ BEGIN LOOP RETURN NEXT 'a row of some bytes ' || random(); END LOOP; END $$"
     )
     filled.shoal.execute("SET connection_memory_limit = '20MB'")
-    found = given(filled.shoal, "SELECT * FROM endless()")
+    found = full_outcome(filled.shoal, "SELECT * FROM endless()")
     assert found[1] == "53200"
 
 
@@ -219,6 +219,6 @@ def test_a_body_nested_too_deeply_is_refused(filled: Pair) -> None:
     body = "NULL;"
     for _ in range(30):
         body = f"LOOP {body} EXIT; END LOOP;"
-    found = given(filled.shoal, f"DO $$ BEGIN {body} END $$")
+    found = full_outcome(filled.shoal, f"DO $$ BEGIN {body} END $$")
     assert found[1] == "0A000"
     assert "within one another" in str(found[2])
