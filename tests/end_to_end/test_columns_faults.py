@@ -228,7 +228,7 @@ def test_a_file_that_goes_while_the_server_runs_is_made_anew(go: Callable[[pathl
             lsn = add(connection)
             assert total(connection) == FIRST + 100 * more
         assert gone(worker)
-        assert "has no file for its columns" in server.log.read_text()
+        until(lambda: "has no file for its columns" in server.log.read_text())
         assert total(connection) == FIRST + 300
         saved(connection, lsn)
         assert path.exists()
