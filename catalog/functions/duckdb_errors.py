@@ -20,6 +20,7 @@ _RANGES = {"INT16": "smallint out of range", "INT32": "integer out of range", "I
 _TYPE_OF_MINIMUM = {"32768": "INT16", "2147483648": "INT32", "9223372036854775808": "INT64"}
 
 LATE = "timestamps after 294247-01-10 04:00:54 in an analytic query are not supported"
+NO_NUMBER = "NaN in a column of type numeric(p,s) in an analytic query is not supported"
 NO_ROOM = "could not write columns: No space left on device"
 TOO_MANY_DIGITS = "numeric results of more than 38 digits in a column are not supported"
 
@@ -37,6 +38,7 @@ _TABLE: tuple[tuple[re.Pattern[str], str, str], ...] = tuple(
         (r"value [^ ]+ can't be cast .*out of range for the destination type (INT16|INT32|INT64)", "22003", "{0}"),
         (r"Overflow in (?:addition|subtract(?:ion)?|multiplication|SUM|negation) of DECIMAL", "0A000", TOO_MANY_DIGITS),
         (r"Could not cast value .* to DECIMAL\(", "0A000", TOO_MANY_DIGITS),
+        (r'Could not convert string "NaN" to DECIMAL', "0A000", NO_NUMBER),
         (r"Date and time not in timestamp range|Conversion Error: Date out of range", "22008", "timestamp out of range"),  # noqa: E501
         (r"Out of Range Error: Date out of range", "22008", "date out of range"),
         (r"with value 2942(?:4[7-9]|[56]\d|7[0-6])-[-0-9]+ can't be cast to the destination type INT64", "0A000", LATE),

@@ -14,12 +14,14 @@ from catalog.functions.array_slices import assign_slice
 from catalog.functions.base import Function, Operator, Trait
 from catalog.functions.comparison import python_operator
 from catalog.functions.registry import has_trait
+from catalog.types import element_of
 from catalog.types.base import Array, TypeRef
 from catalog.types.oids import JSON_TYPES, NAME, RECORD, RECORDS
 from engine.execute import operations
 from engine.execute.code import NotOnRowPath
 from engine.execute.compiled_value import Value
-from engine.execute.python_sides import comparison, equality_of, same_equality
+from engine.execute.members import Key, RepeatedArray, hash_key, is_membership, members_of
+from engine.execute.python_sides import comparison, equality_of
 from engine.execute.records import known_type
 from engine.sql import tree
 
@@ -43,46 +45,74 @@ def compares_rows(function: Function, types: Sequence[TypeRef]) -> bool:
     return has_trait(function.source, Trait.COMPARES_ROWS) and of_rows(types)
 
 
-def _constant_members(expression: tree.ScalarArrayOp) -> frozenset[object] | None:
-    """The items of IN or NOT IN over an array constant without NULLs, where membership is a look-up in a set."""
-    array = expression.right.value if isinstance(expression.right, tree.Const) else None
-    if not isinstance(array, Array) or expression.operator.name != ("=" if expression.use_or else "<>"):
-        return None
-    if not expression.function.strict or not same_equality(expression.left.type.oid, expression.operator.right):
-        return None
-    members = frozenset(array.elements)
-    return members if members and None not in members else None
-
-
 def array_operation(compiler: ExpressionCompiler, expression: tree.ScalarArrayOp, truth: bool = False) -> str:
     """The source of left operator ANY|ALL (array); with `truth` it need only be truthy when TRUE."""
     right = expression.right
-    members = _constant_members(expression)
-    if members is not None:
-        word = f"{'in' if expression.use_or else 'not in'} {compiler.code.constant(members, 'set')}"
-        found = compiler.value(expression.left)
-        if not found.nullable:
+    if isinstance(right, tree.ArrayExpr):
+        element = right.element_type
+    else:
+        element = TypeRef(element_of(right.type.oid) or expression.operator.right)
+    can_hash, key = hash_key(expression, element.oid)
+    array = _constant_array(compiler, right)
+    if array is not None and can_hash:
+        return _membership(compiler, expression, array, key, truth)
+    items = right.elements if isinstance(right, tree.ArrayExpr) and not right.nested else None
+    if truth and expression.use_or and is_membership(expression) and items and _is_short(items):
+        return _any_as_or(compiler, expression, items, element)
+    compare = _element_comparison(compiler, expression, element)
+    if not expression.function.strict:
+        raise NotOnRowPath("ANY with an operator that is not strict")
+    left, array_source = compiler.value(expression.left).source, compiler.value(right).source
+    name = compiler.code.constant(compare, "compare")
+    if not (can_hash and compiler.code.in_plan):
+        loop = operations.any_of if expression.use_or else operations.all_of
+        return f"{compiler.code.constant(loop, loop.__name__)}({name}, {left}, {array_source})"
+    repeated = compiler.code.temporary("among")
+    made = compiler.code.constant(RepeatedArray, "RepeatedArray")
+    hashed = "None" if key is None else compiler.code.constant(key, "key")
+    compiler.code.prologue.append(f"{repeated} = {made}({hashed}, {name}, {not expression.use_or})")
+    if items is not None and all(isinstance(item, tree.Const | tree.Param) for item in items):
+        whole = compiler.code.temporary("array")
+        compiler.code.prologue.append(f"{whole} = {array_source}")
+        array_source = whole
+    return f"{repeated}({left}, {array_source})"
+
+
+def _constant_array(compiler: ExpressionCompiler, array: tree.Expr) -> Array | None:
+    """The array, if planning knows it."""
+    if isinstance(array, tree.Const):
+        return array.value if isinstance(array.value, Array) else None
+    if not isinstance(array, tree.ArrayExpr) or array.nested:
+        return None
+    values = []
+    for element in array.elements:
+        known = compiler.constant(element)
+        if known is None:
+            return None
+        values.append(known[0])
+    return Array.of(tuple(values))
+
+
+def _is_short(items: Sequence[tree.Expr]) -> bool:
+    """Whether each element can be compared by code of its own. All elements must be computed if one may fail."""
+    return len(items) <= _MANY_ELEMENTS and all(map(cannot_fail, items))
+
+
+def _membership(
+    compiler: ExpressionCompiler, expression: tree.ScalarArrayOp, array: Array, key: Key, truth: bool
+) -> str:
+    """The source of = ANY or <> ALL over an array that planning knows."""
+    found = compiler.value(expression.left)
+    members = frozenset(array.elements)
+    only_true = truth and expression.use_or
+    if key is None and members and (only_true or None not in members):
+        word = f"{'in' if expression.use_or else 'not in'} {compiler.code.constant(members - {None}, 'set')}"
+        if only_true or not found.nullable:
             return f"({found.source} {word})"
         source, left = compiler.bind(found)
         return f"(None if {source} is None else {left.source} {word})"
-    equality = expression.use_or and expression.operator.name == "=" and expression.function.strict
-    if truth and equality and isinstance(right, tree.ArrayExpr) and not right.nested:
-        if all(isinstance(element, tree.Const) for element in right.elements):
-            members = frozenset(e.value for e in right.elements if isinstance(e, tree.Const) and e.value is not None)
-            if same_equality(expression.left.type.oid, right.element_type.oid):
-                return f"({compiler.value(expression.left).source} in {compiler.code.constant(members, 'set')})"
-        elif 0 < len(right.elements) <= _MANY_ELEMENTS and all(map(cannot_fail, right.elements)):
-            return _any_as_or(compiler, expression, right)  # others may fail, and all elements are computed
-    element_type = right.element_type if isinstance(right, tree.ArrayExpr) else TypeRef(expression.operator.right)
-    compare = _element_comparison(compiler, expression, element_type)
-    if not expression.function.strict:
-        raise NotOnRowPath("ANY with an operator that is not strict")
-    loop = operations.any_of if expression.use_or else operations.all_of
-    left, array = compiler.value(expression.left), compiler.value(right)
-    return (
-        f"{compiler.code.constant(loop, loop.__name__)}({compiler.code.constant(compare, 'compare')},"
-        f" {left.source}, {array.source})"
-    )
+    name = compiler.code.constant(members_of(array, key, not expression.use_or), "among")
+    return f"{name}({found.source})"
 
 
 def _element_comparison(
@@ -97,11 +127,13 @@ def _element_comparison(
     return lambda left, right: key(left) == key(right)
 
 
-def _any_as_or(compiler: ExpressionCompiler, expression: tree.ScalarArrayOp, right: tree.ArrayExpr) -> str:
+def _any_as_or(
+    compiler: ExpressionCompiler, expression: tree.ScalarArrayOp, items: Sequence[tree.Expr], element_type: TypeRef
+) -> str:
     source, left = compiler.bind_name(expression.left)
     tests = []
-    types = (expression.left.type, right.element_type)
-    for element in right.elements:
+    types = (expression.left.type, element_type)
+    for element in items:
         found = compiler.value(element)
         if found.source != "None":
             guard, atom = compiler.bind(found) if found.nullable else ("", found)

@@ -23,11 +23,12 @@ from catalog.functions.base import Function
 from catalog.functions.registry import implementation
 from catalog.memory import size_of
 from catalog.patience import TooLong, fold, is_watched
-from catalog.types.base import TypeRef
+from catalog.types.base import Array, TypeRef
 from catalog.types.oid import bits_kept
 from catalog.types.oids import BOOL, BYTEA, SMALL, TEXTS
 from engine.execute.code import NotOnRowPath
 from engine.execute.measured import is_slow, may_last
+from engine.execute.members import FEWEST, hash_key, members_of
 from engine.execute.python_sides import python_side
 from engine.sql import tree
 from engine.sql.folding import Folding
@@ -139,6 +140,13 @@ class Closures:
         if not isinstance(right, tree.ArrayExpr) or right.nested or not expression.function.strict:
             raise NotOnRowPath("ANY of an array")
         left = self.function(expression.left)
+        if len(right.elements) >= FEWEST:
+            can_hash, key = hash_key(expression, right.element_type.oid)
+            values = [element.value for element in right.elements if isinstance(element, tree.Const)]
+            if not can_hash or len(values) < len(right.elements):
+                raise NotOnRowPath("ANY of a long array")
+            among = members_of(Array.of(tuple(values)), key, not expression.use_or)
+            return CALL, lambda row: among(left(row))
         elements = [self.function(element) for element in right.elements]
         compare = _comparison(expression.function, expression.left.type, right.element_type)
         return CALL, _among(compare, left, elements, expression.use_or)

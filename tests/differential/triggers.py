@@ -16,7 +16,7 @@ from time import monotonic
 import psycopg
 
 from tests.differential.compare import REFUSED, Tally
-from tests.differential.plpgsql import Connection, outcome
+from tests.outcome import Connection, full_outcome
 
 SETUP = """
 CREATE TABLE log (n int GENERATED ALWAYS AS IDENTITY, what text);
@@ -214,7 +214,7 @@ def run_set(seed: int, postgres: Connection, shoal: Connection) -> tuple[str, st
             done.append(sql)
             for connection in (postgres, shoal):
                 connection.execute("SAVEPOINT s")
-            theirs, ours = outcome(postgres, sql), outcome(shoal, sql)
+            theirs, ours = full_outcome(postgres, sql), full_outcome(shoal, sql)
             if _comparable(ours) != _comparable(theirs):
                 if ours[1] in REFUSED:
                     return str(ours[2]), ""

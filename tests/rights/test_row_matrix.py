@@ -45,7 +45,7 @@ SETS = (
 )  # fmt: skip
 
 
-@pytest.mark.parametrize("part", parts(4))
+@pytest.mark.parametrize("part", parts(8))
 def test_faults_are_noticed(part: Part) -> None:
     def chosen(cell: row_matrix.Cell) -> bool:
         return cell[0] in SETS and cell[2] in REVEALING and cell[1] in ("owner", "alice", "bob")

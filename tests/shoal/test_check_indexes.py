@@ -171,7 +171,7 @@ def spoil(database: shoal.Database, name: str, damage: Damage) -> Callable[[], N
     return lambda: database._engine.call(undo)
 
 
-@pytest.mark.parametrize("part", parts(3))
+@pytest.mark.parametrize("part", parts(8))
 @pytest.mark.parametrize("last", [15000, pytest.param(30000, marks=pytest.mark.long)])
 def test_copies_of_the_worker_are_compared(tmp_path: Path, last: int, part: Part) -> None:
     names = ("kinds", "without_key", "t", "p_rest")

@@ -38,8 +38,17 @@ _PREFIXES = (
 COMPARISONS: dict[str, str] = {prefix + suffix: symbol for prefix in _PREFIXES for suffix, symbol in _SYMBOLS.items()}
 
 
-def _by_key(generation: Generation, piece: Piece, oid: int) -> Sql:
+def key_of(generation: Generation, piece: Piece, oid: int) -> Sql:
+    """Returns SQL of the bytes of the type's key encoder."""
     return generation.call_udf(key_signature(oid), [convert(piece, GENERAL).sql])
+
+
+def is_by_key(piece: Piece, oid: int) -> bool:
+    """Whether values of the piece are compared by their keys."""
+    if oid == oids.NUMERIC:
+        return piece.form == GENERAL
+    by_key = types.columns_of(oid).order is Order.BY_KEY
+    return by_key or oid >= FIRST_COLLATED or is_composite(oid) or is_whole(oid)
 
 
 def comparable(generation: Generation, piece: Piece, oid: int) -> Sql:
@@ -47,12 +56,10 @@ def comparable(generation: Generation, piece: Piece, oid: int) -> Sql:
     Raises 0A000 for a type that cannot be compared."""
     if oid == oids.BPCHAR:
         return piece.sql if isinstance(piece.form, CharType) else fill("rtrim({}, ' ')", piece.sql)
-    if oid == oids.NUMERIC and piece.form == GENERAL:
-        return _by_key(generation, piece, oid)
     if is_composite(oid) and types.lookup(oid).key_encoder() is None:
         not_supported(f"comparison of type {types.format_type(oid)} on this query")
-    if types.columns_of(oid).order is Order.BY_KEY or oid >= FIRST_COLLATED or is_composite(oid) or is_whole(oid):
-        return _by_key(generation, piece, oid)
+    if is_by_key(piece, oid):
+        return key_of(generation, piece, oid)
     if types.columns_of(oid).order is Order.NONE:
         not_supported(f"comparison of type {types.format_type(oid)}")
     element = types.element_of(oid)

@@ -20,7 +20,18 @@ from catalog.duckdb.nodes import (
     has_query,
     join_parts,
 )
-from catalog.duckdb.types import BIGINT, BOOLEAN, INTEGER, TIMESTAMP, VARCHAR, DuckDBType, ListType, list_of, struct_of
+from catalog.duckdb.types import (
+    BIGINT,
+    BLOB,
+    BOOLEAN,
+    INTEGER,
+    TIMESTAMP,
+    VARCHAR,
+    DuckDBType,
+    ListType,
+    list_of,
+    struct_of,
+)
 from catalog.errors import not_supported
 from catalog.functions.array_shapes import NEST, SLICE, SUBSCRIPT
 from catalog.functions.array_slices import ASSIGN_SLICE
@@ -38,7 +49,9 @@ from engine.columnar.generate.comparisons import (
     comparable_element,
     comparable_pair,
     compare,
+    is_by_key,
     is_native,
+    key_of,
     row_comparison,
 )
 from engine.columnar.generate.forms import (
@@ -55,12 +68,21 @@ from engine.columnar.generate.forms import (
     unify_pieces,
     with_blanks,
 )
-from engine.columnar.generate.state import MANY, Scope, Source, compact_expression, expression, makes, scaled_expression
+from engine.columnar.generate.state import (
+    FEWEST,
+    MANY,
+    Scope,
+    Source,
+    compact_expression,
+    expression,
+    makes,
+    scaled_expression,
+)
 from engine.columnar.generate.texts import as_declared
 from engine.columnar.generate.udf import is_composite, row_signature
 from engine.columnar.interface import TRANSACTION_TIME
 from engine.sql import tree
-from engine.sql.tree_walk import is_volatile
+from engine.sql.tree_walk import changes, contains, is_volatile
 from engine.storage.columns import ShapedArray
 
 # ---- columns --------------------------------------------------------------------------------------------------------
@@ -473,6 +495,9 @@ def _assigned_slice(scope: Scope, node: tree.SubscriptingRef, array: Piece, uppe
 @makes(tree.ScalarArrayOp)
 def _array_operator(scope: Scope, node: tree.ScalarArrayOp) -> Piece:
     left = compact_expression(scope, node.left)
+    by_key = _among_keys(scope, node, left)
+    if by_key is not None:
+        return by_key
     if isinstance(node.right, tree.ArrayExpr) and not node.right.nested:
         return _array_list(scope, node, left, [(compact_expression(scope, e), e.type) for e in node.right.elements])
     left = settle(left)
@@ -520,12 +545,63 @@ def _array_operator(scope: Scope, node: tree.ScalarArrayOp) -> Piece:
     return Piece(sql, BOOLEAN)
 
 
+def _among_keys(scope: Scope, node: tree.ScalarArrayOp, left: Piece) -> Piece | None:
+    """Returns IN or NOT IN over the keys of many elements, which is a join: comparing each element would compute a key
+    for each row. None for other operators, and for types that DuckDB compares without a key."""
+    oid = node.left.type.oid
+    if not _is_membership(node) or not is_by_key(left, oid) or scope.generation.volatile:
+        return None
+    word = "IN" if node.use_or else "NOT IN"
+    key = key_of(scope.generation, left, oid)
+    is_list = isinstance(node.right, tree.Const | tree.ArrayExpr)
+    if not is_list and not contains(node.right, _is_of_row) and types.element_of(node.right.type.oid) == oid:
+        array = elements(scope.generation, expression(scope, node.right), node.right.type)
+        if not isinstance(array.form, ListType):
+            return None
+        element = key_of(scope.generation, Piece(Identifier("e"), array.form.element), oid)
+        sql = fill(
+            "CASE WHEN {0} IS NULL THEN NULL ELSE ({1} {2} (SELECT {3} FROM (SELECT unnest({0}) AS e))) END",
+            array.sql,
+            key,
+            word,
+            element,
+        )
+        return Piece(sql, BOOLEAN)
+    values = _constants(node.right, oid)
+    if values is None or len(values) < FEWEST:
+        return None
+    encode = types.lookup(oid).key_encoder()
+    assert encode is not None
+    keys = scope.generation.relation_of([None if value is None else encode(value) for value in values], BLOB)
+    return Piece(fill("({} {} (SELECT n FROM {}))", key, word, keys), BOOLEAN)
+
+
+def _is_of_row(node: object) -> bool:
+    return isinstance(node, tree.Var | tree.SubLink | tree.Aggref | tree.WindowFunc | tree.GroupingFunc) or changes(
+        node
+    )
+
+
+def _is_membership(node: tree.ScalarArrayOp) -> bool:
+    return COMPARISONS.get(node.function.source) == ("=" if node.use_or else "<>")
+
+
+def _constants(array: tree.Expr, oid: int) -> Sequence[object] | None:
+    """Returns the elements of an array of this type, if they are constants."""
+    if isinstance(array, tree.Const):
+        is_known = isinstance(array.value, Array) and types.element_of(array.type.oid) == oid
+        return array.value.elements if is_known else None  # type: ignore[attr-defined]
+    if not isinstance(array, tree.ArrayExpr) or array.nested or array.element_type.oid != oid:
+        return None
+    values = [element.value for element in array.elements if isinstance(element, tree.Const)]
+    return values if len(values) == len(array.elements) else None
+
+
 def _many(node: tree.ScalarArrayOp) -> tuple[Sequence[object], DuckDBType] | None:
     """Returns the integers of an IN or NOT IN over at least `MANY`, and their form; None for other operators."""
     array = node.right.value if isinstance(node.right, tree.Const) else None
     element = types.element_of(node.right.type.oid)
-    same = COMPARISONS.get(node.function.source) == ("=" if node.use_or else "<>")
-    if same and isinstance(array, Array) and element in oids.INTEGERS and len(array.elements) >= MANY:
+    if _is_membership(node) and isinstance(array, Array) and element in oids.INTEGERS and len(array.elements) >= MANY:
         return array.elements, form_of(element)
     return None
 
@@ -534,11 +610,10 @@ def _array_list(scope: Scope, node: tree.ScalarArrayOp, left: Piece, elements: l
     """Returns ANY or ALL over the elements of ARRAY[...]: IN, NOT IN, or a chain of comparisons."""
     if not elements:
         return Piece(Words("FALSE" if node.use_or else "TRUE"), BOOLEAN)
-    symbol = COMPARISONS.get(node.function.source)
     oid = node.left.type.oid
     pieces = [left, *(piece for piece, _ in elements)]
     alike = all(is_native(piece, type_.oid) for piece, type_ in elements) and is_native(left, oid)
-    if symbol == ("=" if node.use_or else "<>") and alike and not left.fields:
+    if _is_membership(node) and alike and not left.fields:
         word = "IN" if node.use_or else "NOT IN"
         return Piece(fill("({} {} ({}))", left.sql, word, comma_list([piece.sql for piece in pieces[1:]])), BOOLEAN)
     tests = [

@@ -28,7 +28,7 @@ from catalog.duckdb.nodes import (
     text_literal,
     text_of,
 )
-from catalog.duckdb.types import BIGINT, INTEGER, SMALLINT, TIMESTAMP, VARCHAR, DuckDBType, parse_type
+from catalog.duckdb.types import BIGINT, BLOB, INTEGER, SMALLINT, TIMESTAMP, VARCHAR, DuckDBType, parse_type
 from catalog.errors import not_supported
 from catalog.schema import Table, VirtualTable
 from catalog.type_descriptions import describe
@@ -61,7 +61,8 @@ from engine.sql import tree
 from engine.sql.folding import Folding
 from engine.storage.columns import takes_shapes
 
-_INTEGERS = {SMALLINT: pa.int16(), INTEGER: pa.int32(), BIGINT: pa.int64()}
+_LISTED = {SMALLINT: pa.int16(), INTEGER: pa.int32(), BIGINT: pa.int64(), BLOB: pa.binary()}
+FEWEST = 9  # a list of so many values that are compared by keys is sent as a column of keys
 MANY = 1024  # a list of so many integers is sent as a column
 _SLICE = 16_384
 _OPEN, _CLOSE = TABLE_MARKS
@@ -156,13 +157,13 @@ class Generation:
         self.settings_free = False
         return text_literal(settings_text(self.settings))
 
-    def relation_of(self, numbers: Sequence[object], form: DuckDBType) -> str:
-        """Returns the placeholder of a relation with these integers and NULLs in its only column, `n`."""
-        if isinstance(numbers, Integers):
-            column = pa.array(numbers.column).cast(_INTEGERS[form])
+    def relation_of(self, values: Sequence[object], form: DuckDBType) -> str:
+        """Returns the placeholder of a relation with these integers or bytes, and NULLs, in its only column, `n`."""
+        if isinstance(values, Integers):
+            column = pa.array(values.column).cast(_LISTED[form])
         else:  # in slices, between which other threads can run; each call has a cost of 0.2 ms
-            slices = (numbers[start : start + _SLICE] for start in range(0, len(numbers), _SLICE))
-            column = pa.concat_arrays([pa.array(part, _INTEGERS[form]) for part in slices])
+            slices = (values[start : start + _SLICE] for start in range(0, len(values), _SLICE))
+            column = pa.concat_arrays([pa.array(part, _LISTED[form]) for part in slices])
         self.lists.append(ipc_stream(pa.RecordBatch.from_arrays([column], ["n"])))
         return f"{_OPEN}l{len(self.lists) - 1}{_CLOSE}"
 

@@ -7,7 +7,7 @@ from engine.sql import ast, tree
 from engine.sql.analyze.coerce import to_boolean
 from engine.sql.analyze.collations import collate_expression
 from engine.sql.analyze.dispatch import expression
-from engine.sql.analyze.environment import Environment
+from engine.sql.analyze.environment import Environment, inner_environment
 from engine.sql.analyze.routines import expanded_expression
 from engine.sql.analyze.scope import table_item
 from engine.sql.analyze.state import Shared, State
@@ -40,11 +40,7 @@ def analyse_condition(node: ast.Node, environment: Environment, table: Table | V
 
 def runnable_condition(text: str, environment: Environment, table: Table) -> tree.Expr:
     """A stored condition in a form that can be compiled."""
-    inside = Environment(
-        environment.catalog, ("pg_catalog", "public"), environment.user_name, environment.database_name
-    )
-    try:
+    catalog, path = environment.catalog, ("pg_catalog", "public")
+    with inner_environment(catalog, path, environment.user_name, environment.database_name) as inside:
         found = expanded_expression(analyse_condition(parse_expression(text), inside, table), inside)
-        return collate_expression(found, environment.catalog, table)
-    finally:
-        environment.make_current()
+        return collate_expression(found, catalog, table)

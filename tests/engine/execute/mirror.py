@@ -47,6 +47,7 @@ class LoneTransaction:
     isolation = READ_COMMITTED
     read_only = False
     snapshot_lsn = 0
+    is_replica = False
 
     def __init__(self, rows: dict[bytes, bytes]) -> None:
         self.rows = rows
