@@ -43,3 +43,12 @@ def canonical_name(text: str) -> str:
         return ".".join(quote_identifier(part) for part in text.split("."))
     parts = re.findall(r'\s*(?:"((?:[^"]|"")+)"|([^".\s]+(?: [^".]+)*))\s*(?:\.|$)', text)
     return ".".join(quote_identifier(quoted.replace('""', '"') if quoted else plain.lower()) for quoted, plain in parts)
+
+
+def split_identifiers(text: str) -> list[str]:
+    """Returns the names of a list: '"$user", public' -> ['$user', 'public']. Names without quotes are folded to lower
+    case."""
+    names = []
+    for quoted, plain in re.findall(r'\s*(?:"((?:[^"]|"")*)"|([^",\s]+))\s*(?:,|$)', text):
+        names.append(quoted.replace('""', '"') if quoted else plain.lower())
+    return names

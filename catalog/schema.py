@@ -638,6 +638,7 @@ class Routine:
     owner: int = BOOTSTRAP_ROLE_OID
     comment: str | None = None
     acl: tuple[str, ...] | None = None
+    settings: tuple[tuple[str, str], ...] = ()  # SET clauses: names and values while the body runs
 
     @property
     def inputs(self) -> tuple[RoutineArgument, ...]:

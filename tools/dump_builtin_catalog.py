@@ -63,7 +63,7 @@ QUERIES = {
         rngsubdiff::oid FROM pg_range WHERE rngtypid < 16384 ORDER BY rngtypid""",
     "pg_timezone_abbrevs": "SELECT abbrev, extract(epoch FROM utc_offset)::int, is_dst FROM pg_timezone_abbrevs",
     "pg_settings": """SELECT name, unit, category, short_desc, extra_desc, vartype, min_val, max_val,
-        array_to_string(enumvals, ','), boot_val FROM pg_settings WHERE name NOT LIKE '%.%'
+        array_to_string(enumvals, ','), boot_val, context FROM pg_settings WHERE name NOT LIKE '%.%'
         ORDER BY name COLLATE "C" """,
     "pg_keywords": "SELECT word, catcode, barelabel FROM pg_get_keywords()",
 }

@@ -8,13 +8,14 @@ from collections.abc import Sequence
 from catalog import types
 from catalog.catalog import Catalog
 from catalog.functions import registry
-from catalog.identifiers import quote_identifier
+from catalog.identifiers import quote_identifier, quote_literal, split_identifiers
 from catalog.routines import function_in
 from catalog.schema import PG_CATALOG_OID, Routine, RoutineArgument
 from catalog.system import derived_oids
 from catalog.system import relations as internal
 from catalog.system.builtin import LANGUAGES
 from catalog.system.content import Columns, Item, Items, Surroundings, content
+from catalog.system.parameters import LISTS
 from catalog.types.array import vector_of
 from catalog.types.base import Array
 
@@ -55,6 +56,7 @@ def _functions(items: list[Item], surroundings: Surroundings) -> Columns:
         "prorows": [item.rows for item in found],
         "provariadic": [function.variadic for function in functions],
         "prokind": [item.kind for item in found],
+        "proconfig": [_config(item) for item in found],
         "prosecdef": [item.security_definer for item in found],
         "proleakproof": [item.leakproof for item in found],
         "proisstrict": [item.strict for item in found],
@@ -230,6 +232,17 @@ def sql_body(item: Routine, statements: Sequence[str]) -> str:
     return "BEGIN ATOMIC\n" + "".join(f" {text.lstrip()};\n" for text in texts) + "END"
 
 
+def _config(item: Routine) -> Array | None:
+    """The SET clauses."""
+    return Array.of(tuple(f"{name}={value}" for name, value in item.settings)) if item.settings else None
+
+
+def _setting_value(name: str, value: str) -> str:
+    """The value of a setting in a SET clause."""
+    items = split_identifiers(value) if name in LISTS else [value]
+    return ", ".join(map(quote_literal, items))
+
+
 def definition(catalog: Catalog, item: Routine, body: str | None) -> str:
     """pg_get_functiondef. `body`: the text of a SQL body, or None."""
     word = "FUNCTION" if item.kind == "f" else "PROCEDURE"
@@ -251,6 +264,7 @@ def definition(catalog: Catalog, item: Routine, body: str | None) -> str:
     shown = " ".join(option for option in options if option)
     if shown:
         lines.append(f" {shown}")
+    lines += [f" SET {quote_identifier(name)} TO {_setting_value(name, value)}" for name, value in item.settings]
     if body is not None:
         lines.append(body)
     else:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from collections.abc import Sequence as Items
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Protocol
 
@@ -137,6 +138,13 @@ class DdlContext(Protocol):
 
     def check_stored_setting(self, setting: ast.SetStmt) -> None:
         """Checks ALTER ROLE and ALTER DATABASE ... SET. Raises 42501 for a superuser's setting, 22023, 0A000."""
+
+    def stored_setting(self, name: str, setting: ast.SetStmt | None) -> tuple[str, str]:
+        """The name and the value of a SET clause of a function; None: FROM CURRENT. Raises 42704, 22023, 42501 for a
+        superuser's setting, 0A000."""
+
+    def under_settings(self, given: Items[tuple[str, str]]) -> AbstractContextManager[None]:
+        """In this block the settings of a function apply."""
 
     def large_objects_of(self, owner: int) -> list[int]:
         """The large objects (OIDs) of this database that a role owns."""

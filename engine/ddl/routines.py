@@ -62,7 +62,7 @@ def create(context: DdlContext, statement: ast.CreateFunctionStmt) -> str:
         str(options["as"].value) if "as" in options else "", () if statement.body is not None else None, returned,
         rows=1000.0 if returns_set else 0.0, owner=context.user_oid, language=_language(options),
     )  # fmt: skip
-    fresh = _with_options(fresh, options)
+    fresh = _with_settings(context, _with_options(fresh, options), statement.options)
     _check_leakproof(context, fresh)
     existing = _same(context, fresh)
     if existing is not None:  # locked before its name, as by a transaction that changes its rights and then replaces it
@@ -74,6 +74,13 @@ def create(context: DdlContext, statement: ast.CreateFunctionStmt) -> str:
     else:
         fresh = replace(fresh, oid=context.new_oid())
     context.change({fresh.oid: fresh})
+    with context.under_settings(fresh.settings if statement.body is None else ()):
+        _check_body(context, fresh, statement)
+    return f"CREATE {statement.kind.upper()}"
+
+
+def _check_body(context: DdlContext, fresh: Routine, statement: ast.CreateFunctionStmt) -> None:
+    """Checks the body of a new routine; one in SQL-standard form is stored."""
     context.environment.make_current()
     if statement.body is None:
         if context.checks_bodies:
@@ -83,12 +90,14 @@ def create(context: DdlContext, statement: ast.CreateFunctionStmt) -> str:
         assert isinstance(known, Routine)  # with its initial privileges
         fresh = replace(known, is_expression=statement.returns_expression)
         context.change({fresh.oid: _with_statements(context, fresh, statement.body)})
-    return f"CREATE {statement.kind.upper()}"
 
 
 def _options(given: Sequence[ast.FunctionOption]) -> dict[str, ast.FunctionOption]:
+    """The options but SET clauses, which may be several, by name."""
     found: dict[str, ast.FunctionOption] = {}
     for option in given:
+        if option.name == "set":
+            continue
         if option.name in found:
             raise SqlError("42601", "conflicting or redundant options", position=option.location + 1)
         found[option.name] = option
@@ -155,6 +164,25 @@ def _with_options(item: Routine, options: dict[str, ast.FunctionOption]) -> Rout
                 raise SqlError("42601", 'parameter "parallel" must be SAFE, RESTRICTED, or UNSAFE')
             changed = replace(changed, parallel=str(value)[0])
     return changed
+
+
+def _with_settings(context: DdlContext, item: Routine, options: Sequence[ast.FunctionOption]) -> Routine:
+    """The routine after SET and RESET clauses. Raises 42704, 22023, 42501, 0A000."""
+    settings = item.settings
+    for option in options:
+        if option.name != "set":
+            continue
+        change = option.setting
+        if change is not None and change.modes is not None:
+            not_supported("SET TRANSACTION of a function")
+        if change is None or change.values:
+            name, value = context.stored_setting(str(option.value), change)
+            settings = (*(item for item in settings if item[0] != name), (name, value))
+        else:
+            settings = tuple(
+                item for item in settings if change.name != "all" and item[0].lower() != change.name.lower()
+            )
+    return replace(item, settings=settings)
 
 
 def _arguments(context: DdlContext, statement: ast.CreateFunctionStmt) -> tuple[RoutineArgument, ...]:
@@ -546,7 +574,7 @@ def _alter_options(context: DdlContext, item: Routine, statement: ast.AlterFunct
     options = _options(statement.options)
     if "support" in options:
         not_supported("SUPPORT of a function")
-    changed = _with_options(item, options)
+    changed = _with_settings(context, _with_options(item, options), statement.options)
     if "leakproof" in options:
         _check_leakproof(context, changed)
     return changed

@@ -10,13 +10,16 @@ A SET is kept if the transaction commits, and undone if it rolls back. SET LOCAL
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 
 from catalog.encodings import usable_encoding
 from catalog.errors import SqlError
 from catalog.functions.text_search import configuration_named
-from catalog.system.parameters import postgres_parameters
+from catalog.identifiers import split_identifiers
+from catalog.system.parameter_values import canonical
+from catalog.system.parameters import LISTS, Parameter, postgres_parameters
 from catalog.types import lookup
 from catalog.types.base import DEFAULT_FORMAT, FormatSettings, Interval
 from catalog.types.oids import INTERVAL
@@ -426,7 +429,9 @@ _DEFINITIONS = (
     Definition("default_toast_compression", "pglz", _choice("pglz", "lz4"), has_effect=False, kind="enum"),
     Definition("default_text_search_config", "pg_catalog.english", _text_search),
     Definition("array_nulls", "on", _choice("on"), kind="bool"),
-    Definition("backslash_quote", "safe_encoding", _text, has_effect=False, kind="enum"),
+    Definition(
+        "backslash_quote", "safe_encoding", _choice("safe_encoding", "on", "off"), has_effect=False, kind="enum"
+    ),
     Definition("escape_string_warning", "on", _boolean, has_effect=False, kind="bool"),
     Definition("quote_all_identifiers", "off", _boolean, has_effect=False, kind="bool"),
     Definition("synchronize_seqscans", "on", _boolean, has_effect=False, kind="bool"),
@@ -496,7 +501,6 @@ IDENTITIES = ("session_authorization", "role")  # set by Session.set_identity, w
 NOT_RESET = (*IDENTITIES, "is_superuser", "transaction_isolation", "transaction_read_only", "transaction_deferrable")
 # Settings of a transaction.
 OF_TRANSACTION = ("transaction_isolation", "transaction_read_only", "transaction_deferrable")
-LISTS = ("search_path", "temp_tablespaces")  # a list of names, each quoted separately
 REPORTED = tuple(definition.name for definition in _DEFINITIONS if definition.report)
 MEMORY_LIMITS = ("query_memory_limit", "connection_memory_limit")
 
@@ -512,8 +516,9 @@ def description_of(name: str) -> str:
 
 def is_for_superusers(name: str) -> bool:
     """Whether only superusers may SET it."""
-    definition = DEFINITIONS.get(name.lower())
-    return definition is not None and definition.context == "superuser"
+    definition, known = DEFINITIONS.get(name.lower()), postgres_parameters().get(name.lower())
+    found = known if definition is None else definition
+    return found is not None and found.context == "superuser"
 
 
 def not_permitted(name: str) -> SqlError:
@@ -526,15 +531,37 @@ def check(name: str, value: str | None) -> str | None:
     if (server := SERVER_DEFINITIONS.get(name.lower())) is not None:
         when = "now" if server.context == "sighup" else "without restarting the server"
         raise SqlError("55P02", f'parameter "{server.name}" cannot be changed {when}')
-    if definition is None and not is_custom(name.lower()):
-        known = postgres_parameters().get(name.lower())
-        if known is None:
+    known = postgres_parameters().get(name.lower())
+    if definition is None and known is None:
+        if not is_custom(name.lower()):
             raise _unknown_error(name)
-        if not known.without_effect:
-            raise SqlError("55P02", f'parameter "{known.name}" cannot be changed')
+        return value
     if definition is not None and definition.context == "internal":
         raise SqlError("55P02", f'parameter "{definition.name}" cannot be changed')
-    return value if definition is None or value is None else definition.check(definition.name, value)
+    if known is not None and value is not None and known.kind != "string":
+        value = _as_in_postgres(known, name, value, definition)
+    if definition is not None:
+        return None if value is None else definition.check(definition.name, value)
+    assert known is not None
+    if value is None:
+        return known.shown_value
+    if not known.without_effect and value != known.shown_value:
+        raise SqlError("55P02", f'parameter "{known.name}" cannot be changed')
+    return value
+
+
+def _as_in_postgres(known: Parameter, name: str, value: str, definition: Definition | None) -> str:
+    """A value in the form that SHOW has, checked as PostgreSQL does. Some words are accepted but not listed."""
+    try:
+        return canonical(known, name, value)
+    except SqlError:
+        if known.kind != "enum" or definition is None:
+            raise
+        try:
+            return definition.check(definition.name, value)
+        except SqlError:
+            pass
+        raise
 
 
 def check_for_all(name: str, value: str | None) -> str | None:
@@ -565,6 +592,7 @@ class Settings:
         self._at_begin: dict[str, str] | None = None
         self._lasting: dict[str, str] | None = None
         self.changed: list[str] = []
+        self._around: list[dict[str, str | None]] = []  # values around the functions with SET clauses that run
         self.custom_bytes = 0  # of the session's own names and values
         self.on_change: Callable[[], None] = lambda: None
 
@@ -601,12 +629,36 @@ class Settings:
         checked = check(name, value)
         canonical = self._session_defaults.get(key, "") if checked is None else checked
         if in_transaction and self._at_begin is None:
-            self._at_begin = dict(self._values)
+            self._at_begin = self._without_functions()
         if local and self._lasting is None:
-            self._lasting = dict(self._values)
+            self._lasting = self._without_functions()
         elif not local and self._lasting is not None:
             self._lasting[key] = canonical
+        if not local:
+            for around in self._around:
+                around.pop(key, None)
         self._put({**self._values, key: canonical})
+
+    @contextmanager
+    def within(self, settings: Sequence[tuple[str, str]]) -> Iterator[None]:
+        """The SET clauses of a function while it runs. A SET of the same name in the function lasts; a SET LOCAL ends
+        with the function. Raises 42704, 22023."""
+        around = {name.lower(): self._values.get(name.lower()) for name, _ in settings}
+        given = {name.lower(): check(name, value) or "" for name, value in settings}
+        self._around.append(around)
+        self._put({**self._values, **given})
+        try:
+            yield
+        finally:
+            self._around.remove(around)
+            self._put({**self._values, **{key: value or "" for key, value in around.items()}})
+
+    def _without_functions(self) -> dict[str, str]:
+        """The values as they are when the functions that run have ended."""
+        values = dict(self._values)
+        for around in reversed(self._around):
+            values.update({key: value or "" for key, value in around.items()})
+        return values
 
     def force(self, name: str, value: str) -> None:
         """Sets what SET cannot (is_superuser, session_authorization)."""
@@ -633,12 +685,14 @@ class Settings:
 
     def reset_all(self, in_transaction: bool) -> None:
         if in_transaction and self._at_begin is None:
-            self._at_begin = dict(self._values)
+            self._at_begin = self._without_functions()
         kept = {name: self._values[name] for name in NOT_RESET}
         self._put({**self._session_defaults, **kept})
 
     def state(self) -> SettingsState:
         """The state that a savepoint keeps."""
+        if self._around and self._lasting is None:
+            return SettingsState(self._values, self._without_functions())
         return SettingsState(self._values, None if self._lasting is None else dict(self._lasting))
 
     def restore(self, state: SettingsState) -> None:
@@ -706,14 +760,6 @@ class Settings:
         for part in split_identifiers(self._values["search_path"]):
             names.append(user if part == "$user" else part)
         return tuple(names)
-
-
-def split_identifiers(text: str) -> list[str]:
-    """'"$user", public' -> ['$user', 'public']: quoted ones unchanged, others folded to lower case."""
-    names = []
-    for quoted, plain in re.findall(r'\s*(?:"((?:[^"]|"")*)"|([^",\s]+))\s*(?:,|$)', text):
-        names.append(quoted.replace('""', '"') if quoted else plain.lower())
-    return names
 
 
 def script(earlier: SettingsState, later: SettingsState) -> list[str]:

@@ -68,12 +68,13 @@ async def run_call(session: Session, node: ast.CallStmt, portal: Portal, sink: S
             if found.call.type.oid == oids.RECORD and not routine.outputs and found.rows:
                 columns = [item.type for item in found.fields or ()]
             call = RoutineCall(routine.oid, tuple(argument_types(found.call)), found.call.type)
-            is_atomic = routine.kind != "p" or routine.security_definer or _is_atomic(session, portal)
+            is_apart = routine.kind != "p" or routine.security_definer or routine.settings
+            is_atomic = bool(is_apart) or _is_atomic(session, portal)
             result = await plpgsql.call(session, routine, call, values, columns, is_atomic=is_atomic)
         rows = encoded_rows(session, result, found.fields, formats)
     else:
-        body = body_of(routine, session.environment, function, argument_types(found.call), found.call.type)
         with as_runner(session, routine), session.function_calls.count(routine):
+            body = body_of(routine, session.environment, function, argument_types(found.call), found.call.type)
             rows = await _run_body(session, portal, found, body.statements, values, formats)
     if found.fields is not None and not function.returns_set:
         rows = rows[:1] or [_row_of_nulls(len(found.fields))]

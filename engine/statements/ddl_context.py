@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import dataclasses
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING
 
 from catalog import rows as system_rows
@@ -162,6 +163,19 @@ class SessionDdl:
             not_supported(f"{setting.name.lower()} as a setting that comes with a role or a database")
         if setting.modes is None and not (setting.reset and setting.name == "all"):
             self._session.variables.check(setting.name, ", ".join(setting.values) if setting.values else None)
+
+    def stored_setting(self, name: str, setting: ast.SetStmt | None) -> tuple[str, str]:
+        name = "TimeZone" if name.lower() == "time zone" else name
+        values = self._session.settings
+        if name.lower() in settings.IDENTITIES:
+            not_supported(f"{name.lower()} as a setting of a function")
+        value = values.get(name) if setting is None else settings.in_list(name, setting.values)
+        self._session.variables.check(name, value)
+        settings.check(name, value)
+        return values.display_name(name.lower()), value
+
+    def under_settings(self, given: Sequence[tuple[str, str]]) -> AbstractContextManager[None]:
+        return self._session.settings.within(given)
 
     def large_objects_of(self, owner: int) -> list[int]:
         found = self._session.large_objects.owned_by(owner)

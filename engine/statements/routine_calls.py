@@ -4,7 +4,7 @@ f(...) and SELECT * FROM f(...). call.py runs them."""
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
@@ -76,6 +76,8 @@ def whole_call(session: Session, statement: tree.Statement) -> WholeCall | None:
     refuse_trigger_function(routine)
     if routine.language == "plpgsql":
         return WholeCall(call, rows, fields) if rows or not _gives_rows(call) else None
+    if routine.settings:  # its rows would be encoded under its settings
+        return None
     body = body_of(routine, session.environment, call.function, argument_types(call), call.type)
     if body.query is not None and call.type.oid != oids.VOID:
         return None
@@ -109,11 +111,15 @@ def as_runner(session: Session, routine: Routine) -> Iterator[None]:
     if routine.volatility == "v":
         session.statement_view = None  # each of its statements sees what is there when it begins
     try:
-        if not routine.security_definer:
+        if not (routine.security_definer or routine.settings):
             yield
             return
-        caller = privileges.role_of(session.catalog, session.user_name)
-        with session.identity.acting_as(runner(routine, session.catalog, caller)):
+        with ExitStack() as around:
+            if routine.security_definer:
+                caller = privileges.role_of(session.catalog, session.user_name)
+                around.enter_context(session.identity.acting_as(runner(routine, session.catalog, caller)))
+            if routine.settings:
+                around.enter_context(session.settings.within(routine.settings))
             yield
     finally:
         session.call_depth -= 1

@@ -65,7 +65,7 @@ def _row(name: str, value: str, again: str | None) -> dict[str, object]:
     if own is None:
         assert known is not None
         default, unit = known.default, known.unit
-        row["context"] = "user" if known.without_effect else "internal"
+        row["context"] = known.context if known.without_effect else "internal"
         setting = default if value == known.shown_value else in_unit(value, unit)
         reset = default if again in (None, known.shown_value) else in_unit(again or "", unit)
     else:

@@ -384,7 +384,7 @@ class Expansion:
         return True
 
     def _is_more_than_a_query(self, routine: Routine, call: tree.FuncExpr) -> bool:
-        if len(self._open) >= _DEEPEST or routine.oid in self._open or call.type.oid == oids.VOID:
+        if routine.settings or len(self._open) >= _DEEPEST or routine.oid in self._open or call.type.oid == oids.VOID:
             return True
         types = [item.type.oid for item in call.arguments]
         query = body_of(routine, self._environment, call.function, types, call.type).query

@@ -6,6 +6,7 @@ from catalog.records import dataclass
 from engine.sql.ast.base import Node, Statement
 from engine.sql.ast.expressions import TypeName
 from engine.sql.ast.queries import RangeVar
+from engine.sql.ast.sessions import SetStmt
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,11 +48,13 @@ class FunctionParameter(Node):
 
 @dataclass(frozen=True, slots=True)
 class FunctionOption(Node):
-    """name: as language strict volatility security leakproof cost rows support parallel window set transform."""
+    """name: as language strict volatility security leakproof cost rows support parallel window set transform. For set:
+    `setting`, which is None for SET `value` FROM CURRENT."""
 
     name: str
     value: str | bool
     more: tuple[str, ...] = ()
+    setting: SetStmt | None = None
 
 
 @dataclass(frozen=True, slots=True)

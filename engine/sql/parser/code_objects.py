@@ -192,8 +192,18 @@ class CodeObjects(UserTypes):
         if self.accept("parallel"):
             return option("parallel", self.column_name())
         if self._curr.key in ("set", "reset"):
-            self.refuse("SET of a function", start)
+            return self._setting(start)
         return None
+
+    def _setting(self, start: int) -> ast.FunctionOption:
+        """FunctionSetResetClause: SET name TO value, SET name FROM CURRENT, RESET name."""
+        if self.peek(2) == "from":
+            self.expect("set")
+            name = self.column_name()
+            self.expect("from", "current")
+            return ast.FunctionOption("set", name, location=start)
+        setting = self.stored_setting()
+        return ast.FunctionOption("set", setting.name, setting=setting, location=start)
 
     def _routine_body(self) -> tuple[ast.Statement, ...] | None:
         """opt_routine_body: RETURN expression, or BEGIN ATOMIC ... END."""

@@ -210,7 +210,7 @@ class TriggerCalls:
         arguments = Array.of(trigger.arguments)
         if trigger.arguments:
             arguments = Array(arguments.elements, arguments.dimensions, (0,))
-        is_apart = program.is_apart and not local and not routine.security_definer
+        is_apart = program.is_apart and not (local or routine.security_definer or routine.settings)
         made = self._ready[call] = _Ready(
             changed, session.key, routine, program, texts, shape, local,
             (trigger.name, call.timing, "ROW" if trigger.for_row else "STATEMENT", call.operation, relation.oid,
