@@ -21,7 +21,8 @@ from catalog.errors import SqlError
 from engine.configuration import FileEntry, Origin, RuleEntry
 from engine.node.node import Node
 from engine.session.open_sessions import open_sessions
-from engine.session.settings import SERVER_DEFINITIONS, check_for_all, milliseconds
+from engine.session.setting_definitions import SERVER_DEFINITIONS, milliseconds
+from engine.session.settings import check_for_all
 from replication.stores.tls import renew_certificate
 from shoal import auto_conf
 from shoal.access import client_tls, host_rules

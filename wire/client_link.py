@@ -20,7 +20,7 @@ from engine.session import statement_log
 from engine.session.errors import idle_error
 from engine.session.notifications import SessionNotifications
 from engine.session.session import Session
-from engine.session.settings import REPORTED
+from engine.session.setting_definitions import REPORTED
 from wire import core, messages, tls
 from wire.answers import Answers
 from wire.messages import READY

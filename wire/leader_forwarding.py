@@ -42,7 +42,7 @@ from catalog.errors import SqlError, not_supported
 from engine.replica import HOME, admit_read, parse_token, token
 from engine.session.leadership import commits_lost, deposed_error, is_untouched
 from engine.session.session import Session
-from engine.session.settings import milliseconds
+from engine.session.setting_definitions import milliseconds
 from engine.statements.needs import Needs
 from engine.statements.routing import Route
 from engine.statements.statement_tablespaces import AT_HOME, Reached

@@ -55,7 +55,8 @@ from functools import partial
 from typing import Protocol
 
 from catalog.errors import SqlError
-from engine.session.settings import DEFINITIONS, REPORTED, milliseconds, set_statement
+from engine.session.setting_definitions import DEFINITIONS, REPORTED, milliseconds
+from engine.session.settings import set_statement
 from wire import client_core, core, messages
 from wire.client import ClientConnection, ConnectionLostError
 from wire.client_core import FRONTEND_BULK, Frame, FrameStream

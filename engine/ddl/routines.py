@@ -29,6 +29,7 @@ from engine.sql import ast, tree
 from engine.sql.analyze import resolve_type
 from engine.sql.analyze.routines import Body, analyse_body, parsed_body
 from engine.sql.deparse import deparse_expression, deparse_query
+from engine.sql.literal_places import move_to_statement
 from engine.sql.plpgsql.parser import parse_body
 from engine.sql.plpgsql.signatures import signature_of, stand_ins
 from engine.sql.plpgsql.types import CatalogTypes
@@ -84,7 +85,8 @@ def _check_body(context: DdlContext, fresh: Routine, statement: ast.CreateFuncti
     context.environment.make_current()
     if statement.body is None:
         if context.checks_bodies:
-            _check_string(context, fresh)
+            (body,) = [option for option in statement.options if option.name == "as"]
+            _check_string(context, fresh, body)
     else:
         known = context.catalog.get(fresh.oid)
         assert isinstance(known, Routine)  # with its initial privileges
@@ -328,25 +330,19 @@ def _analyse(context: DdlContext, item: Routine, nodes: Sequence[ast.Node]) -> B
     return analyse_body(nodes, context.environment, item.name, parameters, function, item.result)
 
 
-def _check_string(context: DdlContext, item: Routine) -> None:
+def _check_string(context: DdlContext, item: Routine, body: ast.FunctionOption) -> None:
     """fmgr_sql_validator, plpgsql_validator. The body of a polymorphic function is only parsed."""
-    if item.language == "plpgsql":
-        _check_plpgsql(context, item)
-        return
     try:
+        if item.language == "plpgsql":
+            parse_body(item.body, signature_of(item, None, stand_ins(item)), CatalogTypes(context.environment))
+            return
         nodes = parsed_body(item)
         if not POLYMORPHIC & {*item.signature, item.result.oid}:
             _analyse(context, item, nodes)
     except SqlError as error:
-        error.position = None
-        raise
-
-
-def _check_plpgsql(context: DdlContext, item: Routine) -> None:
-    try:
-        parse_body(item.body, signature_of(item, None, stand_ins(item)), CatalogTypes(context.environment))
-    except SqlError as error:
-        error.position = None
+        move_to_statement(error, body.literal, item.body)
+        if error.position is None and item.language == "sql":
+            error.context = f'SQL function "{item.name}"'
         raise
 
 

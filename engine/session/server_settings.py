@@ -8,9 +8,7 @@ from catalog.errors import SqlError
 from catalog.privileges import acts_as
 from catalog.schema import READ_ALL_SETTINGS_OID
 from catalog.system.parameters import postgres_parameters
-from engine.session.settings import (
-    SERVER_DEFINITIONS,
-)
+from engine.session.setting_definitions import SERVER_DEFINITIONS
 
 if TYPE_CHECKING:
     from engine.session.interface import SessionCore

@@ -50,15 +50,8 @@ from engine.session.portals import Portals
 from engine.session.prepared import Prepared
 from engine.session.row_runner import RowRunner, SerializableRunner, WatchedRunner
 from engine.session.sequences import SessionSequences
-from engine.session.settings import (
-    IDENTITIES,
-    MEMORY_LIMITS,
-    Settings,
-    byte_count,
-    is_for_superusers,
-    milliseconds,
-    not_permitted,
-)
+from engine.session.setting_definitions import IDENTITIES, MEMORY_LIMITS, byte_count, milliseconds
+from engine.session.settings import Settings, is_for_superusers, not_permitted
 from engine.session.transactions import TransactionControl, ends_block
 from engine.session.variables import SessionVariables
 from engine.session.waits import Timeouts, Waits

@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING
 from catalog.errors import SqlError
 from engine.session.activity import known_plan, query_text
 from engine.session.prepared import Prepared
-from engine.session.settings import LOG_LEVELS
+from engine.session.setting_definitions import LOG_LEVELS
 from engine.session.statement_texts import LONG_TEXT
 from engine.sql.dialects.names import SHOAL
 from engine.sql.normalize import without_values

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from catalog.errors import SqlError, not_supported
 from catalog.schema import Role, Table
 from engine.node.pending_detaches import see_committed
-from engine.session.settings import MAX_PREPARED_TRANSACTIONS
+from engine.session.setting_definitions import MAX_PREPARED_TRANSACTIONS
 from engine.txn.interface import SERIALIZABLE
 
 if TYPE_CHECKING:

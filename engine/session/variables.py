@@ -10,16 +10,15 @@ from catalog.errors import SqlError, not_supported
 from catalog.privileges import may_set
 from engine.session import safe_snapshots
 from engine.session.server_settings import server_settings, show_checked
-from engine.session.settings import (
+from engine.session.setting_definitions import (
     DEFINITIONS,
     IDENTITIES,
     MEMORY_LIMITS,
     OF_TRANSACTION,
     SERVER_DEFINITIONS,
     byte_count,
-    is_for_superusers,
-    not_permitted,
 )
+from engine.session.settings import is_for_superusers, not_permitted
 from engine.txn.interface import READ_COMMITTED
 from engine.txn.transaction import Savepoint, Transaction
 

@@ -10,11 +10,7 @@ from typing import TYPE_CHECKING
 
 from catalog.errors import SqlError, not_supported
 from catalog.privileges import may_set
-from engine.session.settings import (
-    check_for_all,
-    in_list,
-    not_permitted,
-)
+from engine.session.settings import check_for_all, in_list, not_permitted
 from engine.sql import ast
 
 if TYPE_CHECKING:

@@ -101,7 +101,7 @@ async def run_do(session: Session, node: ast.DoStmt, portal: Portal, sink: Sink)
     """DO. Raises 42704 for an unknown language."""
     if node.language != "plpgsql":
         raise SqlError("42704", f'language "{node.language}" does not exist')
-    await plpgsql.run_do(session, node.body, is_atomic=_is_atomic(session, portal))
+    await plpgsql.run_do(session, node, is_atomic=_is_atomic(session, portal))
     sink.complete("DO")
 
 

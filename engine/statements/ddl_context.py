@@ -33,6 +33,7 @@ from engine.ddl.branches import Then
 from engine.ddl.context import Job, RewriteTable
 from engine.execute.context import ExecContext
 from engine.session import settings
+from engine.session.setting_definitions import IDENTITIES
 from engine.sql import ast, privileges
 from engine.sql.analyze import Environment
 from engine.statements import registry
@@ -159,7 +160,7 @@ class SessionDdl:
         return self._then
 
     def check_stored_setting(self, setting: ast.SetStmt) -> None:
-        if setting.name.lower() in settings.IDENTITIES:
+        if setting.name.lower() in IDENTITIES:
             not_supported(f"{setting.name.lower()} as a setting that comes with a role or a database")
         if setting.modes is None and not (setting.reset and setting.name == "all"):
             self._session.variables.check(setting.name, ", ".join(setting.values) if setting.values else None)
@@ -167,7 +168,7 @@ class SessionDdl:
     def stored_setting(self, name: str, setting: ast.SetStmt | None) -> tuple[str, str]:
         name = "TimeZone" if name.lower() == "time zone" else name
         values = self._session.settings
-        if name.lower() in settings.IDENTITIES:
+        if name.lower() in IDENTITIES:
             not_supported(f"{name.lower()} as a setting of a function")
         value = values.get(name) if setting is None else settings.in_list(name, setting.values)
         self._session.variables.check(name, value)

@@ -9,7 +9,8 @@ from catalog.types import oids
 from catalog.types.base import TypeRef
 from engine.execute.context import Field
 from engine.session.portal import Portal
-from engine.session.settings import IDENTITIES, description_of, in_list
+from engine.session.setting_definitions import IDENTITIES
+from engine.session.settings import description_of, in_list
 from engine.sql import ast
 from engine.statements import as_of as past
 from engine.statements.utility import text_row

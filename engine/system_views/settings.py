@@ -8,12 +8,8 @@ from typing import TYPE_CHECKING
 from catalog.system.parameters import postgres_parameters
 from catalog.types.base import Array
 from engine.session.server_settings import sees_files
-from engine.session.settings import (
-    DEFINITIONS,
-    SERVER_DEFINITIONS,
-    description_of,
-    milliseconds,
-)
+from engine.session.setting_definitions import DEFINITIONS, SERVER_DEFINITIONS, milliseconds
+from engine.session.settings import description_of
 
 if TYPE_CHECKING:
     from engine.configuration import Configuration

@@ -54,6 +54,7 @@ class FunctionOption(Node):
     name: str
     value: str | bool
     more: tuple[str, ...] = ()
+    literal: tuple[int, str] | None = None  # of a body: where its string begins, and the string as it is written
     setting: SetStmt | None = None
 
 

@@ -168,10 +168,11 @@ class SetConstraintsStmt(Node):
 
 @dataclass(frozen=True, slots=True)
 class DoStmt(Node):
-    """DO [LANGUAGE language] body"""
+    """DO [LANGUAGE language] body. `literal`: where the body begins, and how it is written."""
 
     language: str
     body: str
+    literal: tuple[int, str] | None = None
 
 
 @dataclass(frozen=True, slots=True)

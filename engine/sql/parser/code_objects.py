@@ -150,9 +150,11 @@ class CodeObjects(UserTypes):
         key = self._curr.key
         if key == "as":
             self.advance()
+            at = self._curr.start
             text = self.string()
+            literal = at, self.source(at)
             more = (self.string(),) if self.accept(",") else ()
-            return ast.FunctionOption("as", text, more, location=start)
+            return ast.FunctionOption("as", text, more, literal, location=start)
         if key == "language":
             self.advance()
             text = self.string() if self._curr.key == "SCONST" else self.non_reserved_word()

@@ -215,7 +215,7 @@ class Statements(Policies, Triggers):
     def _do(self) -> ast.Node:
         """DO with its options in any order."""
         start = self.expect("do").start
-        language, body = "", None
+        language, body, literal = "", None, None
         while self._curr.key in ("SCONST", "language"):
             at = self._curr.start
             if self.accept("language"):
@@ -226,11 +226,12 @@ class Statements(Policies, Triggers):
                 self.complain("conflicting or redundant options", at)
             else:
                 body = self.string()
+                literal = at, self.source(at)
         if body is None:
             if self._curr.key != "" or not language:
                 self.fail()
             self.complain("no inline code specified", -1)
-        return ast.DoStmt(language or "plpgsql", body, location=start)
+        return ast.DoStmt(language or "plpgsql", body, literal, location=start)
 
     def _cluster(self) -> ast.Node:
         start = self.expect("cluster").start

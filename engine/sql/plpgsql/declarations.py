@@ -159,7 +159,12 @@ class Declarations(BodyReader):
             stop = self.advance().end
         if stop == start:
             self.fail_near("missing data type declaration")
-        return self._types.of_name(self.type_between(start, stop))
+        try:
+            return self._types.of_name(self.type_between(start, stop))
+        except SqlError as error:
+            if error.position is not None:
+                error.position += start  # the type was read alone
+            raise
 
     def _percent_type(self, names: tuple[str, ...], word: str, scope: VariableScope) -> Declared:
         if word == "rowtype":

@@ -465,7 +465,7 @@ class BodyParser(SqlStatements):
         if signature.returns_set:
             self._no_parameter("function returning set", "ParameterUse RETURN NEXT or RETURN QUERY.")
         elif signature.result is not None and signature.result.oid == oids.VOID and not signature.outputs:
-            self._no_parameter("a procedure" if signature.is_procedure else "a function returning void")
+            self._no_parameter("a procedure" if signature.is_procedure else "function returning void")
         elif signature.outputs:
             self._no_parameter("function with OUT parameters")
         else:

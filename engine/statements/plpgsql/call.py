@@ -10,6 +10,8 @@ from catalog.memory import Meter, exchange_meter
 from catalog.schema import Routine
 from catalog.types import oids
 from catalog.types.base import TypeRef
+from engine.sql import ast
+from engine.sql.literal_places import move_to_statement
 from engine.sql.plpgsql.parser import Signature
 from engine.statements.plpgsql import errors, suspend
 from engine.statements.plpgsql.compile import Program
@@ -42,10 +44,14 @@ async def call(
     )
 
 
-async def run_do(session: Session, body: str, *, is_atomic: bool) -> None:
+async def run_do(session: Session, node: ast.DoStmt, *, is_atomic: bool) -> None:
     """DO."""
     signature = Signature("inline_code_block", (), TypeRef(oids.VOID))
-    program, known = compile_body(session, body, signature)
+    try:
+        program, known = compile_body(session, node.body, signature)
+    except SqlError as error:
+        move_to_statement(error, node.literal, node.body)
+        raise
     if session.transaction is None:
         session.begin_implicit()
     frame = Frame(session, program, known, is_atomic)

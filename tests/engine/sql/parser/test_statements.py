@@ -35,8 +35,8 @@ _SHAPES = {
     "begin isolation level serializable, read only not deferrable": (
         "TransactionStmt(kind=begin, isolation=serializable, read_only=True, deferrable=False)"
     ),
-    "do $$ begin end $$": "DoStmt(language=plpgsql, body= begin end )",
-    "do language sql 'x'": "DoStmt(language=sql, body=x)",
+    "do $$ begin end $$": "DoStmt(language=plpgsql, body= begin end , literal=[3 $$ begin end $$])",
+    "do language sql 'x'": "DoStmt(language=sql, body=x, literal=[16 'x'])",
     "rollback and chain": "TransactionStmt(kind=rollback, chain=True)",
     "rollback to savepoint a": "TransactionStmt(kind=rollback_to, name=a)",
     "release savepoint": "TransactionStmt(kind=release, name=savepoint)",
