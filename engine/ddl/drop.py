@@ -13,6 +13,7 @@ from catalog import types
 from catalog.errors import SqlError, not_supported
 from catalog.extensions import available
 from catalog.routines import shown_signature
+from catalog.row_types import is_row_type
 from catalog.schema import (
     IN_SCHEMAS,
     INFORMATION_SCHEMA_OID,
@@ -37,6 +38,7 @@ from catalog.schema import (
     View,
     VirtualTable,
 )
+from catalog.system import derived_oids
 from engine.ddl import collations, names, ownership, policies, triggers
 from engine.ddl.code_users import Use, own_objects, shown_use, users_of_code
 from engine.ddl.context import DdlContext
@@ -199,8 +201,11 @@ class Removal:
     def _take_bodies(self, item: SchemaObject) -> None:
         """Adds the functions that use the object in a body of SQL statements, or as a parameter or result."""
         routines = [other for others in self.context.catalog.routines.values() for other in others]
+        row_types = (derived_oids.row_type(item.oid), derived_oids.row_array_type(item.oid))
         for other in routines:
-            if other.relation == item.oid and other.oid not in self.gone:
+            rows = {argument.type.oid for argument in other.arguments if is_row_type(argument.type.oid)}
+            uses = other.relation == item.oid or not rows.isdisjoint(row_types)
+            if uses and other.oid not in self.gone:
                 self._extra.append((name_object(other), f"type {getattr(item, 'name', '')}", 0))
                 self.add(other)
         for other in routines:

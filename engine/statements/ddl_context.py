@@ -13,11 +13,14 @@ from catalog.catalog import Catalog
 from catalog.collations import key_version
 from catalog.errors import SqlError, not_supported
 from catalog.privileges import may
+from catalog.row_types import is_row_type
 from catalog.schema import (
     DEFAULT_TABLESPACE_OID,
     PENDING_BUT_SEEN,
     ChangeStream,
+    Composite,
     Database,
+    Domain,
     Index,
     Role,
     Routine,
@@ -28,6 +31,7 @@ from catalog.schema import (
     View,
 )
 from catalog.schema import Sequence as SequenceObject
+from catalog.types import format_type
 from engine.ddl import branches, default_privileges
 from engine.ddl.branches import Then
 from engine.ddl.context import Job, RewriteTable
@@ -44,6 +48,14 @@ from engine.txn.sequences import encode_state, state_key
 
 if TYPE_CHECKING:
     from engine.session.session import Session
+
+
+def _refuse_rows_of_tables(item: SchemaObject | None) -> None:
+    """Raises 0A000 for a row of a table as a stored value: it would have to follow the table's columns."""
+    stored = [column.type for column in item.columns] if isinstance(item, Table | Composite) else ()
+    for type_ in (item.type,) if isinstance(item, Domain) else stored:
+        if is_row_type(type_.oid):
+            not_supported(f"a stored value of the composite type {format_type(type_.oid)}, the row of a table,")
 
 
 class SessionDdl:
@@ -135,6 +147,7 @@ class SessionDdl:
         for oid, item in changes.items():
             if isinstance(item, Table) and item.detaching == PENDING_BUT_SEEN:
                 raise SqlError("40001", "could not serialize access due to concurrent update")
+            _refuse_rows_of_tables(item)
             if catalog.get(oid) is not None:  # of two changes of one object the later one is made of the earlier one
                 self.lock_object(oid)
         if granted:

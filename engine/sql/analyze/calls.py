@@ -10,7 +10,9 @@ from catalog.catalog import Catalog
 from catalog.functions.base import Function
 from catalog.functions.system_rows import COLUMNS_OF_ROWS
 from catalog.routines import LANGUAGE
-from catalog.schema import Domain
+from catalog.row_types import is_row_type
+from catalog.schema import Domain, Routine
+from catalog.system import derived_oids
 from catalog.types import oids
 from catalog.types.base import TypeRef
 from catalog.types.oids import ANY, UNKNOWN
@@ -56,6 +58,9 @@ def sql_value_function(state: State, node: ast.SqlValueFunction) -> tree.Expr:
     return tree.SqlValueFunction(node.name, node.precision, TypeRef(oid, typmod), node.location)
 
 
+_POPULATED = frozenset({f"{kind}_populate_{what}" for kind in ("json", "jsonb") for what in ("record", "recordset")})
+
+
 def _is_void_parameter(argument: tree.Expr) -> bool:
     """Whether it is a void parameter, which is dropped as in PostgreSQL: drivers use it for an OUT argument
     (ParseFuncOrColumn)."""
@@ -71,6 +76,8 @@ def call_function(state: State, node: ast.FuncCall) -> tree.Expr:
         arguments = [item for item in arguments if not _is_void_parameter(item)]
     if len(node.names) > 1 and node.names[-2] == "information_schema":
         arguments = _columns_of_rows(state, name, arguments)
+    if name in _POPULATED and arguments and is_row_type(arguments[0].type.domain):
+        arguments[0] = coerce.coerce_type(state, arguments[0], TypeRef(arguments[0].type.domain), "i")
     direct = len(arguments)
     if node.within_group:
         arguments.extend(operand(state, item.expression) for item in node.order_by)
@@ -171,6 +178,8 @@ def _find(
     state: State, node: ast.FuncCall, name: str, arguments: Sequence[tree.Expr], names: tuple[str | None, ...]
 ) -> Found:
     actual = tuple(item.type.oid for item in arguments)
+    if any(item.type.oid == oids.RECORD and item.type.domain for item in arguments) and takes_rows(state, name):
+        actual = tuple(item.type.declared if item.type.oid == oids.RECORD else item.type.oid for item in arguments)
     found = Found("missing")
     schema = node.names[-2] if len(node.names) > 1 else None
     if schema == "information_schema" and name.startswith("_pg_"):
@@ -193,6 +202,12 @@ def _find(
             return Found("coercion", None, cast)
     word = "procedure" if state.kind == "CALL arguments" else "function"
     _not_found(node, found, signature(".".join(node.names), actual, names), word)
+
+
+def takes_rows(state: State, name: str) -> bool:
+    """Whether there is a function of users with this name that takes rows of a table."""
+    routines = state.environment.catalog.routines.get(name, ())
+    return any(is_row_type(argument.type.oid) for routine in routines for argument in routine.inputs)
 
 
 def _type_to_cast_to(state: State, schemas: tuple[int, ...], name: str) -> int:
@@ -236,6 +251,10 @@ def _prepare(
     if function.result_type in oids.POLYMORPHIC:
         domain = result_domain([item.type for item in values], declared, function.result_type)
     result = common_types.resolve_polymorphic([item.type.oid for item in values], declared, function.result_type, False)
+    if function.language == LANGUAGE and result == oids.RECORD:
+        routine = state.environment.catalog.get(function.oid)
+        if isinstance(routine, Routine) and routine.relation:
+            domain = derived_oids.row_type(routine.relation)
     ready: list[tree.Expr] = []
     for value, oid in zip(values, declared, strict=True):
         if oid == ANY:

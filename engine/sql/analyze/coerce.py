@@ -11,6 +11,7 @@ from dataclasses import replace
 
 from catalog import collations
 from catalog.functions import registry
+from catalog.row_types import is_row_type
 from catalog.types import oids
 from catalog.types.base import TypeRef
 from catalog.types.composite import CompositeType
@@ -110,6 +111,9 @@ def _convert(state: State, expr: tree.Expr, target: TypeRef, context: str, expli
     if oid in oids.RECORDS:
         return expr
     if source == RECORD and facts(oid).kind == "c":
+        if is_row_type(expr.type.domain) and expr.type.domain != oid:
+            message = f"cannot cast type {type_name(expr.type.domain)} to {type_name(oid)}"
+            fail("42846", message, location if location >= 0 else expr_location(expr))
         return _record_to_composite(state, expr, target, context, explicit, location)
     raise AssertionError(f"no cast from {source} to {oid}")
 

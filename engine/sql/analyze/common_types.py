@@ -10,6 +10,7 @@ from collections.abc import Sequence
 
 from catalog.errors import SqlError
 from catalog.functions import registry
+from catalog.row_types import is_row_type
 from catalog.types import oids
 from catalog.types.base import TypeRef
 from catalog.types.oids import (
@@ -100,6 +101,9 @@ def select_common_type(exprs: Sequence[tree.Expr], construct: str | None) -> tup
     chosen, chosen_expr = exprs[0].type.oid, exprs[0]
     if all(expr.type.oid == chosen for expr in exprs) and chosen != UNKNOWN:
         return chosen, chosen_expr
+    row_types = {expr.type.oid: expr for expr in exprs if is_row_type(expr.type.oid)}
+    if len(row_types) == 1 and all(expr.type.oid in (RECORD, UNKNOWN, *row_types) for expr in exprs):
+        return next(iter(row_types.items()))
     chosen_facts = facts(chosen)
     for expr in exprs[1:]:
         oid = expr.type.oid

@@ -12,6 +12,7 @@ from catalog.collations import built_in_names, collation
 from catalog.errors import SqlError
 from catalog.functions import added
 from catalog.privileges import may
+from catalog.row_types import types_in
 from catalog.schema import (
     PG_CATALOG_OID,
     Collation,
@@ -54,7 +55,7 @@ class Environment:
 
     def make_current(self) -> None:
         """Makes this the environment that resolves and shows names of types, functions and operators."""
-        user.use(self.catalog.user_types, self.path)
+        user.use(types_in(self.catalog), self.path)
         added.use(self.catalog.added, self.path)
 
     @cached_property

@@ -12,7 +12,7 @@ from catalog.types.user import FIRST_USER_OID, base_domain
 from engine.sql import ast, tree
 from engine.sql.analyze import coerce, common_types, scope, typeinfo
 from engine.sql.analyze.aggregates import check_grouping_call, check_grouping_level
-from engine.sql.analyze.calls import no_sets_since
+from engine.sql.analyze.calls import no_sets_since, takes_rows
 from engine.sql.analyze.comparisons import (
     between,
     distinct,
@@ -145,7 +145,13 @@ def _argument(state: State, node: ast.ColumnRef) -> tree.Expr | None:
     number = routine.number_of(names[:-1], state.shared) if len(names) > 1 else 0
     if not number:
         return None
-    return _field(state, _param(state, ast.ParamRef(number, location=node.location)), names[-1], node.location)
+    value = _param(state, ast.ParamRef(number, location=node.location))
+    is_row = typeinfo.category(value.type.oid) == "C"
+    if is_row and names[-1] not in [name for name, _ in scope.row_columns(state, value) or ()]:
+        if routine.conflict == "use_column":
+            return None  # as an unknown name
+        fail("42703", f'record "{names[-2]}" has no field "{names[-1]}"', node.location)
+    return _field(state, value, names[-1], node.location)
 
 
 def _whole_row(state: State, node: ast.ColumnRef) -> tree.Expr:
@@ -189,7 +195,9 @@ def _qualify(state: State, node: ast.ColumnRef) -> tree.Expr:
     expr = scope.column_of(state, found[0], found[1], name, location)
     if expr is not None:
         return expr
-    # f(t) may be written t.f; t.name is then tried as a function of the whole row, of which there are none built in.
+    if takes_rows(state, name):  # f(t) may be written t.f
+        row = ast.ColumnRef((qualifier,), location=location)
+        return operand(state, ast.FuncCall((name,), (row,), location=location))
     scope.missing_qualified(state, qualifier, name, location)
     raise AssertionError
 

@@ -12,6 +12,7 @@ from functools import lru_cache
 
 from catalog.functions import added, registry
 from catalog.functions.base import Function, Operator, Trait
+from catalog.row_types import is_row_type
 from catalog.types import oids
 from catalog.types.base import TypeRef
 from catalog.types.oids import UNKNOWN
@@ -253,6 +254,11 @@ def make_operator(
     """make_op: a typed operator expression with its operands coerced."""
     left_type = left.type.oid if left is not None else 0
     right_type = right.type.oid
+    if left is not None and oids.RECORD in (left_type, right_type):
+        if is_row_type(right_type):
+            left, left_type = coerce_type(state, left, right.type, "i"), right_type
+        elif is_row_type(left_type):
+            right, right_type = coerce_type(state, right, left.type, "i"), left_type
     call = None
     if len(names) == 1 and not added.operators_named(names[0]):
         call = _builtin_call(names[0], left_type, right_type)

@@ -6,6 +6,7 @@ from functools import lru_cache
 
 from catalog import types
 from catalog.errors import SqlError
+from catalog.row_types import row_type_of
 from catalog.schema import Domain, ExtensionType, Table, UserType, View, VirtualTable
 from catalog.types.base import TypeRef
 from engine.sql import ast
@@ -42,6 +43,9 @@ def resolve_type(name: ast.TypeName, environment: Environment) -> TypeRef:
     shown = ".".join(name.names) + "[]" * name.array_dimensions
     if len(name.names) > 1 and not environment.schema_oid(name.names[-2]):
         fail("3F000", f'schema "{name.names[-2]}" does not exist', name)
+    relation = environment.find_relation(schema, name.names[-1]) if len(name.names) <= 2 else None
+    if isinstance(relation, Table | View):
+        return _user_type(name, row_type_of(relation), name.array_dimensions > 0)
     names = (name.names[-1], name.names[-1][1:]) if name.names[-1].startswith("_") else (name.names[-1],)
     if any(isinstance(environment.find_relation(schema, each), Table | View | VirtualTable) for each in names):
         refuse(f'composite type "{shown}"', name)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from catalog.collations import DEFAULT, is_ascii, rules
 from catalog.errors import SqlError, not_supported
+from catalog.row_types import is_row_type
 from catalog.types import lookup
 from catalog.types.base import TypeRef
 from catalog.types.composite import CompositeType
@@ -22,12 +23,15 @@ class CatalogTypes:
         if name.names[-1] == "record" and not name.array_dimensions:
             return None
         try:
-            return resolve_type(name, self._environment)
+            found = resolve_type(name, self._environment)
         except SqlError as error:
             relation = None if name.array_dimensions else self._relation(name.names)
             if error.sqlstate not in ("42704", "0A000") or relation is None:
                 raise
             return relation
+        if is_row_type(found.oid) and not name.array_dimensions:
+            return self._relation(name.names)
+        return found
 
     def of_column(self, names: tuple[str, ...]) -> TypeRef:
         return resolve_type(ast.TypeName(names, percent_type=True), self._environment)
