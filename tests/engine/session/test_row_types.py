@@ -78,7 +78,8 @@ def test_the_table_changes(filled: Pair) -> None:
     filled.same(
         "ALTER TABLE people ADD COLUMN email text DEFAULT 'e'", "SELECT label(p) FROM people p ORDER BY 1",
         "SELECT ROW(1, 'a', 'b', NULL, NULL, NULL)::people", "SELECT ROW(1, 'a', 'b', NULL, NULL, NULL, 'm')::people",
-        "ALTER TABLE people RENAME first TO given", "ALTER TABLE people RENAME given TO first", "ALTER TABLE people DROP COLUMN tags",
+        "ALTER TABLE people RENAME first TO given", "ALTER TABLE people RENAME given TO first",
+        "ALTER TABLE people DROP COLUMN tags",
         "SELECT p.label FROM people p",
         "SELECT shout(p) FROM people p", "ALTER TABLE people RENAME TO humans", "SELECT h.label FROM humans h",
         "SELECT pg_get_function_identity_arguments('shout'::regproc)", "SELECT NULL::people", "SELECT NULL::humans",
