@@ -38,6 +38,7 @@ _TABLE: tuple[tuple[re.Pattern[str], str, str], ...] = tuple(
         (r"value [^ ]+ can't be cast .*out of range for the destination type (INT16|INT32|INT64)", "22003", "{0}"),
         (r"Overflow in (?:addition|subtract(?:ion)?|multiplication|SUM|negation) of DECIMAL", "0A000", TOO_MANY_DIGITS),
         (r"Could not cast value .* to DECIMAL\(", "0A000", TOO_MANY_DIGITS),
+        (r"Could not convert string '\d{10,}' to U?INT(?:32|64)", "22003", "value is out of range for type oid"),
         (r'Could not convert string "NaN" to DECIMAL', "0A000", NO_NUMBER),
         (r"Date and time not in timestamp range|Conversion Error: Date out of range", "22008", "timestamp out of range"),  # noqa: E501
         (r"Out of Range Error: Date out of range", "22008", "date out of range"),

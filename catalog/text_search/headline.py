@@ -19,6 +19,7 @@ from catalog.text_search.queries import Hole, Operand, Query
 from catalog.text_search.query_matches import matches
 from catalog.text_search.vectors import Vector
 from catalog.text_search.words import LAST_POSITION, MOST_BYTES
+from catalog.types.texts import int_of
 
 _TAG = NUMBERS["tag"]
 _WHOLES = frozenset(NUMBERS[name] for name in ("url", "numhword", "asciihword", "hword"))  # their parts follow them
@@ -102,7 +103,7 @@ def _pairs(text: str) -> Iterator[tuple[str, str]]:
 def _integer(text: str) -> int:
     if _INTEGER.fullmatch(text) is None:
         raise SqlError("22P02", f'invalid input syntax for type integer: "{text}"')
-    value = int(text)
+    value = int_of(text)
     if not -(1 << 31) <= value < 1 << 31:
         raise SqlError("22003", f'value "{text}" is out of range for type integer')
     return value

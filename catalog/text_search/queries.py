@@ -14,6 +14,7 @@ from catalog.errors import SqlError
 from catalog.text_caches import remembering
 from catalog.text_search.configurations import lexemes
 from catalog.text_search.words import WEIGHTS, WordReader, quote_word
+from catalog.types.texts import int_of
 
 NOT, AND, OR, PHRASE = "!", "&", "|", "<->"
 _PRIORITIES = {OR: 1, AND: 2, PHRASE: 3, NOT: 4}
@@ -168,7 +169,7 @@ class _Reader:
         if inside == "-":
             distance = 1
         elif inside.isdecimal() and inside.isascii():
-            distance = int(inside)
+            distance = int_of(inside)
             if distance > MOST_DISTANCE:
                 raise bad_distance()
         else:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from catalog.errors import SqlError
+from catalog.types.texts import int_of
 
 MOST_BYTES = 2046  # of a lexeme
 LAST_POSITION = 16383
@@ -96,7 +97,7 @@ class WordReader:
                 self.at += 1
             if start == self.at:
                 raise self.error()
-            number = min(int(self.text[start : self.at]), LAST_POSITION)
+            number = min(int_of(self.text[start : self.at]), LAST_POSITION)
             if number == 0:
                 raise SqlError("42601", f'wrong position info in tsvector: "{self.text}"')
             weight = 0

@@ -16,7 +16,7 @@ from catalog.types import oids
 from catalog.types.base import DEFAULT_FORMAT, EMPTY_ARRAY, Array, FormatSettings, Parts, SqlType, Storage, StoredArray
 from catalog.types.incomparable import Incomparable, has_equality, has_order, no_comparison
 from catalog.types.registry import format_type
-from catalog.types.texts import WHITESPACE
+from catalog.types.texts import WHITESPACE, int_of
 
 MAX_DIMENSIONS = 6
 MAX_ELEMENTS = 134217727  # PostgreSQL's MaxArraySize
@@ -144,8 +144,8 @@ def _read_bounds(text: str) -> tuple[int, list[tuple[int, int]]]:
     while match := _BOUNDS.match(text, position):
         if len(bounds) == MAX_DIMENSIONS:
             raise too_many_dimensions(MAX_DIMENSIONS + 1)
-        lower = int(match[1]) if match[2] else 1
-        upper = int(match[2] or match[1])
+        lower = int_of(match[1]) if match[2] else 1
+        upper = int_of(match[2] or match[1])
         if not -(1 << 31) <= lower < 1 << 31 or not -(1 << 31) <= upper < 1 << 31:
             raise SqlError("22003", "array bound is out of integer range")
         if upper < lower:

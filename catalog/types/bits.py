@@ -10,6 +10,7 @@ from typing import Any, cast
 from catalog.errors import SqlError
 from catalog.types import oids
 from catalog.types.base import DEFAULT_FORMAT, Columns, FormatSettings, Layout, SqlType, Storage
+from catalog.types.texts import int_of
 
 _LENGTH = struct.Struct(">i")
 _MOST = 83886080  # bits: 8 * MaxAttrSize
@@ -85,7 +86,7 @@ class BitType(SqlType):
     def typmod_in(self, arguments: tuple[str, ...]) -> int:
         if len(arguments) != 1:
             raise SqlError("22023", "invalid type modifier")
-        length = int(arguments[0])
+        length = int_of(arguments[0])
         name = "varbit" if self.varying else "bit"
         if length < 1:
             raise SqlError("22023", f"length for type {name} must be at least 1")

@@ -8,6 +8,7 @@ from catalog.collations import rules
 from catalog.types import oids
 from catalog.types.base import TypeRef
 from catalog.types.oids import BOOL, UNKNOWN
+from catalog.types.texts import int_of
 from catalog.types.user import FIRST_USER_OID, base_domain
 from engine.sql import ast, tree
 from engine.sql.analyze import coerce, common_types, scope, typeinfo
@@ -61,7 +62,7 @@ def _literal(state: State, node: ast.Literal) -> tree.Expr:
         return tree.Const(bool(value), BOOL_REF, node.location)
     if kind == "float":
         text = str(value)
-        if text.lstrip("-").isdigit() and -(2**63) <= int(text) < 2**63:
+        if text.lstrip("-").isdigit() and -(2**63) <= int_of(text) < 2**63:
             small = -(2**31) <= int(text) < 2**31
             return tree.Const(int(text), INT4_REF if small else INT8_REF, node.location)
         number_value = read_literal(state.environment, text, oids.NUMERIC, -1, node.location)

@@ -7,11 +7,13 @@ for LATERAL references only.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from catalog.functions.base import Function
 from catalog.functions.of_views import VIEWS
-from catalog.schema import Sequence, Source, Table, View, VirtualTable, sequence_table
+from catalog.schema import Sequence as SequenceObject
+from catalog.schema import Source, Table, View, VirtualTable, sequence_table
 from catalog.types import lookup
 from catalog.types.base import TypeRef
 from catalog.types.composite import CompositeType
@@ -222,7 +224,7 @@ def open_relation(state: State, node: ast.RangeVar, source: Source | None = None
                 hint="Use WITH RECURSIVE, or re-order the WITH items to remove forward references.",
             )  # fmt: skip
         raise undefined_table(node.schema, node.name, node.location)
-    if isinstance(relation, Sequence):
+    if isinstance(relation, SequenceObject):
         relation = sequence_table(relation)
     if not isinstance(relation, (Table, VirtualTable, View)):
         scope.relation_kind_error(relation, node.name, node.location)
@@ -336,6 +338,8 @@ def _function(state: State, node: ast.RangeFunction) -> NamespaceItem:
         for item, depth in walk_with_depth(value)
     )
     name = column_name(calls[0])
+    if len(values) == 1 and (fields := _fields_of(values[0])) is not None:
+        return _rows_of_composites(state, node, values[0], fields, name, lateral or node.lateral)
     columns: list[tree.RangeColumn] = []
     counts = []
     for position, (call, value) in enumerate(zip(calls, values, strict=True)):
@@ -353,6 +357,46 @@ def _function(state: State, node: ast.RangeFunction) -> NamespaceItem:
     if any(column.type.oid >= FIRST_USER_OID or column.type.domain for column in columns):
         rows = _checked_rows(state, entry)
     return scope.positional_item(state.add(rows), rows)
+
+
+def _fields_of(value: tree.Expr) -> Sequence[tuple[str, TypeRef]] | None:
+    """The fields of the values of a composite type that a function returns, for example unnest; None for a function
+    that returns rows, and for other values."""
+    known = lookup(value.type.oid)
+    if not isinstance(value, tree.FuncExpr) or not isinstance(known, CompositeType) or value.function.output_types[1:]:
+        return None
+    returns_rows = routines.row_columns(value) or json_records.composite_columns(value)
+    return None if returns_rows is not None else known.fields
+
+
+def _rows_of_composites(
+    state: State,
+    node: ast.RangeFunction,
+    value: tree.Expr,
+    fields: Sequence[tuple[str, TypeRef]],
+    name: str,
+    lateral: bool,
+) -> NamespaceItem:
+    """The values of a function in FROM as rows of their fields."""
+    whole = tree.Var(0, 1, value.type, 0, name)
+    found: list[tuple[str, tree.Expr]] = [
+        (field, tree.FieldSelect(whole, number, field, type_)) for number, (field, type_) in enumerate(fields, 1)
+    ]
+    columns = [tree.RangeColumn(name, value.type)]
+    if node.ordinality:
+        columns.append(tree.RangeColumn("ordinality", INT8_REF))
+        found.append(("ordinality", tree.Var(0, 2, INT8_REF, 0, "ordinality")))
+    inner = tree.RangeFunction((value,), name, tuple(columns), (1,), node.ordinality, lateral)
+    query = tree.Query(
+        tuple(tree.Target(item, field) for field, item in found),
+        (shift_levels(inner, 1),),
+        (tree.FromRef(0),),
+        volatile=state.volatile,
+    )
+    names = _rename([field for field, _ in found], node.alias)
+    renamed = tuple(tree.RangeColumn(new, item.type) for new, (_, item) in zip(names, found, strict=True))
+    entry = tree.RangeSubquery(query, node.alias.name if node.alias else name, renamed, lateral)
+    return scope.positional_item(state.add(entry), entry)
 
 
 def _checked_rows(state: State, entry: tree.RangeFunction) -> tree.RangeEntry:
