@@ -28,13 +28,13 @@ Shoal.
                         progress
     durations.py        durations as histograms, for /metrics
     text_caches.py      caches by text: patterns, templates, time zones
-    encodings.py        client encodings;  binary_texts.py  texts within binary values
+    encodings.py        client encodings;  binary_texts.py  texts within binary values;  long_numbers.py  long digits
     scram.py            the stored form of a password
 
 Subjects that this package shares with others:
 
-    user-defined types  `Enum`, `Domain` and `Composite` in schema.py; usertypes.py makes their codecs and
-                        type_descriptions.py passes them to other processes; types/user.py finds a type by its OID;
+    user-defined types  `Enum`, `Domain` and `Composite` in schema.py; usertypes.py makes their codecs, row_types.py
+                        those of the rows of tables, and type_descriptions.py passes them to other processes; types/user.py finds a type by its OID;
                         engine/sql/analyze/domains.py and engine/sql/analyze/declared.py determine the domain or row
                         type of an expression; engine/ddl/user_types.py and engine/ddl/composites.py change them
     user-defined functions    `Routine` in schema.py; routines.py is for resolution; engine/ddl/routines.py creates

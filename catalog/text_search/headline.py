@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 from catalog.errors import SqlError
+from catalog.long_numbers import int_of
 from catalog.text_caches import remembering
 from catalog.text_search.configurations import dictionary_for, lexize
 from catalog.text_search.parser import NUMBERS, tokens
@@ -19,7 +20,6 @@ from catalog.text_search.queries import Hole, Operand, Query
 from catalog.text_search.query_matches import matches
 from catalog.text_search.vectors import Vector
 from catalog.text_search.words import LAST_POSITION, MOST_BYTES
-from catalog.types.texts import int_of
 
 _TAG = NUMBERS["tag"]
 _WHOLES = frozenset(NUMBERS[name] for name in ("url", "numhword", "asciihword", "hword"))  # their parts follow them

@@ -11,10 +11,10 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 
 from catalog.errors import SqlError
+from catalog.long_numbers import int_of
 from catalog.text_caches import remembering
 from catalog.text_search.configurations import lexemes
 from catalog.text_search.words import WEIGHTS, WordReader, quote_word
-from catalog.types.texts import int_of
 
 NOT, AND, OR, PHRASE = "!", "&", "|", "<->"
 _PRIORITIES = {OR: 1, AND: 2, PHRASE: 3, NOT: 4}

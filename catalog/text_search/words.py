@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from catalog.errors import SqlError
-from catalog.types.texts import int_of
+from catalog.long_numbers import int_of
 
 MOST_BYTES = 2046  # of a lexeme
 LAST_POSITION = 16383

@@ -12,11 +12,12 @@ from collections.abc import Callable, Iterator
 from typing import Any, cast
 
 from catalog.errors import SqlError
+from catalog.long_numbers import int_of
 from catalog.types import oids
 from catalog.types.base import DEFAULT_FORMAT, EMPTY_ARRAY, Array, FormatSettings, Parts, SqlType, Storage, StoredArray
 from catalog.types.incomparable import Incomparable, has_equality, has_order, no_comparison
 from catalog.types.registry import format_type
-from catalog.types.texts import WHITESPACE, int_of
+from catalog.types.texts import WHITESPACE
 
 MAX_DIMENSIONS = 6
 MAX_ELEMENTS = 134217727  # PostgreSQL's MaxArraySize

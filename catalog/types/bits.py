@@ -8,9 +8,9 @@ from collections.abc import Callable
 from typing import Any, cast
 
 from catalog.errors import SqlError
+from catalog.long_numbers import int_of
 from catalog.types import oids
 from catalog.types.base import DEFAULT_FORMAT, Columns, FormatSettings, Layout, SqlType, Storage
-from catalog.types.texts import int_of
 
 _LENGTH = struct.Struct(">i")
 _MOST = 83886080  # bits: 8 * MaxAttrSize

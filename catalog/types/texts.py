@@ -21,20 +21,6 @@ def out_of_range(type_name: str, text: str) -> SqlError:
     return SqlError("22003", f'value "{text}" is out of range for type {type_name}')
 
 
-_MOST_DIGITS = 4000
-_HUGE = 1 << 100
-
-
-def int_of(text: str) -> int:
-    """Returns an integer of digits with a sign. Python refuses to read more than 4300 digits at once: a longer number
-    becomes a huge one, which no type of PostgreSQL but numeric can hold."""
-    if len(text) <= _MOST_DIGITS:
-        return int(text)
-    digits = text.lstrip("+-").lstrip("0")
-    value = int(digits or "0") if len(digits) <= _MOST_DIGITS else _HUGE
-    return -value if text.startswith("-") else value
-
-
 def wrong_length(data: bytes, length: int) -> SqlError:
     """Returns the error for a binary value with fewer bytes (08P01) or more bytes (22P03) than its type has."""
     if len(data) < length:

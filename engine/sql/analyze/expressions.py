@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import replace
 
 from catalog.collations import rules
+from catalog.long_numbers import int_of
 from catalog.types import oids
 from catalog.types.base import TypeRef
 from catalog.types.oids import BOOL, UNKNOWN
-from catalog.types.texts import int_of
 from catalog.types.user import FIRST_USER_OID, base_domain
 from engine.sql import ast, tree
 from engine.sql.analyze import coerce, common_types, scope, typeinfo

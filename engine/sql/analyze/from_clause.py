@@ -338,7 +338,7 @@ def _function(state: State, node: ast.RangeFunction) -> NamespaceItem:
         for item, depth in walk_with_depth(value)
     )
     name = column_name(calls[0])
-    if len(values) == 1 and (fields := _fields_of(values[0])) is not None:
+    if len(values) == 1 and not lists[0] and (fields := _fields_of(values[0])) is not None:
         return _rows_of_composites(state, node, values[0], fields, name, lateral or node.lateral)
     columns: list[tree.RangeColumn] = []
     counts = []
