@@ -528,7 +528,7 @@ class Expansion:
         whole: tree.Expr = values[0]
         if call.type.oid == oids.RECORD:
             shown = tuple(target.name for target in rows.output) if anonymous else call.function.output_names
-            whole = tree.RowExpr(tuple(values), shown)
+            whole = tree.RowExpr(tuple(values), shown, call.type)
 
         def value(expression: tree.Expr) -> tree.Expr:
             if _set_call(expression) is None:

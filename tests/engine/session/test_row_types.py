@@ -33,7 +33,7 @@ QUERIES = (
     "SELECT id, full_name(p) FROM people p", "SELECT id, full_name(people) FROM people",
     "SELECT id, p.full_name FROM people p", "SELECT people.label, pets.label FROM pets JOIN people ON owner = 1",
     "SELECT label(p), label(t) FROM people p LEFT JOIN pets t ON t.owner = p.id", "SELECT p.nothing FROM people p",
-    "SELECT p.id, t.name FROM people p, pets(p) t",
+    "SELECT p.id, t.name FROM people p, pets(p) t", "SELECT p.id, pets(p) FROM people p",
     "SELECT id, shout(p) FROM people p", "SELECT p.shout FROM people p WHERE p.shout IS NOT NULL",
     "SELECT (older(p)).* FROM people p", "SELECT o.id, o.born FROM people p, older(p, 2) o",
     "SELECT older(p) FROM people p",
