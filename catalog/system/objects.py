@@ -590,7 +590,12 @@ def _dependencies_of(
         if item.owned_by is not None:
             found.append((relation, item.oid, 0, relation, *item.owned_by, item.owned_kind))
         return found
-    found = [(relation, item.oid, 0, schema, item.schema, 0, "n")]
+    row_type, array = derived_oids.row_type(item.oid), derived_oids.row_array_type(item.oid)
+    found = [
+        (relation, item.oid, 0, schema, item.schema, 0, "n"),
+        (derived_oids.PG_TYPE, row_type, 0, relation, item.oid, 0, "i"),
+        (derived_oids.PG_TYPE, array, 0, derived_oids.PG_TYPE, row_type, 0, "i"),
+    ]
     if isinstance(item, View) or item.query is not None:
         rule = (derived_oids.PG_REWRITE, derived_oids.rule(item.oid), 0)
         found += [(*rule, relation, item.oid, 0, kind) for kind in "in"]

@@ -18,6 +18,7 @@ from catalog.system.content import Columns, Item, Items, Surroundings, content
 from catalog.system.parameters import LISTS
 from catalog.types.array import vector_of
 from catalog.types.base import Array
+from catalog.types.user import FIRST_ADDED_OID
 
 _MODES = {"i": "", "o": "OUT ", "b": "INOUT ", "v": "VARIADIC "}
 _VOLATILITY = {"i": "IMMUTABLE", "s": "STABLE", "v": ""}
@@ -105,6 +106,8 @@ def _comments(items: list[Item], _: Surroundings) -> Columns:
 def _dependencies(items: list[Item], surroundings: Surroundings) -> Columns:
     found = [(item.oid, derived_oids.PG_NAMESPACE, item.schema, 0) for item, *_ in items]
     for item, *_ in items:
+        used = {_result_oid(item), *_oids_of(item.arguments)}
+        found += [(item.oid, derived_oids.PG_TYPE, oid, 0) for oid in sorted(used) if oid >= FIRST_ADDED_OID]
         if item.statements is not None:
             found += [(item.oid, *reference) for reference in surroundings.references(item)]
     return {
@@ -155,7 +158,7 @@ def _names(items: list[Item], surroundings: Surroundings) -> Columns:
         "signature": signatures,
         "arguments": [arguments_text(item, True) for item, *_ in items],
         "identity": [arguments_text(item, False) for item, *_ in items],
-        "result": [result_text(surroundings.catalog, item) for item, *_ in items],
+        "result": [result_text(item) for item, *_ in items],
         "definition": [
             definition(surroundings.catalog, item, body) for (item, *_), body in zip(items, bodies, strict=True)
         ],
@@ -190,7 +193,7 @@ def arguments_text(item: Routine, with_defaults: bool) -> str:
     return ", ".join(parts)
 
 
-def result_text(catalog: Catalog, item: Routine) -> str | None:
+def result_text(item: Routine) -> str | None:
     """pg_get_function_result; None for a procedure."""
     if item.kind == "p":
         return None
@@ -201,9 +204,7 @@ def result_text(catalog: Catalog, item: Routine) -> str | None:
             if argument.mode == "t"
         ]
         return f"TABLE({', '.join(columns)})"
-    relation = catalog.get(item.relation) if item.relation else None
-    named = types.format_type(item.result.declared) if relation is None else quote_identifier(relation.name)
-    return ("SETOF " if item.returns_set else "") + named
+    return ("SETOF " if item.returns_set else "") + types.format_type(_result_oid(item))
 
 
 _PARTS_OF_BODIES = re.compile(r"""'(?:[^']|'')*'|"(?:[^"]|"")*"|\$(\d+)|\n""")
@@ -248,7 +249,7 @@ def definition(catalog: Catalog, item: Routine, body: str | None) -> str:
     word = "FUNCTION" if item.kind == "f" else "PROCEDURE"
     name = f"{quote_identifier(catalog.schema_name(item.schema))}.{quote_identifier(item.name)}"
     lines = [f"CREATE OR REPLACE {word} {name}({arguments_text(item, True)})"]
-    result = result_text(catalog, item)
+    result = result_text(item)
     if result is not None:
         lines.append(f" RETURNS {result}")
     lines.append(f" LANGUAGE {item.language}")

@@ -15,7 +15,7 @@ from catalog.system.definitions import domain_check
 from catalog.system.objects import attributes
 from catalog.types.enum import GAP
 from catalog.types.rows import TypeRow
-from catalog.types.user import UserEntry
+from catalog.types.user import FIRST_ADDED_OID, UserEntry
 from catalog.usertypes import array_name, entries_of
 
 enums = objects_of(Enum)
@@ -85,6 +85,27 @@ def _classes(items: list[Item], _: Surroundings) -> Columns:
 @content("pg_attribute", "catalog", composites)
 def _attributes(items: list[Item], _: Surroundings) -> Columns:
     return attributes([(item.relation, column.number, column) for (item,) in items for column in item.columns])
+
+
+@content("pg_depend", "catalog", user_types)
+def _dependencies(items: list[Item], _: Surroundings) -> Columns:
+    """A type depends on its schema, its array type on it; a domain on its base type, a composite type on those of its
+    attributes."""
+    own = derived_oids.PG_TYPE
+    found: list[tuple[int, int, int, int, int, int, str]] = []
+    for (item,) in items:
+        found.append((own, item.oid, 0, derived_oids.PG_NAMESPACE, item.schema, 0, "n"))
+        found.append((own, item.array_oid, 0, own, item.oid, 0, "i"))
+        if isinstance(item, Domain) and item.base_oid >= FIRST_ADDED_OID:
+            found.append((own, item.oid, 0, own, item.base_oid, 0, "n"))
+        if isinstance(item, Composite):
+            found.append((derived_oids.PG_CLASS, item.relation, 0, own, item.oid, 0, "i"))
+            for column in item.columns:
+                if column.type.declared >= FIRST_ADDED_OID:
+                    place = (derived_oids.PG_CLASS, item.relation, column.number)
+                    found.append((*place, own, column.type.declared, 0, "n"))
+    names = ("classid", "objid", "objsubid", "refclassid", "refobjid", "refobjsubid", "deptype")
+    return {name: [row[position] for row in found] for position, name in enumerate(names)}
 
 
 @content("pg_enum", "catalog", enums)

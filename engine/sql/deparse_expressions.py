@@ -13,7 +13,9 @@ from catalog.catalog import Catalog
 from catalog.functions import added, registry
 from catalog.functions.base import Function, Operator
 from catalog.functions.geometry import ITEMS
-from catalog.schema import PG_CATALOG_OID, Schema
+from catalog.row_types import is_row_type
+from catalog.schema import PG_CATALOG_OID, Schema, Table
+from catalog.system import derived_oids
 from catalog.types import oids
 from catalog.types.base import TypeRef
 from catalog.types.collated_oids import FIRST_OID as FIRST_COLLATED
@@ -282,8 +284,31 @@ class ExpressionPrinter:
                 self.add(", ")
             if (collected or expr.variadic) and position == len(expr.arguments) - 1:
                 self.add("VARIADIC ")
-            self.expression(argument)
+            whole = self.whole_row(argument)
+            self.expression(argument) if whole is None else self.add(whole)
         self.add(")")
+
+    def whole_row(self, expr: tree.Expr) -> str | None:
+        """t.* for the row of a table or a view that has become a value of its row type; None for anything else."""
+        if not isinstance(expr, tree.RowExpr) or not is_row_type(expr.type.oid):
+            return None
+        first = expr.elements[0] if expr.elements else None
+        if not isinstance(first, tree.Var):
+            return None
+        level = self.levels[-1 - first.levels_up]
+        entry = level.entries[first.relation]
+        if isinstance(entry, tree.RangeTable) and isinstance(entry.table, Table):
+            owner, columns = entry.table.oid, [column.number for column in entry.table.columns]
+        elif isinstance(entry, tree.RangeSubquery) and entry.view is not None:
+            owner, columns = entry.view, list(range(1, len(entry.columns) + 1))
+        else:
+            return None
+        places = [(item.relation, item.levels_up, item.column) for item in expr.elements if isinstance(item, tree.Var)]
+        if expr.type.oid != derived_oids.row_type(owner) or len(places) < len(expr.elements):
+            return None
+        if places != [(first.relation, first.levels_up, column) for column in columns]:
+            return None
+        return f"{quote_identifier(level.aliases[first.relation])}.*"
 
     def operator(self, expr: tree.FuncExpr) -> None:
         assert expr.operator is not None

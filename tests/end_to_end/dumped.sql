@@ -86,3 +86,21 @@ CREATE POLICY "with wings" ON shop.animals AS RESTRICTIVE
     USING (legs > 1 AND name IN (SELECT b.name FROM shop.birds b WHERE b.legs = animals.legs)) WITH CHECK (legs < 5);
 COMMENT ON POLICY quadrupeds ON shop.animals IS 'for those who count';
 INSERT INTO shop.birds VALUES ('hen', 2, 2), ('kiwi', 2, 0);
+
+CREATE FUNCTION shop.shown(a shop.animals) RETURNS text LANGUAGE sql STABLE AS $$ SELECT a.name || ':' || a.legs $$;
+CREATE FUNCTION shop.with_legs(integer DEFAULT 2) RETURNS SETOF shop.animals LANGUAGE sql STABLE
+    AS $$ SELECT a.* FROM shop.animals a WHERE a.legs = $1 $$;
+CREATE FUNCTION shop.one(a shop.animals[], m shop.mood) RETURNS shop.birds LANGUAGE plpgsql
+    SET search_path TO 'shop', 'pg_temp' SET work_mem TO '8MB'
+    AS $$ DECLARE b birds; BEGIN SELECT * INTO b FROM birds ORDER BY name LIMIT 1; RETURN b; END $$;
+CREATE PROCEDURE shop.add(INOUT n integer, VARIADIC names text[]) LANGUAGE plpgsql SECURITY DEFINER
+    AS $$ BEGIN n := n + cardinality(names); END $$;
+CREATE VIEW shop.labels AS SELECT shop.shown(a) AS label FROM shop.animals a;
+CREATE TABLE shop.seen (id integer GENERATED ALWAYS AS IDENTITY, what text);
+CREATE FUNCTION shop.note() RETURNS trigger LANGUAGE plpgsql
+    AS $$ BEGIN INSERT INTO shop.seen (what) VALUES (TG_OP || ' ' || NEW.name); RETURN NEW; END $$;
+CREATE TRIGGER noted AFTER INSERT OR UPDATE OF legs ON shop.birds FOR EACH ROW WHEN (NEW.legs > 0)
+    EXECUTE FUNCTION shop.note('x');
+CREATE CONSTRAINT TRIGGER late AFTER INSERT ON shop.animals DEFERRABLE INITIALLY DEFERRED FOR EACH ROW
+    EXECUTE FUNCTION shop.note();
+ALTER TABLE shop.birds DISABLE TRIGGER noted;
