@@ -11,7 +11,7 @@ Literal = tuple[int, str]
 def move_to_statement(error: SqlError, literal: Literal | None, body: str) -> None:
     """Makes the position of an error in a body one in the statement. In a string with escapes it cannot be found: the
     error then has the body as its query."""
-    if error.position is None:
+    if error.position is None or error.internal_query:  # the latter: it is a place in another text
         return
     place = None if literal is None else _place(error.position, *literal)
     if place is None:
