@@ -162,7 +162,7 @@ def _values_writer(types: Sequence[TypeRef]) -> Callable[[FormatSettings, Sequen
 
 def _key_writer(oid: int, settings: FormatSettings) -> Callable[[Any], str]:
     """Returns the function that converts a key to text without quotes. Raises 22023 for arrays, rows and json."""
-    if element_of(oid) or oid in (oids.RECORD, oids.JSON, oids.JSONB):
+    if element_of(oid) or oid in (oids.RECORD, oids.JSON, oids.JSONB) or isinstance(lookup(oid), CompositeType):
         raise SqlError("22023", "key value must be scalar, not array, composite, or json")
     if oid in _TEXTS:
         return str

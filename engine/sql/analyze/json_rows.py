@@ -21,7 +21,7 @@ from catalog.functions.json_constructors import JSON_LINE, ROW_TO_JSON, is_settl
 from catalog.functions.registry import has_trait
 from catalog.functions.variadic_arrays import TWINS
 from catalog.types import element_of, lookup, oids
-from catalog.types.base import TypeRef
+from catalog.types.base import EMPTY_ARRAY, TypeRef
 from catalog.types.composite import CompositeType
 from catalog.types.named_objects import holds_names
 from engine.sql import ast, tree
@@ -53,7 +53,10 @@ def prepare_call(
             refuse("row_to_json with line feeds", node.location)
         return _get_function("to_json"), (_row(state, arguments[0], node),)
     if is_aggregate:
-        return function, tuple(_aggregate(state, argument, function, node) for argument in arguments)
+        made = tuple(_aggregate(state, argument, function, node) for argument in arguments)
+        if len(made) > 1 and made[0] is not arguments[0]:
+            made = (_key(arguments[0], made[0]), *made[1:])
+        return function, made
     return function, tuple(
         _row(state, argument, node) if argument.type.oid == oids.RECORD else argument for argument in arguments
     )
@@ -117,6 +120,19 @@ def _aggregate(state: State, argument: tree.Expr, function: Function, node: ast.
     if (is_structured(oid) or named is not argument) and function.source == "json_agg(anyelement)":
         return tree.FuncExpr(registry.function(JSON_LINE), (made,), _JSON, location=node.location)
     return made
+
+
+def _key(value: tree.Expr, made: tree.Expr) -> tree.Expr:
+    """The key of an object: the text of a value that became JSON first. Rows and arrays stay JSON, which no key may
+    be."""
+    if (
+        value.type.oid in oids.RECORDS
+        or element_of(value.type.oid)
+        or isinstance(lookup(value.type.oid), CompositeType)
+    ):
+        return made
+    here = tree.Const(EMPTY_ARRAY, TypeRef(oids.TEXT_ARRAY))
+    return tree.FuncExpr(_get_function("json_extract_path_text"), (made, here), TypeRef(oids.TEXT), variadic=True)
 
 
 def _row(state: State, row: tree.Expr, node: ast.FuncCall) -> tree.Expr:
