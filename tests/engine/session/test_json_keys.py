@@ -11,7 +11,8 @@ VALUES = {
     "mood": "sad", "settled": "glad", "int": "1", "uuid": "a0eebc99-9c0b-4ef8-bb6d-6bb9bd380a11", "date": "2020-01-01",
     "bool": "t", "pair": "(1,a)", "int[]": "{1}", "jsonb": "1", "text": 'a "b"', "inet": "10.0.0.1",
     "interval": "1 day", "timestamptz": "2020-01-01 00:00+00", "timestamp": "2020-01-01", "numeric": "1.50",
-    "float8": "0.1", "bytea": r"\x01", "char(3)": "a", "time": "01:00", "money": "1.50", "int4range": "[1,3)", "bit(3)": "101",
+    "float8": "0.1", "bytea": r"\x01", "char(3)": "a", "time": "01:00",
+    "money": "1.50", "int4range": "[1,3)", "bit(3)": "101",
     "point": "(1,2)", "regclass": "pg_class", "tsvector": "a b", "json": "{}",
 }  # fmt: skip
 
