@@ -134,6 +134,8 @@ class Output:
         code, query = self.code, self.query
         depth = code.depth
         if query.offset is not None:
+            if query.volatile:  # the skipped rows are computed too
+                values = [self._local(value) for value in values]
             code.line("if skip: skip -= 1")
             code.indent("else:")
         self.sink.row(values)

@@ -47,6 +47,7 @@ from engine.execute.set_functions import (
     open_set_functions,
     set_functions_of,
     write_at_most,
+    write_rows_in_step,
     write_rows_of,
 )
 from engine.execute.sets import Identity, identity_of, leftmost, set_combiner
@@ -618,15 +619,14 @@ class QueryCompiler:
         return owner.cte_rows[entry.name]
 
     def _write_function(self, entry: tree.RangeFunction, names: list[str]) -> None:
-        if len(entry.functions) != 1 or not isinstance(entry.functions[0], tree.FuncExpr):
-            raise NotOnRowPath("several functions in FROM")
         call = entry.functions[0]
+        if len(entry.functions) > 1 or not isinstance(call, tree.FuncExpr):
+            return write_rows_in_step(self.code, self.expressions, entry, names)
         if call.function.language == LANGUAGE:
             types = [column.type for column in entry.columns[: entry.column_counts[0]]]
             write_rows_of(self.code, entry, names, routine_rows(self.expressions, call, types), single=False)
             return
-        record = len(call.function.output_types) > 1
-        one_row = record and not (call.function.strict and call.arguments)  # for any arguments
+        one_row = len(call.function.output_types) > 1 and not (call.function.strict and call.arguments)
         if not call.function.returns_set and not one_row:
             raise NotOnRowPath("a plain function in FROM")
         source = self.expressions.set_function(call)

@@ -14,6 +14,7 @@ from collections.abc import Iterable
 from itertools import zip_longest
 
 from catalog.functions.registry import implementation
+from catalog.routines import LANGUAGE
 from catalog.types.oids import RECORD
 from engine.execute.code import Code, LineUse, NotOnRowPath
 from engine.execute.compiled_value import Value
@@ -84,6 +85,22 @@ def write_rows_of(code: Code, entry: tree.RangeFunction, names: list[str], sourc
         code.indent(f"for {names[-1]}, {target} in enumerate({source}, 1):")
     else:
         code.indent(f"for {target} in {source}:")
+
+
+def write_rows_in_step(
+    code: Code, expressions: ExpressionCompiler, entry: tree.RangeFunction, names: list[str]
+) -> None:
+    """Opens the loop over several functions in FROM, in step: unnest(a, b), ROWS FROM (f(), g()). Raises NotOnRowPath
+    unless each is a built-in function with values of one column."""
+    sources = []
+    for call, columns in zip(entry.functions, entry.column_counts, strict=True):
+        if not isinstance(call, tree.FuncExpr) or not call.function.returns_set or columns != 1:
+            raise NotOnRowPath("several functions in FROM")
+        if call.function.language == LANGUAGE or call.type.oid == RECORD or asks_session(call):
+            raise NotOnRowPath(f"function {call.function.name} beside others in FROM")
+        sources.append(expressions.set_function(call))
+    code.names["zip_longest"] = zip_longest
+    write_rows_of(code, entry, names, f"zip_longest({', '.join(sources)})", single=False)
 
 
 def open_set_functions(

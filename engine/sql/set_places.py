@@ -1,4 +1,4 @@
-"""Set-returning functions at places other than the select list.
+"""Functions in the select list that PostgreSQL evaluates at another place: set-returning and volatile ones.
 
 In GROUP BY they become functions in FROM:
 
@@ -13,22 +13,53 @@ With a DISTINCT ON that is sorted by other expressions, they move above it:
     SELECT DISTINCT ON (a) a, unnest(b) FROM t ORDER BY a, c
     SELECT q.a, unnest(q.b) FROM (SELECT DISTINCT ON (a) a, b, c FROM t ORDER BY a, c) AS q ORDER BY q.a, q.c
 
-(PostgreSQL: make_sort_input_target, which evaluates them after the sort.)
+Volatile functions that no sort key has are called after the sort, so that a sequence numbers rows in their order:
+
+    SELECT nextval('s'), a FROM t ORDER BY a LIMIT 5
+    SELECT nextval('s'), q.a FROM (SELECT a FROM t ORDER BY a LIMIT 5) AS q
+
+(PostgreSQL: make_sort_input_target, which evaluates both after the sort.)
 """
 
 from __future__ import annotations
 
 from dataclasses import replace
 
+from catalog.errors import SqlError
 from catalog.types.oids import RECORD
 from engine.sql import tree
 from engine.sql.levels import Below, over
-from engine.sql.tree_walk import transform, walk_with_depth
+from engine.sql.tree_walk import is_volatile, transform, walk_with_depth
 
 
 def sets_apart(query: tree.Query) -> tree.Query:
-    """Moves set-returning functions to supported places. Returns the query itself if it has none."""
-    return _sets_above(_sets_in_from(query)) if query.has_set_functions else query
+    """Moves set-returning and volatile functions to their places. Returns the query itself if it has none."""
+    if query.has_set_functions:
+        return _sets_above(_sets_in_from(query))
+    return _volatile_above(query) if query.volatile and query.order_by else query
+
+
+def _volatile_above(query: tree.Query) -> tree.Query:
+    keys = [clause.expression for clause in query.order_by]
+    plain = [target.expression for target in query.targets if not is_volatile(target.expression)]
+    late = [target for target in query.targets if target.expression not in (*plain, *keys)]
+    if (
+        not late
+        or query.limit_with_ties
+        or query.distinct is not None
+        or query.set_operation is not None
+        or query.row_marks
+    ):
+        return query
+    below = _Expanded(query, (*keys, *plain))
+    try:
+        targets = below.rebuilt(query.targets)
+    except SqlError:  # a sub-query that cannot move
+        return query
+    unlimited = replace(query, limit=None, offset=None, limit_with_ties=False)
+    if query.offset is None:
+        return over(unlimited, query, below, targets=targets)
+    return over(query, unlimited, below, targets=targets)  # they are called for rows that OFFSET skips
 
 
 def _sets_above(query: tree.Query) -> tree.Query:
@@ -44,7 +75,7 @@ def _sets_above(query: tree.Query) -> tree.Query:
 
 
 class _Expanded(Below):
-    """The columns below the set-returning functions: all expressions except these functions."""
+    """The columns below functions that are called later: keys, and all expressions except these functions."""
 
     def __init__(self, query: tree.Query, keys: tuple[tree.Expr, ...]) -> None:
         super().__init__(query)
