@@ -96,7 +96,8 @@ def check_for_all(name: str, value: str | None) -> str | None:
         raise SqlError("22023", "parameter value for ALTER SYSTEM must not contain a newline")
     server = SERVER_DEFINITIONS.get(key)
     if server is None:
-        return check(name, value)
+        check(name, value)
+        return value
     return None if value is None else server.check(server.name, value)
 
 

@@ -56,6 +56,8 @@ def _volatile_above(query: tree.Query) -> tree.Query:
         targets = below.rebuilt(query.targets)
     except SqlError:  # a sub-query that cannot move
         return query
+    if any(is_volatile(column) and column not in keys for column in below.columns):
+        return query  # within an aggregate or a window function
     unlimited = replace(query, limit=None, offset=None, limit_with_ties=False)
     if query.offset is None:
         return over(unlimited, query, below, targets=targets)

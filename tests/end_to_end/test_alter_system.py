@@ -256,11 +256,11 @@ def test_two_at_once(shoal: ShoalServer) -> None:
     connections = [connect(shoal) for _ in names]
     for round_number in range(1, 6):
         for name, connection in zip(names, connections, strict=True):
-            connection.pgconn.send_query(f"ALTER SYSTEM SET {name} = {round_number * 1000}".encode())
+            connection.pgconn.send_query(f"ALTER SYSTEM SET {name} = {round_number * 2000}".encode())
         for connection in connections:
             while (result := connection.pgconn.get_result()) is not None:
                 assert result.status == psycopg.pq.ExecStatus.COMMAND_OK
         text = (shoal.data / FILE).read_text()
-        assert all(f"{name} = '{round_number * 1000}'" in text for name in names)
+        assert all(f"{name} = '{round_number * 2000}'" in text for name in names)
     for connection in connections:
         connection.close()
