@@ -10,7 +10,7 @@ A query without GROUP BY has exactly one group, made before the first row.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from catalog.functions.base import AggregateSteps, Trait
 from catalog.functions.registry import has_trait, implementation
@@ -56,24 +56,27 @@ class GroupWriter:
     def _collect(self) -> None:
         """Finds the aggregates, and the columns outside of them that a grouped primary key determines."""
         after = (self.query.targets, self.query.having, self.query.order_by, self.query.distinct or ())
-        self._visit(after)
+        self._visit(after, 0)
 
-    def _visit(self, node: object) -> None:
-        if isinstance(node, tree.Aggref):
-            if node.levels_up:
+    def _visit(self, node: object, depth: int) -> None:
+        """`depth`: of nested queries, whose own aggregates and columns are not those of this one."""
+        if isinstance(node, tree.Aggref) and node.levels_up >= depth:
+            if node.levels_up or depth:
                 raise NotOnRowPath("aggregate of an outer query")
             if node not in self.kept.aggregates:
                 self.kept.aggregates.append(node)
             return
-        if isinstance(node, tree.GroupingFunc):
+        if isinstance(node, tree.GroupingFunc) and not depth:
             raise NotOnRowPath("GROUPING")
-        if node in self.kept.values:
+        if not depth and node in self.kept.values:
             return
-        if isinstance(node, tree.Var) and node.levels_up == 0:
-            self.kept.values.append(node)
+        if isinstance(node, tree.Var):
+            own = replace(node, levels_up=0)
+            if node.levels_up == depth and own not in self.kept.values:
+                self.kept.values.append(own)
             return
         for child in children(node):
-            self._visit(child)
+            self._visit(child, depth + isinstance(child, tree.Query))
 
     # ---- writing ----------------------------------------------------------------------------------------------------
 
