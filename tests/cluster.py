@@ -34,7 +34,6 @@ import boto3  # type: ignore[import-untyped]
 import kazoo.client
 import kazoo.exceptions
 import psycopg
-from moto.server import ThreadedMotoServer
 
 from replication.interface import Epoch, Head, Ledger, Replica
 from replication.log.layout import (
@@ -48,6 +47,7 @@ from replication.log.layout import (
 from tests import forks
 from tests.oracle import free_port
 from tests.replication.stores.log_process import LogProcess
+from tests.s3_service import s3_service
 from tests.zookeeper_server import ZooKeeper
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
@@ -216,7 +216,7 @@ class ShoalCluster:
             self.store_url = urls[0] if kind == "log" else "quorum(3,2,2):" + ",".join(urls)
 
     def _start_s3(self) -> str:
-        server = ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
+        server = s3_service()
         server.start()
         self._undo.callback(server.stop)
         endpoint = "http://{}:{}".format(*server.get_host_and_port())

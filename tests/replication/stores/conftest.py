@@ -9,7 +9,6 @@ from pathlib import Path
 
 import boto3
 import pytest
-from moto.server import ThreadedMotoServer
 
 from replication.interface import ChangelogStore
 from replication.stores import open_store
@@ -17,6 +16,7 @@ from replication.stores.regional import RegionalStore
 from tests.replication.memory_store import MemoryStore
 from tests.replication.stores.certificates import make_certificate
 from tests.replication.stores.log_process import LogProcess
+from tests.s3_service import s3_service
 
 BUCKET = "changelogs"
 
@@ -25,7 +25,7 @@ BUCKET = "changelogs"
 def s3_endpoint() -> Iterator[str]:
     """The URL of an S3 service on this machine, with the bucket."""
     logging.getLogger("werkzeug").setLevel(logging.ERROR)
-    server = ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
+    server = s3_service()
     server.start()
     host, port = server.get_host_and_port()
     endpoint = f"http://{host}:{port}"
