@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from catalog.encodings import usable_encoding
 from catalog.errors import SqlError
 from catalog.functions.text_search import configuration_named
+from catalog.system.parameter_values import boolean, invalid
 from catalog.types import lookup
 from catalog.types.base import DEFAULT_FORMAT, Interval
 from catalog.types.oids import INTERVAL
@@ -40,28 +41,19 @@ class Definition:
     description: str = ""
 
 
-def _invalid(name: str, value: str, hint: str | None = None) -> SqlError:
-    return SqlError("22023", f'invalid value for parameter "{name}": "{value}"', hint=hint)
-
-
 def _text(name: str, value: str) -> str:
     return value
 
 
 def _boolean(name: str, value: str) -> str:
-    word = value.strip().lower()
-    if word in ("on", "true", "yes", "1", "t", "y", "tr", "tru", "ye"):
-        return "on"
-    if word in ("off", "false", "no", "0", "f", "n", "of", "fa", "fal", "fals"):
-        return "off"
-    raise SqlError("22023", f'parameter "{name}" requires a Boolean value')
+    return "on" if boolean(name, value.strip()) else "off"
 
 
 def _choice(*words: str) -> Callable[[str, str], str]:
     def check(name: str, value: str) -> str:
         word = value.strip().lower()
         if word not in words:
-            raise _invalid(name, value, f"Available values: {', '.join(words)}.")
+            raise invalid(name, value, f"Available values: {', '.join(words)}.")
         return word
 
     return check
@@ -78,7 +70,7 @@ def _integer(low: int, high: int) -> Callable[[str, str], str]:
         try:
             number = int(value.strip())
         except ValueError:
-            raise _invalid(name, value) from None
+            raise invalid(name, value) from None
         if not low <= number <= high:
             message = f'{number} is outside the valid range for parameter "{name}" ({low} .. {high})'
             raise SqlError("22023", message)
@@ -91,7 +83,7 @@ def _real(name: str, value: str) -> str:
     try:
         float(value)
     except ValueError:
-        raise _invalid(name, value) from None
+        raise invalid(name, value) from None
     return value.strip()
 
 
@@ -102,7 +94,7 @@ def _milliseconds(name: str, value: str) -> str:
     """A duration in any of PostgreSQL's units; shown in the largest unit that keeps it whole."""
     found = re.fullmatch(r"\s*([+-]?\d+(?:\.\d+)?)\s*(us|ms|s|min|h|d|)\s*", value)
     if not found:
-        raise _invalid(name, value, 'Valid units for this parameter are "us", "ms", "s", "min", "h", and "d".')
+        raise invalid(name, value, 'Valid units for this parameter are "us", "ms", "s", "min", "h", and "d".')
     total = round(float(found[1]) * _TIME_UNITS[found[2]])
     if not 0 <= total < 2**31:
         raise SqlError("22023", f'{total} ms is outside the valid range for parameter "{name}" (0 ms .. 2147483647 ms)')
@@ -133,7 +125,7 @@ def _kilobytes(least: int) -> Callable[[str, str], str]:
     def check(name: str, value: str) -> str:
         found = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*(B|kB|MB|GB|TB|)\s*", value)
         if not found:
-            raise _invalid(name, value, 'Valid units for this parameter are "B", "kB", "MB", "GB", and "TB".')
+            raise invalid(name, value, 'Valid units for this parameter are "B", "kB", "MB", "GB", and "TB".')
         total = round(float(found[1]) * _SIZE_UNITS[found[2]])
         if total and not least <= total < 2**31:
             message = f'{total} kB is outside the valid range for parameter "{name}" ({least} kB .. 2147483647 kB)'
@@ -179,7 +171,7 @@ def _date_style(name: str, value: str) -> str:
         elif word in _DATE_ORDERS:
             order = _DATE_ORDERS[word]
         elif word != "default":
-            raise _invalid(name, value)
+            raise invalid(name, value)
     return f"{style}, {order}"
 
 
@@ -202,24 +194,24 @@ def _time_zone(name: str, value: str) -> str:
     except ValueError:
         zone = zone_or_none(value)
         if zone is None:
-            raise _invalid(name, value) from None
+            raise invalid(name, value) from None
         return zone.name
     if not abs(seconds) <= 7 * 24 * 3600:
-        raise _invalid(name, value)
+        raise invalid(name, value)
     return offset_zone_name(int(seconds))
 
 
 def _encoding(name: str, value: str) -> str:
     found = usable_encoding(value)
     if found is None:
-        raise _invalid(name, value)
+        raise invalid(name, value)
     return found.name
 
 
 def _text_search(name: str, value: str) -> str:
     found = configuration_named(value)
     if found is None:
-        raise _invalid(name, value)
+        raise invalid(name, value)
     return f"pg_catalog.{found}"
 
 
@@ -229,7 +221,7 @@ def _isolation(name: str, value: str) -> str:
         return "read uncommitted"
     if word in ("read committed", "repeatable read", "serializable"):
         return word
-    raise _invalid(name, value, "Available values: serializable, repeatable read, read committed, read uncommitted.")
+    raise invalid(name, value, "Available values: serializable, repeatable read, read committed, read uncommitted.")
 
 
 def _float_digits(name: str, value: str) -> str:
@@ -444,7 +436,7 @@ def _address(name: str, value: str) -> str:
     """HOST:PORT, with an optional https:// for the administration port; '' for none."""
     host, _, port = value.removeprefix("https://" if name == "admin" else "").rpartition(":")
     if (not host or not port.isdigit() or int(port) > 65535) and (value or name == "listen"):
-        raise _invalid(name, value, "Write HOST:PORT, such as 127.0.0.1:5432.")
+        raise invalid(name, value, "Write HOST:PORT, such as 127.0.0.1:5432.")
     return value
 
 

@@ -7,7 +7,8 @@ from functools import cache
 from typing import NoReturn
 
 from catalog.catalog import Catalog
-from catalog.functions.base import Function
+from catalog.functions.base import Function, Trait
+from catalog.functions.registry import functions_named, has_trait
 from catalog.functions.system_rows import COLUMNS_OF_ROWS
 from catalog.routines import LANGUAGE
 from catalog.row_types import is_row_type
@@ -58,7 +59,9 @@ def sql_value_function(state: State, node: ast.SqlValueFunction) -> tree.Expr:
     return tree.SqlValueFunction(node.name, node.precision, TypeRef(oid, typmod), node.location)
 
 
-_POPULATED = frozenset({f"{kind}_populate_{what}" for kind in ("json", "jsonb") for what in ("record", "recordset")})
+def _populates_rows(name: str) -> bool:
+    """Whether the functions of this name return rows of the type of their first argument."""
+    return any(has_trait(function.source, Trait.POPULATED_ROWS) for function in functions_named(name))
 
 
 def _is_void_parameter(argument: tree.Expr) -> bool:
@@ -76,7 +79,7 @@ def call_function(state: State, node: ast.FuncCall) -> tree.Expr:
         arguments = [item for item in arguments if not _is_void_parameter(item)]
     if len(node.names) > 1 and node.names[-2] == "information_schema":
         arguments = _columns_of_rows(state, name, arguments)
-    if name in _POPULATED and arguments and is_row_type(arguments[0].type.domain):
+    if arguments and is_row_type(arguments[0].type.domain) and _populates_rows(name):
         arguments[0] = coerce.coerce_type(state, arguments[0], TypeRef(arguments[0].type.domain), "i")
     direct = len(arguments)
     if node.within_group:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import pytest
 
 from tests.engine.session.conftest import Pair
@@ -38,11 +40,10 @@ SHOWN = "SELECT current_setting('work_mem'), current_setting('search_path'), cur
 
 
 @pytest.fixture
-def filled(both_paths: Pair) -> Pair:
+def filled(both_paths: Pair) -> Iterator[Pair]:
     both_paths.run("DROP SCHEMA IF EXISTS apart CASCADE")
-    for statement in (SETUP,):
-        both_paths.run(statement)
-    yield both_paths  # type: ignore[misc]
+    both_paths.run(SETUP)
+    yield both_paths
     for connection in (both_paths.shoal, both_paths.postgres):
         connection.rollback()
         connection.execute("RESET ALL")
