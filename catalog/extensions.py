@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING
 from catalog.functions import registry
 from catalog.functions.added import Added
 from catalog.functions.base import Function, Operator
+from catalog.system.relations import read_rows
 from catalog.types import extensions
 from catalog.types.user import UserEntry
 
@@ -47,6 +48,7 @@ class Available:
     version: str
     comment: str
     relocatable: bool
+    trusted: bool
     first: int
     last: int
 
@@ -65,11 +67,17 @@ def available() -> Mapping[str, Available]:
             row["version"],
             row["comment"],
             row["relocatable"] == "t",
+            row["trusted"] == "t",
             int(row["first"]),
             int(row["last"]),
         )
         for row in rows
     }
+
+
+def extension_with(catalog: Catalog, oid: int) -> Extension | None:
+    """Returns the extension in this database that the object with this OID belongs to; None if there is none."""
+    return next((item for item in catalog.extensions.values() if available()[item.name].has(oid)), None)
 
 
 def types_of(extension: Extension, schema: str) -> dict[int, UserEntry]:
@@ -79,10 +87,11 @@ def types_of(extension: Extension, schema: str) -> dict[int, UserEntry]:
 
 
 def brought_by(catalog: Catalog) -> Added:
-    """The functions and operators of a database's extensions."""
+    """The functions, operators and text search dictionaries of a database's extensions."""
     functions: dict[str, list[tuple[str, Function]]] = {}
     operators: dict[str, list[tuple[str, Operator]]] = {}
     schemas: dict[int, str] = {}
+    dictionaries: dict[int, tuple[str, str]] = {}
     for extension in catalog.extensions.values():
         known, schema = available()[extension.name], catalog.schema_name(extension.schema)
         for name, oids in registry.extension_functions().items():
@@ -93,4 +102,7 @@ def brought_by(catalog: Catalog) -> Added:
             for oid in filter(known.has, oids):
                 operators.setdefault(name, []).append((schema, registry.operator(oid)))
                 schemas[oid] = schema
-    return Added(functions, operators, schemas)
+        for row in read_rows("extensions/pg_ts_dict"):
+            if known.has(int(row["oid"] or 0)):
+                dictionaries[int(row["oid"] or 0)] = (schema, row["dictname"] or "")
+    return Added(functions, operators, schemas, dictionaries)
