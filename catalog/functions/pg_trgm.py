@@ -72,14 +72,14 @@ def _as_signed(trigram: bytes) -> bytes:
     return bytes(byte ^ 0x80 for byte in trigram)
 
 
-def _shown(trigram: bytes) -> str:
+def _show_trigram(trigram: bytes) -> str:
     plain = all(byte == 32 or (byte < 128 and chr(byte).isalnum()) for byte in trigram)
     return trigram.decode() if plain else f"0x{trigram.hex()}"
 
 
 @implements("show_trgm")
 def _show(text: str) -> Array:
-    return Array.of(tuple(map(_shown, sorted(set(_in_order(text)[0]), key=_as_signed))))
+    return Array.of(tuple(map(_show_trigram, sorted(set(_in_order(text)[0]), key=_as_signed))))
 
 
 def _ratio(common: int, one: int, other: int) -> float:
@@ -137,11 +137,8 @@ def _register(name: str, measure: Measure, limit: str) -> None:
     """Registers a measure, the operators that compare it with the setting `limit`, and those that return a distance,
     each also with its arguments exchanged."""
 
-    def exchanged(left: str, right: str) -> float:
-        return measure(right, left)
-
     implement(name, measure, traits=(Trait.SLOW,))
-    for suffix, function in (("", measure), ("commutator_", exchanged)):
+    for suffix, function in (("", measure), ("commutator_", lambda left, right: measure(right, left))):
         _register_operators(name, suffix, function, limit)
 
 
