@@ -24,8 +24,8 @@ DATA = pathlib.Path(__file__).resolve().parent.parent / "catalog" / "data" / "ex
 BLOCKS = {
     "citext": range(14000, 14200), "hstore": range(14200, 14400), "uuid-ossp": range(14400, 14450),
     "pgcrypto": range(14450, 14550), "pg_stat_statements": range(14550, 14570), "fuzzystrmatch": range(14570, 14600),
-    "unaccent": range(14600, 14620), "pg_trgm": range(14620, 14750), "btree_gin": range(15500, 15700),
-    "btree_gist": range(15700, 16000),
+    "unaccent": range(14600, 14620), "pg_trgm": range(14620, 14750), "intarray": range(14750, 14870),
+    "btree_gin": range(15500, 15700), "btree_gist": range(15700, 16000), "ltree": range(16000, 16200),
 }  # fmt: skip
 NEEDED = "plpgsql"  # described here; its objects are built in, with these OIDs:
 NEEDED_OIDS = range(13560, 13564)
