@@ -202,9 +202,13 @@ class Removal:
 
     def _take_indexes(self, gone: Callable[[int], bool]) -> None:
         """Adds the indexes whose columns have an operator class that is dropped."""
+        dropped = {(table.oid, column.number) for table, column in self.columns}
         for index in own_objects(self.context):
-            for column in index.columns if isinstance(index, Index) and index.oid not in self.gone else ():
-                assert isinstance(index, Index)
+            if not isinstance(index, Index) or index.oid in self.gone:
+                continue
+            if any((index.table, column.number) in dropped for column in index.columns):
+                continue  # a dropped column takes its indexes with it
+            for column in index.columns:
                 class_ = class_of(index.method, column.operator_class, column.type.oid)
                 if class_ is not None and gone(class_.oid):
                     on = f"operator class {class_.name} for access method {index.method}"
