@@ -6,7 +6,7 @@ from __future__ import annotations
 import operator
 from collections.abc import Callable, Sequence
 from functools import cache
-from typing import Any
+from typing import Any, cast
 
 from catalog.errors import SqlError
 from catalog.functions.base import Trait
@@ -143,12 +143,11 @@ def _first(test: Test) -> Callable[[Array, Any], str | None]:
 
 def _register_tests() -> None:
     """Each test has a form with exchanged arguments, and two for arrays of ltree."""
-    for names, test in (
-        (("ltq_regex", "ltq_rregex"), _fits),
-        (("lt_q_regex", "lt_q_rregex"), _fits_any),
-        (("ltxtq_exec", "ltxtq_rexec"), _searches),
+    for plain, exchanged, test in (
+        ("ltq_regex", "ltq_rregex", cast(Test, _fits)),
+        ("lt_q_regex", "lt_q_rregex", cast(Test, _fits_any)),
+        ("ltxtq_exec", "ltxtq_rexec", cast(Test, _searches)),
     ):
-        plain, exchanged = names
         implement(plain, test, traits=(Trait.SLOW,))
         implement(exchanged, _swapped(test), traits=(Trait.SLOW,))
         implement(f"_{plain}", _of_arrays(test), traits=(Trait.SLOW,))

@@ -124,7 +124,7 @@ def _library() -> Callable[[bytes, bytes, ctypes.Array[ctypes.c_char]], bytes | 
     found = ctypes.CDLL(name).crypt_r
     found.restype = ctypes.c_char_p
     found.argtypes = (ctypes.c_char_p, ctypes.c_char_p, ctypes.c_void_p)
-    return found  # type: ignore[no-any-return]
+    return found
 
 
 def _takes_long(salt: str) -> bool:

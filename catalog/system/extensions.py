@@ -137,9 +137,9 @@ def _place(name: str, schema: str = "", owner: str = "") -> None:
     @content(table, "catalog", extensions)
     def rows(items: list[Item], _: Surroundings) -> Columns:
         found = _own_rows(items, name)
-        columns = dict(as_dumped(table, [row for _, row in found]))
         if not found:
-            return {column: [] for column in columns}
+            return {column.name: [] for column in table.columns}
+        columns = dict(as_dumped(table, [row for _, row in found]))
         if schema:
             columns[schema] = [item.schema for item, _ in found]
         if owner:
