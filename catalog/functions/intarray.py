@@ -20,7 +20,7 @@ def _elements(array: Array) -> tuple[int, ...]:
     return cast(tuple[int, ...], array.elements)
 
 
-def _sorted(elements: Iterable[int]) -> Array:
+def _make_set(elements: Iterable[int]) -> Array:
     return Array.of(tuple(sorted(set(elements))))
 
 
@@ -82,10 +82,10 @@ def _register() -> None:
     implement("intarray_push_elem", lambda array, item: Array.of((*_elements(array), item)))
     implement("intarray_push_array", lambda left, right: Array.of((*_elements(left), *_elements(right))))
     implement("intarray_del_elem", _without)
-    implement("intset_union_elem", lambda array, item: _sorted((*_elements(array), item)))
-    implement("intset_subtract", _of_sets(lambda left, right: _sorted(left - right)))
-    implement("_int_union", _of_sets(lambda left, right: _sorted(left | right)))
-    implement("_int_inter", _of_sets(lambda left, right: _sorted(left & right)))
+    implement("intset_union_elem", lambda array, item: _make_set((*_elements(array), item)))
+    implement("intset_subtract", _of_sets(lambda left, right: _make_set(left - right)))
+    implement("_int_union", _of_sets(lambda left, right: _make_set(left | right)))
+    implement("_int_inter", _of_sets(lambda left, right: _make_set(left & right)))
     implement("_int_overlap", _of_sets(lambda left, right: not left.isdisjoint(right)))
     implement("_int_contains", _of_sets(lambda left, right: left >= right))
     implement("_int_contained", _of_sets(lambda left, right: left <= right))

@@ -129,7 +129,7 @@ def _elements(array: Array) -> list[Any]:
     return list(array.elements)
 
 
-def _swapped(test: Callable[[Any, Any], object]) -> Callable[[Any, Any], object]:
+def _exchange(test: Callable[[Any, Any], object]) -> Callable[[Any, Any], object]:
     return lambda left, right: test(right, left)
 
 
@@ -149,13 +149,13 @@ def _register_tests() -> None:
         ("ltxtq_exec", "ltxtq_rexec", cast(Test, _searches)),
     ):
         implement(plain, test, traits=(Trait.SLOW,))
-        implement(exchanged, _swapped(test), traits=(Trait.SLOW,))
+        implement(exchanged, _exchange(test), traits=(Trait.SLOW,))
         implement(f"_{plain}", _of_arrays(test), traits=(Trait.SLOW,))
-        implement(f"_{exchanged}", _swapped(_of_arrays(test)), traits=(Trait.SLOW,))
+        implement(f"_{exchanged}", _exchange(_of_arrays(test)), traits=(Trait.SLOW,))
     for name, test in (("isparent", _is_parent), ("risparent", _is_child)):
         implement(f"ltree_{name}", test)
         implement(f"_ltree_{name}", _of_arrays(test))
-        implement(f"_ltree_r_{name}", _swapped(_of_arrays(test)))
+        implement(f"_ltree_r_{name}", _exchange(_of_arrays(test)))
         implement(f"_ltree_extract_{name}", _first(test))
     implement("_ltq_extract_regex", _first(_fits), traits=(Trait.SLOW,))
     implement("_ltxtq_extract_exec", _first(_searches), traits=(Trait.SLOW,))

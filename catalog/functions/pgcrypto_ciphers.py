@@ -82,7 +82,7 @@ def run_cipher(algorithm: Any, mode: Any, data: bytes, encrypts: bool) -> bytes:
     return bytes(step.update(data) + step.finalize())
 
 
-def keyed(kind: str, key: bytes) -> tuple[Any, int]:
+def cipher_with_key(kind: str, key: bytes) -> tuple[Any, int]:
     """Returns a cipher (aes, des3, bf, cast5) with its key, and the bytes of a block."""
     found = _KINDS[kind]
     return found.make(key), found.block
@@ -114,7 +114,7 @@ def _run(data: bytes, key: bytes, vector: bytes, type_: str, encrypts: bool) -> 
     try:
         algorithm = kind.make(key[: kind.key])
     except ValueError:
-        raise _failed(encrypts, "Cipher cannot be initialized") from None
+        raise _failure(encrypts, "Cipher cannot be initialized") from None
     first = vector[: kind.block].ljust(kind.block, b"\0")
     made = modes.CBC(first) if mode == "cbc" else modes.ECB()
     padding = PKCS7(8 * kind.block)
@@ -127,11 +127,11 @@ def _run(data: bytes, key: bytes, vector: bytes, type_: str, encrypts: bool) -> 
             unpadder = padding.unpadder()
             found = unpadder.update(found) + unpadder.finalize()
     except ValueError:
-        raise _failed(encrypts, "Encryption failed" if encrypts else "Decryption failed") from None
+        raise _failure(encrypts, "Encryption failed" if encrypts else "Decryption failed") from None
     return found
 
 
-def _failed(encrypts: bool, why: str) -> SqlError:
+def _failure(encrypts: bool, why: str) -> SqlError:
     return SqlError("39000", f"{'encrypt' if encrypts else 'decrypt'} error: {why}")
 
 

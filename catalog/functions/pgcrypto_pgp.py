@@ -15,7 +15,7 @@ from typing import Any
 
 from catalog.errors import SqlError, not_supported
 from catalog.functions.base import Trait
-from catalog.functions.pgcrypto_ciphers import keyed, run_cipher
+from catalog.functions.pgcrypto_ciphers import cipher_with_key, run_cipher
 from catalog.functions.registry import implement, implements
 from catalog.types.base import Array
 from catalog.types.texts import decode_utf8
@@ -70,7 +70,7 @@ class _Options:
 _OPTION = re.compile(r"[ \t\n\r,]*([a-z0-9-]+) *= *([^ \t\n\r,]+)[ \t\n\r]*(?=,|$)", re.IGNORECASE)
 
 
-def _number_in(low: int, high: int) -> Callable[[str], int]:
+def _number_reader(low: int, high: int) -> Callable[[str], int]:
     def read(text: str) -> int:
         if not re.fullmatch("[0-9]{1,9}", text) or not low <= int(text) <= high:
             raise _bad_argument()
@@ -79,7 +79,7 @@ def _number_in(low: int, high: int) -> Callable[[str], int]:
     return read
 
 
-def _named(known: Mapping[str, int], what: str) -> Callable[[str], int]:
+def _name_reader(known: Mapping[str, int], what: str) -> Callable[[str], int]:
     def read(text: str) -> int:
         found = known.get(text.lower())
         if found is None:
@@ -95,15 +95,15 @@ def _mode(text: str) -> int:
     return int(text)
 
 
-_FLAG = _number_in(0, (1 << 31) - 1)
+_FLAG = _number_reader(0, (1 << 31) - 1)
 _READERS: Mapping[str, tuple[str, Callable[[str], object]]] = {
-    "cipher-algo": ("cipher", _named(_CIPHER_NAMES, "cipher")),
-    "s2k-cipher-algo": ("key_cipher", _named(_CIPHER_NAMES, "cipher")),
-    "compress-algo": ("compression", _number_in(0, 3)),
-    "compress-level": ("level", _number_in(0, 9)),
+    "cipher-algo": ("cipher", _name_reader(_CIPHER_NAMES, "cipher")),
+    "s2k-cipher-algo": ("key_cipher", _name_reader(_CIPHER_NAMES, "cipher")),
+    "compress-algo": ("compression", _number_reader(0, 3)),
+    "compress-level": ("level", _number_reader(0, 9)),
     "s2k-mode": ("mode", _mode),
-    "s2k-count": ("count", _number_in(1024, 65011712)),
-    "s2k-digest-algo": ("hash", _named(_HASH_NAMES, "hash")),
+    "s2k-count": ("count", _number_reader(1024, 65011712)),
+    "s2k-digest-algo": ("hash", _name_reader(_HASH_NAMES, "hash")),
     "convert-crlf": ("converts", lambda text: bool(_FLAG(text))),
     "disable-mdc": ("checks", lambda text: not _FLAG(text)),
     "sess-key": ("session_key", lambda text: bool(_FLAG(text))),
@@ -205,7 +205,7 @@ def _chain(cipher: int, key: bytes, vector: bytes | None, data: bytes, encrypts:
     """Encrypts or decrypts in cipher feedback mode; without `vector` from zeros."""
     from cryptography.hazmat.decrepit.ciphers.modes import CFB
 
-    algorithm, block = keyed(_CIPHERS[cipher][0], key)
+    algorithm, block = cipher_with_key(_CIPHERS[cipher][0], key)
     return run_cipher(algorithm, CFB(vector or b"\0" * block), data, encrypts)
 
 

@@ -14,7 +14,7 @@ Query = Any
 _DEEPEST = 150  # parentheses and negations within each other
 
 
-class Reader:
+class QueryReader:
     """Reads a query. A subclass reads the operands."""
 
     def __init__(self, text: str) -> None:

@@ -17,7 +17,7 @@ from catalog.functions.letter_case import lower
 from catalog.text_caches import remembering
 from catalog.types import oids
 from catalog.types.base import DEFAULT_FORMAT, Columns, FormatSettings, Layout, Order, SqlType
-from catalog.types.boolean_queries import Query, Reader, show
+from catalog.types.boolean_queries import Query, QueryReader, show
 from catalog.types.text import TEXT
 from catalog.types.texts import decode_utf8
 
@@ -246,7 +246,7 @@ def _normal_lquery(text: str) -> str:
 # ---- ltxtquery ------------------------------------------------------------------------------------------------------
 
 
-class _Reader(Reader):
+class _Reader(QueryReader):
     def operand(self) -> object:
         if self.at >= len(self.text) or not _is_label_char(self.text[self.at]):
             raise SqlError("42601", "operand syntax error")

@@ -13,13 +13,13 @@ from catalog.errors import SqlError
 from catalog.text_caches import remembering
 from catalog.types import oids
 from catalog.types.base import DEFAULT_FORMAT, Columns, FormatSettings, Layout, SqlType
-from catalog.types.boolean_queries import Query, Reader, show
+from catalog.types.boolean_queries import Query, QueryReader, show
 from catalog.types.text import TEXT
 
 _NUMBER = re.compile(r"-?[0-9]{1,15}")
 
 
-class _Reader(Reader):
+class _Reader(QueryReader):
     def operand(self) -> object:
         found = _NUMBER.match(self.text, self.at)
         if found is None or not -(1 << 31) <= int(found[0]) < 1 << 31:
