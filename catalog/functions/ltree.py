@@ -13,7 +13,18 @@ from catalog.functions.base import Trait
 from catalog.functions.registry import implement
 from catalog.types.base import Array
 from catalog.types.boolean_queries import holds
-from catalog.types.ltree import Level, check_levels, labels_of, parse_lquery, parse_ltree, parse_ltxtquery, sort_key
+from catalog.types.ltree import (
+    LQUERY,
+    LTREE,
+    LTXTQUERY,
+    Level,
+    check_levels,
+    labels_of,
+    parse_lquery,
+    parse_ltree,
+    parse_ltxtquery,
+    sort_key,
+)
 
 Test = Callable[[str, Any], bool]
 
@@ -176,6 +187,8 @@ def _register() -> None:
     implement("_lca", lambda array: _common_ancestor(*_elements(array)))
     implement("text2ltree", parse_ltree)
     implement("ltree2text", lambda value: value)
+    for known in (LTREE, LQUERY, LTXTQUERY):
+        implement("ltxtq_send" if known is LTXTQUERY else f"{known.name}_send", known.binary_encoder())
     _register_tests()
 
 
