@@ -83,7 +83,8 @@ def call_function(state: State, node: ast.FuncCall) -> tree.Expr:
         arguments = [item for item in arguments if not _is_void_parameter(item)]
     if len(node.names) > 1 and node.names[-2] == "information_schema":
         arguments = _columns_of_rows(state, name, arguments)
-    if arguments and is_row_type(arguments[0].type.domain) and _takes_row_type(name):
+    is_row = arguments and is_row_type(arguments[0].type.domain) and not isinstance(arguments[0], tree.SubLink)
+    if is_row and _takes_row_type(name):
         arguments[0] = coerce.coerce_type(state, arguments[0], TypeRef(arguments[0].type.domain), "i")
     direct = len(arguments)
     if node.within_group:

@@ -15,17 +15,18 @@ a column is refused.
 
 from __future__ import annotations
 
-from catalog.functions import added, registry
+from catalog.functions import registry
 from catalog.functions.base import Function, Trait
 from catalog.functions.json_constructors import JSON_LINE, ROW_TO_JSON, is_settled, is_structured
 from catalog.functions.registry import has_trait
 from catalog.functions.variadic_arrays import TWINS
 from catalog.types import element_of, lookup, oids
-from catalog.types.base import EMPTY_ARRAY, Array, TypeRef
+from catalog.types.base import EMPTY_ARRAY, TypeRef
 from catalog.types.composite import CompositeType
 from catalog.types.named_objects import holds_names
 from engine.sql import ast, tree
 from engine.sql.analyze.errors import refuse
+from engine.sql.analyze.hstore_rows import call_with_columns
 from engine.sql.analyze.scope import row_columns
 from engine.sql.analyze.state import State
 
@@ -38,7 +39,7 @@ def prepare_call(
     """The function and the arguments that replace a call. Raises 0A000 for rows whose columns are unknown."""
     source, is_aggregate = function.source, function.kind == "a"
     if has_trait(source, Trait.TAKES_COLUMNS) and arguments[0].type.oid == oids.RECORD:
-        return _call_with_columns(state, function, arguments[0])
+        return call_with_columns(state, function, arguments[0])
     writes_values, writes_json = has_trait(source, Trait.WRITES_VALUES), has_trait(source, Trait.WRITES_JSON)
     if writes_values or writes_json:
         arguments = tuple(map(write_value, arguments))
@@ -62,20 +63,6 @@ def prepare_call(
     return function, tuple(
         _row(state, argument, node) if argument.type.oid == oids.RECORD else argument for argument in arguments
     )
-
-
-def _call_with_columns(state: State, function: Function, row: tree.Expr) -> tuple[Function, tuple[tree.Expr, ...]]:
-    """hstore(t) as hstore('{id,name}', ARRAY[t.id::text, t.name]). Rows of unknown columns stay."""
-    columns = row_columns(state, row)
-    schema = added.schema_of(function.oid)
-    if columns is None or schema is None:
-        return function, (row,)
-    wanted = (oids.TEXT_ARRAY, oids.TEXT_ARRAY)
-    (of_arrays,) = (item for item in added.functions_named(function.name, schema) if item.argument_types == wanted)
-    type_ = TypeRef(oids.TEXT_ARRAY)
-    names = tree.Const(Array.of(tuple(name for name, _ in columns)), type_)
-    texts = tuple(tree.CoerceViaIO(value, TypeRef(oids.TEXT), True) for _, value in columns)
-    return of_arrays, (names, tree.ArrayExpr(texts, type_, TypeRef(oids.TEXT)))
 
 
 def write_value(value: tree.Expr) -> tree.Expr:
