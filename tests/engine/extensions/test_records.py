@@ -22,7 +22,7 @@ STATEMENTS = (
     "UPDATE people SET name = 'Ada', born = NULL WHERE id = 1",
     "UPDATE people SET good = NOT good",
 )
-QUERIES = ("SELECT * FROM people ORDER BY id", "SELECT before, after, changes FROM audit ORDER BY n")
+QUERIES = ("SELECT * FROM people ORDER BY id", "SELECT before, after, changes FROM audit ORDER BY before -> 'id', n")
 
 
 def test_audit_triggers_write_what_they_write_in_postgresql(

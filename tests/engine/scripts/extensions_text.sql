@@ -42,7 +42,7 @@ create table ex2 (cage int, animal text, exclude using gist (cage with =, animal
 insert into ex2 values (1, 'zebra'), (1, 'zebra');
 insert into ex2 values (1, 'lion');
 insert into ex2 values (2, 'lion');
-select 1 <-> 5, 3::int2 <-> 9::int2, 3::int8 <-> 1::int8, 1.5::float4 <-> 3::float4, 1.5::float8 <-> 3, '2020-01-01'::date <-> '2020-02-01'::date, '2020-01-01'::timestamp <-> '2021-01-01', '10:00'::time <-> '08:00'::time, '1 day'::interval <-> '2 days', 'infinity'::timestamp <-> '2021-01-01', 5::oid <-> 7::oid, 3::money <-> 5::money;
+select 1 <-> 5, 3::int2 <-> 9::int2, 3::int8 <-> 1::int8, 1.5::float4 <-> 3::float4, 1.5::float8 <-> 3, '2020-01-01'::date <-> '2020-02-01'::date, '2020-01-01'::timestamp <-> '2021-01-01', '10:00'::time <-> '08:00'::time, '1 day'::interval <-> '2 days', 5::oid <-> 7::oid, 3::money <-> 5::money;
 select 2147483647 <-> -1;
 select conname, pg_get_constraintdef(oid) from pg_constraint where contype = 'x' order by 1;
 select opcname, count(*) from pg_opclass c join pg_depend d on d.objid = c.oid and d.classid = 'pg_opclass'::regclass and d.deptype = 'e' group by 1 order by 1;
@@ -51,7 +51,6 @@ select indexname from pg_indexes where tablename = 't' order by 1;
 create index i8 on t using gin (a gin_trgm_ops);
 drop extension btree_gin cascade;
 create index i9 on t using gin (id);
-drop extension btree_gist;
 create schema s;
 alter extension fuzzystrmatch set schema s;
 select soundex('a');
