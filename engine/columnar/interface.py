@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import AsyncIterator, Callable, Sequence
-from dataclasses import astuple, dataclass, field, fields
+from dataclasses import astuple, dataclass, field
 from typing import Protocol
 
 from catalog.memory import UNLIMITED
@@ -105,7 +105,7 @@ CONTEXT_TYPES: dict[str, tuple[str, ...]] = {
 
 
 _DEFAULT_SETTINGS = astuple(FormatSettings())
-_COMMON_SETTINGS = [item.name for item in fields(FormatSettings)].index("similarity_threshold")
+_COMMON_SETTINGS = FormatSettings.__match_args__.index("similarity_threshold")
 
 
 def settings_text(settings: FormatSettings) -> str:
