@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING
 from catalog.functions import registry
 from catalog.functions.added import Added
 from catalog.functions.base import Function, Operator
+from catalog.system.relations import read_rows
 from catalog.types import extensions
 from catalog.types.user import UserEntry
 
@@ -47,6 +48,7 @@ class Available:
     version: str
     comment: str
     relocatable: bool
+    trusted: bool
     first: int
     last: int
 
@@ -65,11 +67,17 @@ def available() -> Mapping[str, Available]:
             row["version"],
             row["comment"],
             row["relocatable"] == "t",
+            row["trusted"] == "t",
             int(row["first"]),
             int(row["last"]),
         )
         for row in rows
     }
+
+
+def extension_with(catalog: Catalog, oid: int) -> Extension | None:
+    """Returns the extension in this database that the object with this OID belongs to; None if there is none."""
+    return next((item for item in catalog.extensions.values() if available()[item.name].has(oid)), None)
 
 
 def types_of(extension: Extension, schema: str) -> dict[int, UserEntry]:
@@ -78,19 +86,42 @@ def types_of(extension: Extension, schema: str) -> dict[int, UserEntry]:
     return extensions.entries(known.first, known.last, schema)
 
 
+@cache
+def _functions_of(name: str) -> tuple[Function, ...]:
+    known = available()[name]
+    return tuple(
+        registry.function(oid) for oids in registry.extension_functions().values() for oid in oids if known.has(oid)
+    )
+
+
+@cache
+def _operators_of(name: str) -> tuple[Operator, ...]:
+    known = available()[name]
+    return tuple(
+        registry.operator(oid) for oids in registry.extension_operators().values() for oid in oids if known.has(oid)
+    )
+
+
+@cache
+def _dictionaries_of(name: str) -> Mapping[int, str]:
+    rows = {int(row["oid"] or 0): row["dictname"] or "" for row in read_rows("extensions/pg_ts_dict")}
+    return {oid: called for oid, called in rows.items() if available()[name].has(oid)}
+
+
 def brought_by(catalog: Catalog) -> Added:
-    """The functions and operators of a database's extensions."""
+    """The functions, operators and text search dictionaries of a database's extensions."""
     functions: dict[str, list[tuple[str, Function]]] = {}
     operators: dict[str, list[tuple[str, Operator]]] = {}
     schemas: dict[int, str] = {}
+    dictionaries: dict[int, tuple[str, str]] = {}
     for extension in catalog.extensions.values():
-        known, schema = available()[extension.name], catalog.schema_name(extension.schema)
-        for name, oids in registry.extension_functions().items():
-            for oid in filter(known.has, oids):
-                functions.setdefault(name, []).append((schema, registry.function(oid)))
-                schemas[oid] = schema
-        for name, oids in registry.extension_operators().items():
-            for oid in filter(known.has, oids):
-                operators.setdefault(name, []).append((schema, registry.operator(oid)))
-                schemas[oid] = schema
-    return Added(functions, operators, schemas)
+        name, schema = extension.name, catalog.schema_name(extension.schema)
+        for function in _functions_of(name):
+            functions.setdefault(function.name, []).append((schema, function))
+            schemas[function.oid] = schema
+        for operator in _operators_of(name):
+            operators.setdefault(operator.name, []).append((schema, operator))
+            schemas[operator.oid] = schema
+        for oid, called in _dictionaries_of(name).items():
+            dictionaries[oid] = (schema, called)
+    return Added(functions, operators, schemas, dictionaries)

@@ -6,7 +6,7 @@ but store no keys. Queries do without them, because an index never changes a res
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cache
 from itertools import chain
@@ -102,17 +102,32 @@ def family_name(found: OperatorClass) -> str:
     return _families()[found.family]
 
 
+Present = Callable[[int], bool]
+
+
+def _everywhere(oid: int) -> bool:
+    return True
+
+
 def operator_class(oid: int) -> OperatorClass:
     return _classes()[oid]
 
 
-def default_class(method: str, type_: int) -> OperatorClass | None:
-    """GetDefaultOpClass: prefers the class of the type itself to one that can index it."""
+def default_class(method: str, type_: int, present: Present = _everywhere) -> OperatorClass | None:
+    """GetDefaultOpClass: prefers the class of the type itself to one that can index it. `present` excludes the classes
+    of extensions that a database lacks."""
     own = METHODS[method].oid
-    found = [item for item in _classes().values() if item.method == own and item.default and item.takes(type_)]
+    of_method = (item for item in _classes().values() if item.method == own and item.default)
+    found = [item for item in of_method if item.takes(type_) and present(item.oid)]
     return min(found, key=lambda item: item.type != type_, default=None)
 
 
-def named_class(method: str, name: str) -> OperatorClass | None:
+def class_of(method: str, named: int, type_: int) -> OperatorClass | None:
+    """The class of an index column: the named one (its OID), or the default for the type if it is 0."""
+    return _classes()[named] if named else default_class(method, type_)
+
+
+def named_class(method: str, name: str, present: Present) -> OperatorClass | None:
     own = METHODS[method].oid
-    return next((item for item in _classes().values() if item.method == own and item.name == name), None)
+    found = (item for item in _classes().values() if item.method == own and item.name == name)
+    return next((item for item in found if present(item.oid)), None)

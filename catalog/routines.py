@@ -80,7 +80,7 @@ def added_by(catalog: Catalog) -> Added:
             schema = catalog.schema_name(routine.schema)
             functions.setdefault(name, []).append((schema, function_in(catalog, routine)))
             schemas[routine.oid] = schema
-    return Added(functions, found.operators, schemas)
+    return Added(functions, found.operators, schemas, found.dictionaries)
 
 
 def shown_signature(routine: Routine) -> str:

@@ -20,9 +20,15 @@ import psycopg
 
 DATA = pathlib.Path(__file__).resolve().parent.parent / "catalog" / "data" / "extensions"
 
-# The first OID of each extension's block; a block ends where the next begins.
-BLOCKS = {"citext": 14000, "hstore": 14200, "uuid-ossp": 14400, "pgcrypto": 14450, "pg_stat_statements": 14550,
-          "end": 14570}  # fmt: skip
+# The OIDs of each extension's objects.
+BLOCKS = {
+    "citext": range(14000, 14200), "hstore": range(14200, 14400), "uuid-ossp": range(14400, 14450),
+    "pgcrypto": range(14450, 14550), "pg_stat_statements": range(14550, 14570), "fuzzystrmatch": range(14570, 14600),
+    "unaccent": range(14600, 14620), "pg_trgm": range(14620, 14750), "intarray": range(14750, 14870),
+    "btree_gin": range(15500, 15700), "btree_gist": range(15700, 16000), "ltree": range(16000, 16200),
+}  # fmt: skip
+NEEDED = "plpgsql"  # described here; its objects are built in, with these OIDs:
+NEEDED_OIDS = range(13560, 13564)
 
 MEMBERS = """SELECT d.classid::regclass::text, d.objid, e.extname, i.identity
     FROM pg_depend d JOIN pg_extension e ON e.oid = d.refobjid
@@ -56,20 +62,22 @@ QUERIES = {
     "pg_opclass": """SELECT oid, opcmethod, opcname, opcfamily, opcintype, opcdefault, opckeytype FROM pg_opclass
         WHERE oid = ANY(%s)""",
     "pg_opfamily": "SELECT oid, opfmethod, opfname FROM pg_opfamily WHERE oid = ANY(%s)",
+    "pg_ts_template": "SELECT oid, tmplname, tmplinit::oid, tmpllexize::oid FROM pg_ts_template WHERE oid = ANY(%s)",
+    "pg_ts_dict": "SELECT oid, dictname, dicttemplate, dictinitoption FROM pg_ts_dict WHERE oid = ANY(%s)",
 }  # fmt: skip
 # fmt: off
 _OIDS = frozenset((
     "oid", "typelem", "typarray", "typinput", "typoutput", "typreceive", "typsend", "typmodin", "typmodout",
     "provariadic", "prorettype", "proargtypes", "proallargtypes", "oprleft", "oprright", "oprresult", "oprcom",
     "oprnegate", "oprcode", "castsource", "casttarget", "castfunc", "aggfnoid", "aggtransfn", "aggfinalfn",
-    "aggsortop", "aggtranstype", "opcfamily", "opcintype", "opckeytype",
+    "aggsortop", "aggtranstype", "opcfamily", "opcintype", "opckeytype", "tmplinit", "tmpllexize", "dicttemplate",
 ))
 # fmt: on
 
 
 def main(dsn: str) -> None:
     """Makes the extensions in the database and writes the files."""
-    names = [name for name in BLOCKS if name != "end"]
+    names = list(BLOCKS)
     with psycopg.connect(dsn, autocommit=True) as connection:
         for name in names:
             connection.execute(f'CREATE EXTENSION IF NOT EXISTS "{name}"')
@@ -84,16 +92,21 @@ def main(dsn: str) -> None:
             rows.sort(key=lambda row: int(row[0] or 0))
             lines = ["\t".join(header), *("\t".join(map(_field, row)) for row in rows)]
             (DATA / f"{file}.tsv").write_text("\n".join(lines) + "\n", encoding="utf-8")
-        described = connection.execute(
-            "SELECT name, default_version, comment FROM pg_available_extensions WHERE name = ANY(%s)", (names,)
-        ).fetchall()
-        relocatable = dict(connection.execute("SELECT extname, extrelocatable FROM pg_extension").fetchall())
-        lines = ["first\tlast\tname\tversion\trelocatable\tcomment"]
-        ends = list(BLOCKS.values())[1:]
-        for (name, first), end in zip(list(BLOCKS.items())[:-1], ends, strict=True):
-            version, comment = next((row[1], row[2]) for row in described if row[0] == name)
-            lines.append("\t".join(map(_field, (first, end - 1, name, version, relocatable[name], comment))))
-        (DATA / "extensions.tsv").write_text("\n".join(lines) + "\n", encoding="utf-8")
+        _describe(connection)
+
+
+def _describe(connection: psycopg.Connection) -> None:
+    """Writes extensions.tsv."""
+    described = connection.execute(
+        """SELECT v.name, v.version, v.relocatable, v.trusted, v.comment FROM pg_available_extension_versions v
+        JOIN pg_available_extensions a ON a.name = v.name AND a.default_version = v.version"""
+    ).fetchall()
+    rows = {row[0]: row for row in described}
+    blocks = {**BLOCKS, NEEDED: NEEDED_OIDS}
+    lines = ["first\tlast\tname\tversion\trelocatable\ttrusted\tcomment"]
+    for name, block in blocks.items():
+        lines.append("\t".join(map(_field, (block[0], block[-1], *rows[name]))))
+    (DATA / "extensions.tsv").write_text("\n".join(lines) + "\n", encoding="utf-8")
 
 
 def _numbers(members: list[tuple[str, int, str, str]]) -> dict[int, int]:
@@ -103,28 +116,22 @@ def _numbers(members: list[tuple[str, int, str, str]]) -> dict[int, int]:
     if path.exists():
         with path.open(encoding="utf-8", newline="") as lines:
             known = {(row[0], row[1], row[2]): int(row[3]) for row in csv.reader(lines, delimiter="\t")}
-    free = {name: _unused(first, set(known.values())) for name, first in BLOCKS.items()}
-    ends = dict(zip(BLOCKS, [*list(BLOCKS.values())[1:], 0], strict=True))
+    free = {name: _unused(block, set(known.values())) for name, block in BLOCKS.items()}
     found = {}
     for kind, oid, extension, identity in sorted(
         members, key=lambda row: (row[2], row[0] != "pg_type", row[0], row[3])
     ):
         key = (extension, kind, identity)
         if key not in known:
-            known[key] = next(free[extension])
-            assert known[key] < ends[extension], f"the block of {extension} is full"
+            known[key] = next(free[extension])  # StopIteration: the block is full
         found[oid] = known[key]
     lines = ["\t".join((*key, str(number))) for key, number in sorted(known.items(), key=lambda item: item[1])]
     path.write_text("\n".join(lines) + "\n", encoding="utf-8")
     return found
 
 
-def _unused(first: int, taken: set[int]) -> Iterator[int]:
-    number = first
-    while True:
-        if number not in taken:
-            yield number
-        number += 1
+def _unused(block: range, taken: set[int]) -> Iterator[int]:
+    return (number for number in block if number not in taken)
 
 
 def _renumbered(header: list[str], row: tuple[object, ...], numbers: dict[int, int]) -> list[str | None]:

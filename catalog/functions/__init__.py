@@ -24,7 +24,8 @@ A call of a function with neither is refused by name (0A000).
                             hashes; pg_lsn; binary forms
     ranges.py, multiranges.py, geometry.py, shapes.py, network.py, macaddr.py, uuid.py    other types
     text_search.py    full text search (catalog/text_search)
-    citext.py, hstore.py, pgcrypto.py, uuid_ossp.py    extensions
+    btree_gist.py, citext.py, fuzzystrmatch.py, hstore.py, intarray.py, ltree.py, pg_trgm.py, unaccent.py, uuid_ossp.py,
+    pgcrypto.py, pgcrypto_ciphers.py, pgcrypto_pgp.py    extensions
     system.py, system_lookups.py, system_parts.py, system_rows.py, sizes.py, history.py, statement_statistics.py,
     function_statistics.py    information about the node
     sequences.py, large_objects.py, advisory_locks.py, notify_functions.py, snapshots.py, change_streams.py,

@@ -11,18 +11,23 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from contextvars import ContextVar
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
-from catalog.functions.base import Function, Operator
+from catalog.identifiers import quote_identifier
+
+if TYPE_CHECKING:
+    from catalog.functions.base import Function, Operator
 
 
 @dataclass(frozen=True, slots=True)
 class Added:
     """The added functions and operators of a catalog, by name: (name of the schema, object). `schemas` maps their OIDs
-    to names of schemas."""
+    to names of schemas. `dictionaries`: those for text search, by OID: (name of the schema, name)."""
 
     functions: Mapping[str, Sequence[tuple[str, Function]]] = field(default_factory=dict)
     operators: Mapping[str, Sequence[tuple[str, Operator]]] = field(default_factory=dict)
     schemas: Mapping[int, str] = field(default_factory=dict)
+    dictionaries: Mapping[int, tuple[str, str]] = field(default_factory=dict)
 
 
 NOTHING = Added()
@@ -80,6 +85,24 @@ def operators_named(name: str, schema: str | None = None) -> tuple[Operator, ...
         return ()
     wanted = path if schema is None else (schema,)
     return tuple(operator for place in wanted for where, operator in found if where == place)
+
+
+def dictionary_named(name: str, schemas: Sequence[str]) -> int | None:
+    """Returns the OID of an added text search dictionary in these schemas, or in the search path if there are none."""
+    found, path = _current.get()
+    wanted = schemas or path
+    of_name = (oid for oid, (where, known) in found.dictionaries.items() if known == name and where in wanted)
+    return next(of_name, None)
+
+
+def dictionary_name(oid: int) -> str | None:
+    """Returns the name of an added text search dictionary, with its schema if that is not in the search path."""
+    added, path = _current.get()
+    found = added.dictionaries.get(oid)
+    if found is None:
+        return None
+    schema, name = found
+    return quote_identifier(name) if schema in path else f"{quote_identifier(schema)}.{quote_identifier(name)}"
 
 
 def schema_of(oid: int) -> str | None:

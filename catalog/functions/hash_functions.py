@@ -13,9 +13,11 @@ from decimal import Decimal
 from typing import Any
 
 from catalog.errors import SqlError, not_supported
+from catalog.functions.letter_case import lower
 from catalog.functions.registry import implement
 from catalog.types import format_type, oids
 from catalog.types.base import Interval, TypeRef
+from catalog.types.hstore import stored_form
 
 PARTITION_SEED = 0x7A5B22367996DCFD  # HASH_PARTITION_SEED
 _MASK, _MASK64 = 0xFFFFFFFF, 0xFFFFFFFFFFFFFFFF
@@ -203,6 +205,8 @@ for _name, _function in (
     _both(f"hash{_name}", f"hash{_name}extended", _function)
 for _name, _function in (
     ("hash_numeric", _numeric), ("uuid_hash", hash_bytes), ("timestamp_hash", _int8), ("time_hash", _int8),
-    ("interval_hash", _interval), ("pg_lsn_hash", lambda value, seed: _int8(_to_signed(value, 64), seed)),
+    ("interval_hash", _interval), ("citext_hash", lambda value, seed: _BY_TYPE[oids.TEXT](lower(value), seed)),
+    ("hstore_hash", lambda value, seed: hash_bytes(stored_form(value), seed)),
+    ("pg_lsn_hash", lambda value, seed: _int8(_to_signed(value, 64), seed)),
 ):  # fmt: skip
     _both(_name, f"{_name}_extended", _function)

@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from catalog.errors import SqlError, not_supported
-from catalog.functions.base import CallContext, Function
+from catalog.functions.base import CallContext, Function, Trait
 from catalog.functions.registry import declare, implement
 from catalog.types import lookup, oids
 from catalog.types.base import Array, TypeRef
@@ -202,8 +202,13 @@ def _register() -> None:
     implement("hstore_from_text", _of_one)
     implement("hstore_from_array", _of_flat)
     implement("hstore_from_arrays", _of_arrays)
-    implement("hstore_from_record", python_for_types=_of_record, needs_context=True)
-    implement("hstore_populate_record", python_for_types=_populate, needs_context=True)
+    implement(
+        "hstore_from_record",
+        python_for_types=_of_record,
+        needs_context=True,
+        traits=(Trait.TAKES_ROW, Trait.TAKES_COLUMNS),
+    )
+    implement("hstore_populate_record", python_for_types=_populate, needs_context=True, traits=(Trait.TAKES_ROW,))
     implement("hstore_fetchval", lambda value, key: pairs_of(value).get(key))
     implement("hstore_exists", lambda value, key: key in pairs_of(value))
     implement("hstore_exists_any", lambda value, keys: not pairs_of(value).keys().isdisjoint(_keys(keys)))
@@ -229,6 +234,7 @@ def _register() -> None:
         implement(f"hstore_to_jsonb{suffix}", lambda value, loose=loose: _jsonb(value, loose))
     for name in ("lt", "le", "gt", "ge", "eq", "ne"):
         implement(f"hstore_{name}", _comparison(getattr(operator, name)))
+    implement("hstore_send", HSTORE.binary_encoder())
     implement("hstore_cmp", lambda left, right: int(_order(left) > _order(right)) - int(_order(left) < _order(right)))
 
 

@@ -15,7 +15,7 @@ _LEAST = -(1 << 63)
 _EXACT = Context(MAX_PREC, traps=[])
 
 
-def _in_range(value: int, what: str = "money") -> int:
+def in_range(value: int, what: str = "money") -> int:
     if not _LEAST <= value < -_LEAST:
         raise SqlError("22003", f"{what} out of range")
     return value
@@ -25,7 +25,7 @@ def _round_cents(value: float) -> int:
     """Rounds half to even, as rint() does. Raises 22003."""
     if math.isnan(value) or abs(value) >= 2.0**63:
         raise SqlError("22003", "money out of range")
-    return _in_range(round(value))
+    return in_range(round(value))
 
 
 def _not_zero(number: Any) -> Any:
@@ -36,7 +36,7 @@ def _not_zero(number: Any) -> Any:
 
 def _quotient(value: int, number: int) -> int:
     whole = abs(value) // abs(_not_zero(number))
-    return _in_range(whole if (value < 0) == (number < 0) else -whole)
+    return in_range(whole if (value < 0) == (number < 0) else -whole)
 
 
 def _of_numeric(value: Decimal) -> int:
@@ -44,15 +44,15 @@ def _of_numeric(value: Decimal) -> int:
         raise SqlError("0A000", f"cannot convert {'NaN' if value.is_nan() else 'infinity'} to bigint")
     if value.adjusted() > 18:
         raise SqlError("22003", "bigint out of range")
-    return _in_range(int(value.scaleb(2, _EXACT).quantize(Decimal(1), ROUND_HALF_UP, _EXACT)), "bigint")
+    return in_range(int(value.scaleb(2, _EXACT).quantize(Decimal(1), ROUND_HALF_UP, _EXACT)), "bigint")
 
 
 def _of_integer(value: int) -> int:
-    return _in_range(value * 100, "bigint")
+    return in_range(value * 100, "bigint")
 
 
 def _add_to_sum(state: Any, value: int) -> Any:
-    return value if state is None else _in_range(state + value)
+    return value if state is None else in_range(state + value)
 
 
 def _choice_step(choose: Callable[[int, int], int]) -> Callable[[Any, int], Any]:
@@ -65,12 +65,12 @@ def _register() -> None:
     implement("cash_cmp", lambda left, right: int(left > right) - int(left < right))
     implement("cashlarger", max)
     implement("cashsmaller", min)
-    implement("cash_pl", lambda left, right: _in_range(left + right))
-    implement("cash_mi", lambda left, right: _in_range(left - right))
+    implement("cash_pl", lambda left, right: in_range(left + right))
+    implement("cash_mi", lambda left, right: in_range(left - right))
     implement("cash_div_cash", lambda left, right: float(left) / float(_not_zero(right)))
     for kind in ("int2", "int4", "int8"):
-        implement(f"cash_mul_{kind}", lambda value, number: _in_range(value * number))
-        implement(f"{kind}_mul_cash", lambda number, value: _in_range(value * number))
+        implement(f"cash_mul_{kind}", lambda value, number: in_range(value * number))
+        implement(f"{kind}_mul_cash", lambda number, value: in_range(value * number))
         implement(f"cash_div_{kind}", _quotient)
     for kind in ("flt4", "flt8"):
         implement(f"cash_mul_{kind}", lambda value, number: _round_cents(value * number))

@@ -9,9 +9,17 @@ from typing import Any, cast
 from catalog.errors import SqlError
 from catalog.functions.base import CallContext, Trait
 from catalog.functions.registry import implement, implements, mark
+from catalog.functions.unaccent import without_accents
 from catalog.text_caches import remembering
 from catalog.text_search import queries, ranking, vectors
-from catalog.text_search.configurations import CONFIGURATIONS, DICTIONARIES, configuration_of, lexemes, lexize
+from catalog.text_search.configurations import (
+    CONFIGURATIONS,
+    DICTIONARIES,
+    UNACCENT,
+    configuration_of,
+    lexemes,
+    lexize,
+)
 from catalog.text_search.headline import headline, options_of
 from catalog.text_search.parser import DEFAULT_PARSER, TOKEN_TYPES, tokens
 from catalog.text_search.queries import AND, NOT, OR, PHRASE, Operation, Query, query_of
@@ -317,7 +325,10 @@ for _suffix in ("", "_opt"):
 
 
 @implements("ts_lexize")
-def _lexize(dictionary: int, token: str) -> Array:
+def _lexize(dictionary: int, token: str) -> Array | None:
+    if dictionary == UNACCENT:
+        plain = without_accents(token)
+        return None if plain == token else Array.of((plain,))
     name = DICTIONARIES.get(dictionary)
     if name is None:
         raise SqlError("XX000", f"cache lookup failed for text search dictionary {dictionary}")

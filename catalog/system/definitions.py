@@ -10,6 +10,7 @@ from collections.abc import Mapping
 
 from catalog import collations, types
 from catalog.catalog import Catalog
+from catalog.extensions import extension_with
 from catalog.functions.registry import operator
 from catalog.identifiers import quote_identifier, quote_literal
 from catalog.operator_classes import operator_class
@@ -182,12 +183,20 @@ def _index_column(surroundings: Surroundings, table: Table, part: IndexColumn, p
     if part.collation and part.collation != _own_collation(table, part):
         text += f" COLLATE {collations.show_name(surroundings.catalog, surroundings.path, part.collation)}"
     if part.operator_class:
-        text += f" {quote_identifier(operator_class(part.operator_class).name)}"
+        text += f" {_class_name(surroundings, part.operator_class)}"
     if part.descending:
         text += " DESC" if part.nulls_first else " DESC NULLS LAST"
     elif part.nulls_first:
         text += " NULLS FIRST"
     return text
+
+
+def _class_name(surroundings: Surroundings, oid: int) -> str:
+    name = quote_identifier(operator_class(oid).name)
+    extension = extension_with(surroundings.catalog, oid)
+    if extension is None or extension.schema in surroundings.path:
+        return name
+    return f"{quote_identifier(surroundings.catalog.schema_name(extension.schema))}.{name}"
 
 
 def _option(value: str) -> str:

@@ -21,6 +21,7 @@ _PLPGSQL = Extension(available()[PLPGSQL].first, PG_CATALOG_OID, PLPGSQL, availa
 _MEMBERS = {
     "pg_type": derived_oids.PG_TYPE, "pg_proc": derived_oids.PG_PROC, "pg_operator": derived_oids.PG_OPERATOR,
     "pg_cast": derived_oids.PG_CAST, "pg_opclass": derived_oids.PG_OPCLASS, "pg_opfamily": derived_oids.PG_OPFAMILY,
+    "pg_ts_dict": derived_oids.PG_TS_DICT, "pg_ts_template": derived_oids.PG_TS_TEMPLATE,
 }  # fmt: skip
 
 
@@ -64,7 +65,7 @@ def _versions(items: list[Item], _: Surroundings) -> Columns:
         "version": [available()[name].version for _, name in items],
         "installed": [item is not None for item, _ in items],
         "superuser": True,
-        "trusted": True,
+        "trusted": [available()[name].trusted for _, name in items],
         "relocatable": [available()[name].relocatable for _, name in items],
         "comment": [available()[name].comment for _, name in items],
     }
@@ -136,11 +137,12 @@ def _place(name: str, schema: str = "", owner: str = "") -> None:
     @content(table, "catalog", extensions)
     def rows(items: list[Item], _: Surroundings) -> Columns:
         found = _own_rows(items, name)
-        columns = dict(as_dumped(table, [row for _, row in found]))
         if not found:
-            return {column: [] for column in columns}
+            return {column.name: [] for column in table.columns}
+        columns = dict(as_dumped(table, [row for _, row in found]))
         if schema:
             columns[schema] = [item.schema for item, _ in found]
+        if owner:
             columns[owner] = [item.owner for item, _ in found]
         return columns
 
@@ -150,24 +152,32 @@ _place("pg_cast")
 _place("pg_aggregate")
 _place("pg_opclass", "opcnamespace", "opcowner")
 _place("pg_opfamily", "opfnamespace", "opfowner")
+_place("pg_ts_dict", "dictnamespace", "dictowner")
+_place("pg_ts_template", "tmplnamespace")
 
 
 @content("pg_depend", "catalog", extensions)
 def _dependencies(items: list[Item], _: Surroundings) -> Columns:
-    """Rows of pg_depend: each object depends on its extension, and the extension on its schema."""
-    members = [
-        (item, kind, int(row["oid"] or 0)) for name, kind in _MEMBERS.items() for item, row in _own_rows(items, name)
-    ]
-    count = len(members)
-    own = [item for (item,) in items]
+    """Rows of pg_depend: each object depends on its extension, an array type on its element type instead, and the
+    extension on its schema."""
+    rows: list[tuple[int, int, int, int, str]] = []
+    for name, kind in _MEMBERS.items():
+        for item, row in _own_rows(items, name):
+            oid, element = int(row["oid"] or 0), int(row.get("typelem") or 0)
+            if element:
+                rows.append((kind, oid, kind, element, "i"))
+            else:
+                rows.append((kind, oid, derived_oids.PG_EXTENSION, item.oid, "e"))
+    for (item,) in items:
+        rows.append((derived_oids.PG_EXTENSION, item.oid, derived_oids.PG_NAMESPACE, item.schema, "n"))
     return {
-        "classid": [kind for _, kind, _ in members] + [derived_oids.PG_EXTENSION] * len(own),
-        "objid": [oid for _, _, oid in members] + [item.oid for item in own],
+        "classid": [kind for kind, *_ in rows],
+        "objid": [oid for _, oid, *_ in rows],
         "objsubid": 0,
-        "refclassid": [derived_oids.PG_EXTENSION] * count + [derived_oids.PG_NAMESPACE] * len(own),
-        "refobjid": [item.oid for item, _, _ in members] + [item.schema for item in own],
+        "refclassid": [kind for _, _, kind, *_ in rows],
+        "refobjid": [oid for *_, oid, _ in rows],
         "refobjsubid": 0,
-        "deptype": ["e"] * count + ["n"] * len(own),
+        "deptype": [how for *_, how in rows],
     }
 
 

@@ -13,7 +13,7 @@ from catalog import partitions, types
 from catalog.catalog import Catalog
 from catalog.functions.registry import functions_named
 from catalog.identifiers import quote_identifier
-from catalog.operator_classes import METHODS, default_class
+from catalog.operator_classes import METHODS, class_of
 from catalog.schema import (
     BOOTSTRAP_ROLE_OID,
     DEFAULT_TABLESPACE_OID,
@@ -376,8 +376,8 @@ def _source_oid(name: str) -> int:
 
 
 def _operator_class(index: Index, part: IndexColumn, type_: int) -> int:
-    found = default_class(index.method, type_)
-    return part.operator_class or (0 if found is None else found.oid)
+    found = class_of(index.method, part.operator_class, type_)
+    return 0 if found is None else found.oid
 
 
 def _deferrable(index: Index, table: Table) -> bool:

@@ -25,6 +25,9 @@ LANGUAGES = (
     "hindi", "hungarian", "indonesian", "irish", "italian", "lithuanian", "nepali", "norwegian", "portuguese",
     "romanian", "russian", "serbian", "spanish", "swedish", "tamil", "turkish", "yiddish",
 )  # fmt: skip
+UNACCENT = 14604
+ADDED_DICTIONARIES: dict[int, str] = {UNACCENT: "unaccent"}
+"""Those of extensions, for processes without a catalog (catalog/functions/added.py)."""
 _ASCII_IN_ENGLISH = frozenset(("hindi", "russian"))  # ASCII words in these languages are English
 CONFIGURATIONS: dict[int, str] = {_SIMPLE_CONFIGURATION: "simple"} | {
     _FIRST_DICTIONARY + 1 + 2 * place: language for place, language in enumerate(LANGUAGES)

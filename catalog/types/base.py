@@ -198,6 +198,9 @@ class FormatSettings:
     extra_float_digits: int = 1
     text_search: str = "english"  # default_text_search_config without its schema
     transaction_time: int | None = None  # the value of 'now': microseconds since 2000-01-01 UTC; None: the clock
+    similarity_threshold: float = 0.3  # these three are settings pg_trgm.*
+    word_similarity_threshold: float = 0.6
+    strict_word_similarity_threshold: float = 0.5
 
 
 DEFAULT_FORMAT = FormatSettings()

@@ -12,10 +12,12 @@ from catalog.types.array import ArrayType
 from catalog.types.base import SqlType
 from catalog.types.citext import CITEXT
 from catalog.types.hstore import HSTORE
+from catalog.types.ltree import LQUERY, LTREE, LTXTQUERY
+from catalog.types.query_int import QUERY_INT
 from catalog.types.rows import TypeRow, read_type_rows
 from catalog.types.user import UserEntry, remember
 
-_SCALARS: dict[int, SqlType] = {known.oid: known for known in (CITEXT, HSTORE)}
+_SCALARS: dict[int, SqlType] = {known.oid: known for known in (CITEXT, HSTORE, QUERY_INT, LTREE, LQUERY, LTXTQUERY)}
 
 
 @cache

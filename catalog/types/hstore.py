@@ -253,4 +253,14 @@ def _send(value: str) -> bytes:
     return b"".join(parts)
 
 
+def stored_form(value: str) -> bytes:
+    """The bytes of PostgreSQL's stored form, whose hash hstore_hash() returns: a count, for each key and value where it
+    ends (with a mark of the first one, and of a NULL), and the texts."""
+    data, count, ends = _sort_key(value)
+    marks = [
+        end | (0x40000000 if missing else 0) | (0 if place else 0x80000000) for place, (end, missing) in enumerate(ends)
+    ]
+    return struct.pack(f"<{1 + len(marks)}I", count | 0x80000000, *marks) + data
+
+
 HSTORE = Hstore()

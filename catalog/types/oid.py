@@ -7,9 +7,11 @@ from __future__ import annotations
 
 import re
 import struct
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
 from catalog.errors import SqlError
+from catalog.functions import added
 from catalog.text_search import configurations
 from catalog.types import oids
 from catalog.types.base import DEFAULT_FORMAT, Columns, FormatSettings, Layout, SqlType, Storage
@@ -159,9 +161,18 @@ def _decode_reg(name: str) -> Callable[[str], object]:
 
 
 class FixedNames(UnsignedInteger):
-    """A reg type of objects that are all built in, in pg_catalog."""
+    """A reg type of objects that are built in, in pg_catalog, or added by extensions."""
 
-    def __init__(self, oid: int, array_oid: int, name: str, what: str, known: Mapping[int, str]) -> None:
+    def __init__(
+        self,
+        oid: int,
+        array_oid: int,
+        name: str,
+        what: str,
+        known: Mapping[int, str],
+        added_named: Callable[[str, Sequence[str]], int | None] = lambda name, schemas: None,
+        added_name: Callable[[int], str | None] = lambda oid: None,
+    ) -> None:
         by_name = {called: number for number, called in known.items()}
 
         def parse(text: str) -> object:
@@ -173,15 +184,23 @@ class FixedNames(UnsignedInteger):
                 raise SqlError("42601", f"improper qualified name (too many dotted names): {name}")
             found = by_name.get(called) if schemas[-1:] in ([], ["pg_catalog"]) else None
             if found is None:
+                found = added_named(called, schemas[-1:])
+            if found is None:
                 raise SqlError("42704", f'{what} "{text}" does not exist')
             return found
 
         super().__init__(oid, array_oid, name, parse=parse, digits=False)
         self._known = known
+        self._added_name = added_name
 
     def text_encoder(self, settings: FormatSettings = DEFAULT_FORMAT) -> Callable[[object], bytes]:
-        known = self._known
-        return lambda value: known.get(value, str(value) if value else "-").encode()  # type: ignore[call-overload]
+        known, added_name = self._known, self._added_name
+
+        def encode(value: Any) -> bytes:
+            found = known.get(value) or added_name(value) or configurations.ADDED_DICTIONARIES.get(value)
+            return (found or (str(value) if value else "-")).encode()
+
+        return encode
 
 
 OID = UnsignedInteger(oids.OID, oids.OID_ARRAY, "oid", preferred=True)
@@ -192,7 +211,7 @@ FIXED_TYPES = (
     ),
     FixedNames(
         oids.REGDICTIONARY, oids.REGDICTIONARY_ARRAY, "regdictionary", "text search dictionary",
-        configurations.DICTIONARIES,
+        configurations.DICTIONARIES, added.dictionary_named, added.dictionary_name,
     ),
 )  # fmt: skip
 XID = UnsignedInteger(

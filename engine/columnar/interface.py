@@ -104,9 +104,17 @@ CONTEXT_TYPES: dict[str, tuple[str, ...]] = {
 }
 
 
+_DEFAULT_SETTINGS = astuple(FormatSettings())
+_COMMON_SETTINGS = FormatSettings.__match_args__.index("similarity_threshold")
+
+
 def settings_text(settings: FormatSettings) -> str:
-    """The settings as one text, which UDFs with a context receive. `settings_of` reads it."""
-    return json.dumps(list(astuple(settings)))
+    """The settings as one text, which UDFs with a context receive. `settings_of` reads it. Those of extensions, which
+    are the last ones, are left out if they have their defaults."""
+    values = astuple(settings)
+    while len(values) > _COMMON_SETTINGS and values[-1] == _DEFAULT_SETTINGS[len(values) - 1]:
+        values = values[:-1]
+    return json.dumps(list(values))
 
 
 def settings_of(text: str) -> FormatSettings:

@@ -397,7 +397,7 @@ class Alteration:
                     item,
                     type=column.type,
                     collation=column.collation if item.collation == before.collation else item.collation,
-                    operator_class=class_for(index.method, column.type.oid, item),
+                    operator_class=class_for(self.context, index.method, column.type.oid, item),
                 )
                 if item.number == column.number
                 else item

@@ -6,12 +6,13 @@ of a table, foreign keys to it, views that use it, the content of a schema.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 
 from catalog import types
 from catalog.errors import SqlError, not_supported
 from catalog.extensions import available
+from catalog.operator_classes import class_of
 from catalog.routines import shown_signature
 from catalog.row_types import is_row_type
 from catalog.schema import (
@@ -196,7 +197,34 @@ class Removal:
             of_composite = isinstance(found, Composite) and any(has(column.type.oid) for column in found.columns)
             if of_composite or (isinstance(found, Domain) and has(found.type.oid)):
                 self._depend(found, item)
+        self._take_indexes(has)
         self._take_callers(users_of_code(self.context, self.context.catalog.schema_name(item.schema), has))
+
+    def _take_indexes(self, gone: Callable[[int], bool]) -> None:
+        """Adds the indexes whose columns have an operator class that is dropped."""
+        dropped = {(table.oid, column.number) for table, column in self.columns}
+        for index in own_objects(self.context):
+            if not isinstance(index, Index) or index.oid in self.gone:
+                continue
+            if any((index.table, column.number) in dropped for column in index.columns):
+                continue  # a dropped column takes its indexes with it
+            for column in index.columns:
+                class_ = class_of(index.method, column.operator_class, column.type.oid)
+                if class_ is not None and gone(class_.oid):
+                    on = f"operator class {class_.name} for access method {index.method}"
+                    self._take_index(index, on)
+                    break
+
+    def _take_index(self, index: Index, on: str) -> None:
+        """Adds an index with its constraint."""
+        table = self.context.catalog.table(index.table)
+        constraint = next((item for item in table.constraints if item.index == index.oid), None)
+        if constraint is None:
+            self._extra.append((name_object(index), on, index.table))
+        else:
+            self._extra.append((f"constraint {constraint.name} on table {table.name}", on, index.table))
+            self.constraints.append((table.oid, constraint.oid))
+        self.add(index)
 
     def _take_bodies(self, item: SchemaObject) -> None:
         """Adds the functions that use the object in a body of SQL statements, or as a parameter or result."""

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from catalog.errors import SqlError
 from catalog.functions.base import Operator
-from catalog.operator_classes import METHODS, default_class, family_name, operator_class
+from catalog.operator_classes import METHODS, class_of, family_name
 from catalog.schema import Constraint, Index, IndexColumn
 from catalog.types import format_type
 from engine.ddl import names
@@ -25,9 +25,11 @@ if TYPE_CHECKING:
     from engine.ddl.tables import TableBuilder
 
 _RANGES, _AREAS, _POINTS, _NETWORKS = ("&&", "-|-", "="), ("&&", "~="), ("<->", "~="), ("&&", "<>", "=")
+_OF_BTREE_GIST = ("=", "<>")
 _COMMUTATIVE = {
     "range_ops": _RANGES, "multirange_ops": _RANGES, "box_ops": _AREAS, "poly_ops": _AREAS, "circle_ops": _AREAS,
     "point_ops": _POINTS, "quad_point_ops": _POINTS, "kd_point_ops": _POINTS, "inet_ops": _NETWORKS,
+    "gist_trgm_ops": ("%", "="),
 }  # fmt: skip
 
 
@@ -95,9 +97,11 @@ def _operator(context: DdlContext, method: str, column: IndexColumn, written: tu
     if found.commutator != found.oid:
         detail = "Only commutative operators can be used in exclusion constraints."
         raise SqlError("42809", f"operator {shown} is not commutative", detail=detail)
-    class_ = operator_class(column.operator_class) if column.operator_class else default_class(method, column.type.oid)
+    class_ = class_of(method, column.operator_class, column.type.oid)
     assert class_ is not None
-    known = ("=",) if METHODS[method].name in ("btree", "hash") else _COMMUTATIVE.get(class_.name, ("=",))
+    known = _COMMUTATIVE.get(class_.name, _OF_BTREE_GIST if class_.name.startswith("gist_") else ("=",))
+    if METHODS[method].name in ("btree", "hash"):
+        known = ("=",)
     if found.name not in known:
         detail = "The exclusion operator must be related to the index operator class for the constraint."
         message = f'operator {shown} is not a member of operator family "{family_name(class_)}"'

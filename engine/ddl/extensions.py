@@ -40,7 +40,7 @@ def _create(context: DdlContext, statement: ast.ExtensionStmt) -> str:
         return "CREATE EXTENSION"
     known = _available(name)
     _check_version(known, statement.version)
-    _may_create(context, name)
+    _may_create(context, known)
     relation = ast.RangeVar(None, statement.schema, name) if statement.schema is not None else None
     schema = context.creation_schema(relation)
     context.lock_name(0, f"extension {name}")
@@ -82,17 +82,18 @@ def _check_version(known: Available, version: str | None) -> None:
         )
 
 
-def _may_create(context: DdlContext, name: str) -> None:
-    """All extensions are trusted: a user who may create schemas may create them."""
+def _may_create(context: DdlContext, known: Available) -> None:
+    """A user who may create schemas may create trusted extensions."""
     database = context.catalog.get(context.catalog.database)
     if context.is_superuser or not isinstance(database, Database):
         return
-    if not may(context.catalog, database, ownership.user_role(context), "C"):
-        raise SqlError(
-            "42501",
-            f'permission denied to create extension "{name}"',
-            hint="Must have CREATE privilege on current database to create this extension.",
-        )
+    hint = ""
+    if not known.trusted:
+        hint = "Must be superuser to create this extension."
+    elif not may(context.catalog, database, ownership.user_role(context), "C"):
+        hint = "Must have CREATE privilege on current database to create this extension."
+    if hint:
+        raise SqlError("42501", f'permission denied to create extension "{known.name}"', hint=hint)
 
 
 def _refuse_conflicts(context: DdlContext, known: Available, schema: Schema) -> None:

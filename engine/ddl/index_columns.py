@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 
 from catalog.errors import SqlError
+from catalog.extensions import extension_with
 from catalog.operator_classes import METHODS, default_class, named_class, operator_class
 from catalog.schema import IndexColumn, Table
 from catalog.types import format_type, lookup
@@ -21,9 +23,9 @@ from engine.sql.parser import parse_expression
 MAX_KEYS = 32
 
 
-def must_have_class(method: str, type_: int) -> None:
+def must_have_class(context: DdlContext, method: str, type_: int) -> None:
     """42704 for a type without a default operator class for the access method."""
-    if default_class(method, type_) is None:
+    if default_class(method, type_, _presence(context)) is None:
         raise _without_class(method, type_)
     if method in ("btree", "hash"):
         must_be_a_key(method, type_)
@@ -108,7 +110,7 @@ def index_column(context: DdlContext, table: Table, element: ast.IndexElement, m
         made,
         collation=collation,
         derived=derived,
-        operator_class=_operator_class(method, made.type.oid, element.opclass),
+        operator_class=_operator_class(context, method, made.type.oid, element.opclass),
     )
 
 
@@ -125,26 +127,46 @@ def _without_collate(element: ast.IndexElement) -> ast.IndexElement:
     return replace(element, name=name, expression=expression, collation=collation)
 
 
-def _operator_class(method: str, type_: int, written: tuple[str, ...]) -> int:
+def _presence(context: DdlContext) -> Callable[[int], bool]:
+    """Whether this database has an operator class: it is built in, or of an extension that was created."""
+    return lambda oid: oid < FIRST_ADDED_OID or extension_with(context.catalog, oid) is not None
+
+
+def _presence_in(context: DdlContext, schemas: tuple[str, ...]) -> Callable[[int], bool]:
+    """Whether one of these schemas has an operator class."""
+
+    def present(oid: int) -> bool:
+        if oid < FIRST_ADDED_OID:
+            return "pg_catalog" in schemas
+        extension = extension_with(context.catalog, oid)
+        return extension is not None and context.catalog.schema_name(extension.schema) in schemas
+
+    return present
+
+
+def _operator_class(context: DdlContext, method: str, type_: int, written: tuple[str, ...]) -> int:
     """ResolveOpClass: the OID of the operator class, or 0 for the default one. Raises 42704, 42804."""
     if not written:
-        must_have_class(method, type_)
+        must_have_class(context, method, type_)
         return 0
-    found = named_class(method, written[-1])
-    if found is None or (written[:-1] not in ((), ("pg_catalog",)) and found.oid < FIRST_ADDED_OID):
+    found = named_class(method, written[-1], _presence_in(context, written[:-1] or context.environment.path))
+    if found is None:
         raise SqlError("42704", f'operator class "{".".join(written)}" does not exist for access method "{method}"')
     if not found.takes(type_):
         raise SqlError("42804", f'operator class "{written[-1]}" does not accept data type {format_type(type_)}')
     if METHODS[method].ordered or method == "hash":
         must_be_a_key(method, type_)
-    return 0 if found == default_class(method, type_) else found.oid
+    return 0 if found == default_class(method, type_, _presence(context)) else found.oid
 
 
-def class_for(method: str, type_: int, column: IndexColumn) -> int:
+def class_for(context: DdlContext, method: str, type_: int, column: IndexColumn) -> int:
     """The operator class of an index column whose type changes. A class that was named must accept the new type."""
-    return _operator_class(
-        method, type_, (operator_class(column.operator_class).name,) if column.operator_class else ()
-    )
+    written: tuple[str, ...] = ()
+    if column.operator_class:
+        extension = extension_with(context.catalog, column.operator_class)
+        schema = "pg_catalog" if extension is None else context.catalog.schema_name(extension.schema)
+        written = (schema, operator_class(column.operator_class).name)
+    return _operator_class(context, method, type_, written)
 
 
 def find_included(table: Table, name: str) -> int:

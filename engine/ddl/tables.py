@@ -326,7 +326,7 @@ class TableBuilder:
             if column.number in numbers:
                 word = "primary key" if constraint.kind == "primary" else "unique"
                 raise SqlError("42701", f'column "{name}" appears twice in {word} constraint')
-            must_have_order(column)
+            must_have_order(self.context, column)
             numbers.append(column.number)
         return tuple(numbers)
 
@@ -394,9 +394,9 @@ def layout(version: int, columns: tuple[Column, ...]) -> Layout:
     return Layout(version, tuple(column.number for column in columns), tuple(column.type for column in columns))
 
 
-def must_have_order(column: Column) -> None:
+def must_have_order(context: DdlContext, column: Column) -> None:
     """42704 for a column type without an order for btree indexes."""
-    must_have_class("btree", column.type.oid)
+    must_have_class(context, "btree", column.type.oid)
 
 
 def quote(name: str) -> str:

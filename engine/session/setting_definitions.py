@@ -87,6 +87,13 @@ def _real(name: str, value: str) -> str:
     return value.strip()
 
 
+def _fraction(name: str, value: str) -> str:
+    shown = f"{float(_real(name, value)):.6g}"
+    if not 0 <= float(value) <= 1:
+        raise SqlError("22023", f'{shown} is outside the valid range for parameter "{name}" (0 .. 1)')
+    return shown
+
+
 _TIME_UNITS = {"": 1, "us": 0.001, "ms": 1, "s": 1000, "min": 60_000, "h": 3_600_000, "d": 86_400_000}
 
 
@@ -411,6 +418,9 @@ _DEFINITIONS = (
     Definition("log_disconnections", "off", _boolean, "superuser", kind="bool"),
     Definition("vacuum_cost_delay", "0", _text, has_effect=False, kind="real"),
     Definition("default_toast_compression", "pglz", _choice("pglz", "lz4"), has_effect=False, kind="enum"),
+    Definition("pg_trgm.similarity_threshold", "0.3", _fraction, kind="real"),
+    Definition("pg_trgm.word_similarity_threshold", "0.6", _fraction, kind="real"),
+    Definition("pg_trgm.strict_word_similarity_threshold", "0.5", _fraction, kind="real"),
     Definition("default_text_search_config", "pg_catalog.english", _text_search),
     Definition("array_nulls", "on", _choice("on"), kind="bool"),
     Definition(

@@ -273,6 +273,9 @@ class Settings:
             bytea_output=self._values["bytea_output"],
             extra_float_digits=int(self._values["extra_float_digits"]),
             text_search=self._values["default_text_search_config"].removeprefix("pg_catalog."),
+            similarity_threshold=float(self._values["pg_trgm.similarity_threshold"]),
+            word_similarity_threshold=float(self._values["pg_trgm.word_similarity_threshold"]),
+            strict_word_similarity_threshold=float(self._values["pg_trgm.strict_word_similarity_threshold"]),
         )
 
     def search_path(self, user: str) -> tuple[str, ...]:

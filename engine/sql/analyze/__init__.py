@@ -10,7 +10,8 @@
     domains, declared    domains; the domain or row type of an expression;  routines  user-defined functions
     collations, collation_needs, derived_collations, collated_trees, collated_functions    derives collations, and
                                                                                            rewrites the tree for them
-    sortable, references, assignments, json_rows, errors    orders, dependencies, parts of columns, rows, positions
+    sortable, references, assignments, json_rows, hstore_rows, errors    orders, dependencies, parts of columns, rows,
+                                                                         positions
     changes, merge, set_clause, conflicts, updatable, rules    INSERT, UPDATE, DELETE, MERGE; rules of tables and views
     policies    the conditions of row security policies
 

@@ -7,8 +7,9 @@ from functools import cache
 from typing import NoReturn
 
 from catalog.catalog import Catalog
+from catalog.functions.added import has_functions_named
 from catalog.functions.base import Function, Trait
-from catalog.functions.registry import functions_named, has_trait
+from catalog.functions.registry import functions_named, has_trait, names_with
 from catalog.functions.system_rows import COLUMNS_OF_ROWS
 from catalog.routines import LANGUAGE
 from catalog.row_types import is_row_type
@@ -59,8 +60,11 @@ def sql_value_function(state: State, node: ast.SqlValueFunction) -> tree.Expr:
     return tree.SqlValueFunction(node.name, node.precision, TypeRef(oid, typmod), node.location)
 
 
-def _populates_rows(name: str) -> bool:
-    """Whether the functions of this name return rows of the type of their first argument."""
+def _takes_row_type(name: str) -> bool:
+    """Whether functions of this name use the type of their first argument, a row: they return rows of it, or read its
+    fields."""
+    if name in names_with(Trait.TAKES_ROW) and has_functions_named(name):
+        return True
     return any(has_trait(function.source, Trait.POPULATED_ROWS) for function in functions_named(name))
 
 
@@ -79,7 +83,8 @@ def call_function(state: State, node: ast.FuncCall) -> tree.Expr:
         arguments = [item for item in arguments if not _is_void_parameter(item)]
     if len(node.names) > 1 and node.names[-2] == "information_schema":
         arguments = _columns_of_rows(state, name, arguments)
-    if arguments and is_row_type(arguments[0].type.domain) and _populates_rows(name):
+    is_row = arguments and is_row_type(arguments[0].type.domain) and not isinstance(arguments[0], tree.SubLink)
+    if is_row and _takes_row_type(name):
         arguments[0] = coerce.coerce_type(state, arguments[0], TypeRef(arguments[0].type.domain), "i")
     direct = len(arguments)
     if node.within_group:

@@ -27,6 +27,7 @@ from engine.sql.analyze.declared import array_over, element_within
 from engine.sql.analyze.dispatch import handles, operand
 from engine.sql.analyze.domains import add_checks
 from engine.sql.analyze.errors import expr_location, fail, refuse
+from engine.sql.analyze.hstore_rows import row_with_pairs
 from engine.sql.analyze.literals import read_literal
 from engine.sql.analyze.record_variables import as_row, record_fields
 from engine.sql.analyze.resolve import make_operator
@@ -289,7 +290,7 @@ def _plain(state: State, node: ast.Expression) -> tree.Expr:
             values = row_elements(state, left), row_elements(state, right)
             return row_comparison(state, node.operator, *values, node.location)
     left_value = operand(state, left) if left is not None else None
-    return make_operator(state, node.operator, left_value, operand(state, right), node.location)
+    return row_with_pairs(state, make_operator(state, node.operator, left_value, operand(state, right), node.location))
 
 
 def _nullif(state: State, node: ast.Expression) -> tree.Expr:

@@ -26,6 +26,7 @@ from catalog.types.composite import CompositeType
 from catalog.types.named_objects import holds_names
 from engine.sql import ast, tree
 from engine.sql.analyze.errors import refuse
+from engine.sql.analyze.hstore_rows import call_with_columns
 from engine.sql.analyze.scope import row_columns
 from engine.sql.analyze.state import State
 
@@ -37,6 +38,8 @@ def prepare_call(
 ) -> tuple[Function, tuple[tree.Expr, ...]]:
     """The function and the arguments that replace a call. Raises 0A000 for rows whose columns are unknown."""
     source, is_aggregate = function.source, function.kind == "a"
+    if has_trait(source, Trait.TAKES_COLUMNS) and arguments[0].type.oid == oids.RECORD:
+        return call_with_columns(state, function, arguments[0])
     writes_values, writes_json = has_trait(source, Trait.WRITES_VALUES), has_trait(source, Trait.WRITES_JSON)
     if writes_values or writes_json:
         arguments = tuple(map(write_value, arguments))

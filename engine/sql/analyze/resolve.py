@@ -259,6 +259,8 @@ def make_operator(
             left, left_type = coerce_type(state, left, right.type, "i"), right_type
         elif is_row_type(left_type):
             right, right_type = coerce_type(state, right, left.type, "i"), left_type
+        elif is_row_type(left.type.domain) and added.operators_named(names[-1]):  # hstore's #= makes a row of its type
+            left, left_type = coerce_type(state, left, TypeRef(left.type.domain), "i"), left.type.domain
     call = None
     if len(names) == 1 and not added.operators_named(names[0]):
         call = _builtin_call(names[0], left_type, right_type)
