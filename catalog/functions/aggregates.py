@@ -175,7 +175,7 @@ def _interval_sums() -> None:
 
 _DUCKDB_ORDERED = ("int8", "int4", "int2", "oid", "float4", "float8", "date", "time", "timestamp", "timestamptz",
                    "text", "pg_lsn")  # fmt: skip
-_PYTHON_ORDERED = ("interval", "timetz", "anyarray", "xid8", "citext")
+_PYTHON_ORDERED = ("interval", "timetz", "anyarray", "xid8", "citext", "tid")
 
 
 def extreme(larger: bool) -> Callable[[Sequence[TypeRef], TypeRef], AggregateSteps]:

@@ -9,7 +9,7 @@ from typing import Any, cast
 
 from catalog.errors import SqlError, not_supported
 from catalog.types import oids
-from catalog.types.base import DEFAULT_FORMAT, Columns, FormatSettings, Layout, SqlType, Storage
+from catalog.types.base import DEFAULT_FORMAT, Columns, FormatSettings, Layout, Order, SqlType, Storage
 from catalog.types.texts import WHITESPACE, bad_syntax, wrong_length
 
 _LSN = re.compile(r"([0-9a-fA-F]{1,8})/([0-9a-fA-F]{1,8})\Z")
@@ -89,23 +89,43 @@ class PgLsn(SqlType):
 _C_NUMBER = rf"((?:[{WHITESPACE}]*[+-]?[0-9]+)?)"  # strtoul() returns 0 for an empty text
 _TID = re.compile(rf"[^(,)]*[(,]{_C_NUMBER},{_C_NUMBER}\)")  # the rest is ignored
 _TID_LAYOUT = struct.Struct(">IH")
+_BLOCK_BYTES, _LONGEST_BLOCK = 14, 34  # bytes in keys; digits
 
 
 def _c_number(text: str) -> int:
-    """Returns the result of strtoul(), with its sign; -(1 << 63) for a number out of range."""
+    """Returns the result of strtoul(), with its sign, for up to 112 bits; a number out of range for longer ones."""
     text = text.strip(WHITESPACE)
     digits = text.lstrip("+-").lstrip("0")
-    if len(digits) > 19:
+    if len(digits) > _LONGEST_BLOCK:
         return -(1 << 63)
     return -int(digits or 0) if text[:1] == "-" else int(digits or 0)
 
 
-def _pack_tid(value: Any) -> bytes:
+def _store_tid(value: Any) -> bytes:
+    """The offset in the last two bytes, and the block, of four bytes if it has room there."""
+    block, offset = value
+    length = 4 if block < 1 << 32 else _BLOCK_BYTES
+    return bytes(block.to_bytes(length, "big") + offset.to_bytes(2, "big"))
+
+
+def _load_tid(stored: Any) -> tuple[int, int]:
+    return int.from_bytes(stored[:-2], "big"), int.from_bytes(stored[-2:], "big")
+
+
+def _send_tid(value: Any) -> bytes:
+    if value[0] >= 1 << 32:
+        not_supported("the binary form of a ctid that is a hash")
     return _TID_LAYOUT.pack(*value)
 
 
+def _tid_key(value: Any) -> bytes:
+    block, offset = value
+    return bytes(block.to_bytes(_BLOCK_BYTES, "big") + offset.to_bytes(2, "big"))
+
+
 class Tid(SqlType):
-    """The block and the offset of a row. Internal form: a tuple of two."""
+    """The block and the offset of a row. Internal form: a tuple of two. Blocks have up to 112 bits, since the ctid of a
+    row may be a hash of its key (catalog/functions/system_columns.py)."""
 
     oid = oids.TID
     array_oid = oids.TID_ARRAY
@@ -114,15 +134,16 @@ class Tid(SqlType):
     category = "U"
     preferred = False
     length = 6
-    storage = Storage(None, _pack_tid, cast(Callable[[object], object], _TID_LAYOUT.unpack))
+    storage = Storage(None, _store_tid, cast(Callable[[object], object], _load_tid))
+    columns = Columns(printed=True, order=Order.BY_KEY)
 
     def input_function(self, settings: FormatSettings = DEFAULT_FORMAT, typmod: int = -1) -> Callable[[str], object]:
         def decode(text: str) -> object:
             match = _TID.match(text)
             block, offset = (-1, -1) if match is None else map(_c_number, match.groups())
-            if not -(1 << 31) <= block < 1 << 32 or not 0 <= offset < 1 << 16:
+            if not -(1 << 31) <= block < 1 << 8 * _BLOCK_BYTES or not 0 <= offset < 1 << 16:
                 raise bad_syntax("tid", text)
-            return (block & 0xFFFFFFFF, offset)
+            return (block & 0xFFFFFFFF if block < 0 else block, offset)
 
         return decode
 
@@ -138,10 +159,10 @@ class Tid(SqlType):
         return decode
 
     def binary_encoder(self) -> Callable[[Any], bytes]:
-        return _pack_tid
+        return _send_tid
 
     def key_encoder(self) -> Callable[[Any], bytes]:
-        return _pack_tid
+        return _tid_key
 
     def duckdb_type(self, typmod: int = -1) -> str:
         return "VARCHAR"

@@ -207,7 +207,8 @@ class _Expansion:
             return replace(entry, table=found[0], only=True)
         if not found:
             found = [table]  # its own storage is empty
-        arms = [self._arm(entry, table, item, with_oid) for item in found]
+        numbered = uses(statement, relation, tree.ROW_NUMBER)
+        arms = [self._arm(entry, table, item, with_oid, numbered) for item in found]
         columns = tuple(tree.RangeColumn(target.name, target.expression.type) for target in arms[0].targets)
         return tree.RangeSubquery(_union(arms, columns), entry.alias, columns)
 
@@ -388,7 +389,7 @@ def _renumber(node: object, table: Table, member: Table, numbers: dict[int, int]
     def change(item: tree.Var) -> tree.Expr:
         if item.column == tree.TABLE_OID:
             return item if moves else tree.Const(member.oid, _OID_REF)
-        if alike:
+        if alike or item.column == tree.ROW_NUMBER:
             return item
         return row_of(item, table, numbers) if item.column == 0 else replace(item, column=numbers[item.column])
 

@@ -773,8 +773,8 @@ follow. They sort after every constraint, because PostgreSQL checks them last.""
 PARTITION_CHECK = "\U0010fffe"
 """The name in `checks` of the condition of a partition's bounds, which sorts after every constraint."""
 
-TABLE_OID = -6
-"""The column number of tableoid."""
+TABLE_OID, XMAX = -6, -5
+"""The columns tableoid, and xmax in RETURNING of INSERT ... ON CONFLICT DO UPDATE. Elsewhere it is an expression."""
 
 Statement = Union[Query, Insert, Update, Delete, Merge]
 

@@ -136,6 +136,7 @@ def insert(state: State, node: ast.InsertStmt) -> tree.Insert:
     conflict = None
     if node.on_conflict is not None:
         conflict = on_conflict(state, node.on_conflict, table, item, rules)
+        item.may_conflict = conflict.action == "update"
     returning = _returning(state, item, node.returning)
     width = len(source_columns) if source is not None else len(query.values[0]) if query is not None else 0
     given = columns if node.columns else columns[:width]
