@@ -116,11 +116,12 @@ class _Expansion:
         if not isinstance(table, Table) or not self._stands_for_others(query, item.relation):
             return None
         found = chosen.get(item.relation) or self._members(entry, item.relation, conjuncts(query.where))
-        if len(found) < 2:
+        if not found or (len(found) == 1 and not uses(query, item.relation, tree.TABLE_OID)):
             return None
         self.read.update(dict.fromkeys(member.oid for member in found))
         with_oid = uses(query, item.relation, tree.TABLE_OID)
-        arms = [self._locking_arm(query, entry, mark, member, with_oid) for member in found]
+        numbered = uses(query, item.relation, tree.ROW_NUMBER)
+        arms = [self._locking_arm(query, entry, mark, member, with_oid, numbered) for member in found]
         columns = tuple(tree.RangeColumn(target.name, target.expression.type) for target in arms[0].targets)
         union = tree.RangeSubquery(_union(arms, columns), entry.alias, columns)
         entries = tuple(union if number == item.relation else each for number, each in enumerate(query.range_table))
@@ -128,7 +129,13 @@ class _Expansion:
         return as_subquery(changed, item.relation, entry, union)
 
     def _locking_arm(
-        self, query: tree.Query, entry: tree.RangeTable, mark: tree.RowMark, member: Table, with_oid: bool
+        self,
+        query: tree.Query,
+        entry: tree.RangeTable,
+        mark: tree.RowMark,
+        member: Table,
+        with_oid: bool,
+        numbered: bool,
     ) -> tree.Query:
         """The rows of one member that the query's condition holds for, locked."""
         table = entry.table
@@ -143,7 +150,7 @@ class _Expansion:
 
         condition = replace_columns(tree.Query((), query.range_table, where=query.where), mark.relation, change)
         assert isinstance(condition, tree.Query)
-        arm = self._arm(entry, table, member, with_oid)
+        arm = self._arm(entry, table, member, with_oid, numbered)
         return replace(arm, where=condition.where, row_marks=(replace(mark, relation=0),))
 
     def _read_members(
@@ -264,8 +271,6 @@ class _Expansion:
             if uses(statement, 0, tree.TABLE_OID):
                 return self.onto(statement, table, False)
             return self._within_bounds(statement)
-        if isinstance(statement.where, tree.CurrentOf):
-            not_supported("WHERE CURRENT OF for a partitioned or inherited table")
         found = chosen.get(0)
         if found is None:
             found = self._members(entry, 0, conjuncts(statement.where))
