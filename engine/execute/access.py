@@ -81,7 +81,7 @@ class Access:
     upper: Condition | None = None
     covered: frozenset[int] = frozenset()
     single: bool = False
-    cursor: str = ""  # WHERE CURRENT OF: the row at which this cursor is
+    cursor: tree.CurrentOf | None = None  # the row at which this cursor is
 
     @property
     def conditions(self) -> tuple[Condition, ...]:
@@ -121,7 +121,7 @@ class Finder:
         for position, conjunct in enumerate(conjuncts):
             if isinstance(conjunct, tree.CurrentOf) and self.relation == 0:
                 covered = frozenset((position,))
-                self.positioned = Access(self.table, None, (), covered=covered, single=True, cursor=conjunct.cursor)
+                self.positioned = Access(self.table, None, (), covered=covered, single=True, cursor=conjunct)
             for condition in self._match(position, conjunct):
                 self.conditions.setdefault(condition.column, []).append(condition)
 

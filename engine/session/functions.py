@@ -163,7 +163,7 @@ class FunctionServices:
     def large_objects(self) -> LargeObjects:
         return self._session.large_objects
 
-    def current_row(self, cursor: str, table: Table) -> bytes:
+    def current_row(self, cursor: str | None, table: Table) -> bytes:
         """The key of the table's row at which a cursor is (engine/session/positioned.py)."""
         session = self._session
         return current_row(session.portals, session.transaction, cursor, table, session.catalog)

@@ -202,10 +202,12 @@ class Cursor(Protocol):
 
 
 def current_row(
-    portals: Mapping[bytes, Cursor], transaction: Transaction | None, cursor: str, table: Table, catalog: Catalog
+    portals: Mapping[bytes, Cursor], transaction: Transaction | None, cursor: str | None, table: Table, catalog: Catalog
 ) -> bytes:
     """The key of the table's row at which the cursor is; one that no row has if the row is in another table. Raises
-    34000 if there is no such cursor, 24000 if it is not at a row or has no places."""
+    42704 for a NULL, 34000 if there is no such cursor, 24000 if it is not at a row or has no places."""
+    if cursor is None:
+        raise SqlError("42704", "no value found for parameter 1")
     portal = portals.get(cursor.encode())
     if portal is None:
         raise SqlError("34000", f'cursor "{cursor}" does not exist')

@@ -398,9 +398,10 @@ class SetToDefault:
 
 @dataclass(frozen=True, slots=True)
 class CurrentOf:
-    """WHERE CURRENT OF: TRUE for the changed table's row at which the cursor is positioned."""
+    """WHERE CURRENT OF: TRUE for the changed table's row at which the cursor is positioned. `variable` has its name."""
 
     cursor: str
+    variable: Param | None = None
     type: TypeRef = TypeRef(BOOL)
     location: int = node_field(default=-1, compare=False)
 

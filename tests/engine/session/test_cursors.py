@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import psycopg
+import pytest
+
 from tests.engine.session.conftest import Pair
 
 TABLES = (
@@ -271,7 +274,14 @@ def test_loops_over_cursors_in_functions(pair: Pair) -> None:
             f"for r in c loop if r.{key} % 2 = 0 then delete from {table} where current of c; "
             f"else update {table} set {text} = 'odd' where current of c; end if; end loop; end $$",
             f"select * from {table}",
+            f"do $$ declare c refcursor; r record; begin open c for select * from {table}; fetch c into r; "
+            f"update {table} set {text} = 'by variable' where current of c; close c; end $$",
+            f"select {text}, count(*) from {table} group by 1",
+            f"do $$ declare c refcursor := 'none'; begin delete from {table} where current of c; end $$",
             f"do $$ declare c refcursor := 'cursor'; begin open c for execute 'select * from {table}'; move c; "
             f"delete from {table} where current of cursor; close c; end $$",
             f"select count(*) from {table}",
         )
+    for connection in (pair.shoal, pair.postgres):  # they number variables in another way
+        with pytest.raises(psycopg.errors.UndefinedObject, match="no value found for parameter"):
+            connection.execute("do $$ declare c refcursor; begin delete from p where current of c; end $$")
