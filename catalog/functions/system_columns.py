@@ -21,6 +21,7 @@ from catalog.functions.base import Function, Trait
 from catalog.functions.registry import declare, implement
 from catalog.types import lookup, oids
 from catalog.types.base import TypeRef
+from catalog.types.pseudo import parts_of_tid, tid_of
 
 _HASHED_BITS = 126  # DuckDB's signed numbers of 128 bits have room for more, but decimal(38) has not
 _OFFSET_BITS = 16
@@ -28,34 +29,35 @@ _OFFSET = (1 << _OFFSET_BITS) - 1
 _NEGATIVE = 1 << 64
 _FIRST_NORMAL_XID = 3
 
-Tid = tuple[int, int]
 
-
-def tid_of_number(number: int) -> Tid:
+def tid_of_number(number: int) -> bytes:
     """The row with this number, in blocks of 65536. Numbers below 0 are in blocks after all others."""
     if number < 0:
         number += _NEGATIVE
-    return number >> _OFFSET_BITS, number & _OFFSET
+    return tid_of(number >> _OFFSET_BITS, number & _OFFSET)
 
 
-def number_of_tid(tid: Tid) -> int | None:
+def number_of_tid(tid: bytes) -> int | None:
     """The inverse of `tid_of_number`; None if no number of 8 bytes has this place."""
-    number = tid[0] << _OFFSET_BITS | tid[1]
+    block, offset = parts_of_tid(tid)
+    number = block << _OFFSET_BITS | offset
     if number >= 1 << 63:
         number -= _NEGATIVE
     return number if -(1 << 63) <= number < 1 << 63 else None
 
 
 def _number_side(arguments: Sequence[Sql], types: Sequence[TypeRef]) -> Sql:
-    number = fill(f"(CASE WHEN {{0}} < 0 THEN {{0}}::HUGEINT + {_NEGATIVE} ELSE {{0}}::HUGEINT END)", arguments[0])
-    parts = fill("(({0} // 65536)::VARCHAR || ',' || ({0} % 65536)::VARCHAR)", number)
-    return fill("('(' || {} || ')')", parts)
+    number = arguments[0]
+    near = fill("unhex(lpad(hex({0}::BIGINT), 12, '0'))", number)
+    positive = fill(f"(CASE WHEN {{0}} < 0 THEN {{0}}::HUGEINT + {_NEGATIVE} ELSE {{0}}::HUGEINT END)", number)
+    far = fill("unhex('FFFFFFFFFFFF' || lpad(hex({0}), 32, '0'))", positive)
+    return fill("(CASE WHEN {0} BETWEEN 0 AND 281474976710655 THEN {1} ELSE {2} END)", number, near, far)
 
 
-def _hash_of_key(types: Sequence[TypeRef], result: TypeRef) -> Callable[..., Tid | None]:
+def _hash_of_key(types: Sequence[TypeRef], result: TypeRef) -> Callable[..., bytes | None]:
     encoders = [lookup(item.oid).key_encoder() or lookup(item.oid).text_encoder() for item in types]
 
-    def place(*values: Any) -> Tid | None:
+    def place(*values: Any) -> bytes | None:
         digest = blake2b(digest_size=16)
         for value, encode in zip(values, encoders, strict=True):
             if value is None:
@@ -63,7 +65,7 @@ def _hash_of_key(types: Sequence[TypeRef], result: TypeRef) -> Callable[..., Tid
             part = encode(value)
             digest.update(len(part).to_bytes(4, "big") + part)
         number = int.from_bytes(digest.digest(), "big") >> 128 - _HASHED_BITS
-        return number >> _OFFSET_BITS, number & _OFFSET
+        return tid_of(number >> _OFFSET_BITS, number & _OFFSET)
 
     return place
 
@@ -72,7 +74,7 @@ def _version(types: Sequence[TypeRef], result: TypeRef) -> Callable[..., int | N
     # The stored form depends on no setting.
     encoders: list[Callable[[object], bytes]] = [lookup(item.oid).storage.save for item in types[1:]]
 
-    def version(place: Tid | None, *values: Any) -> int | None:
+    def version(place: bytes | None, *values: Any) -> int | None:
         if place is None:
             return None
         digest = blake2b(digest_size=4)

@@ -9,7 +9,7 @@ from typing import Any, cast
 
 from catalog.errors import SqlError, not_supported
 from catalog.types import oids
-from catalog.types.base import DEFAULT_FORMAT, Columns, FormatSettings, Layout, Order, SqlType, Storage
+from catalog.types.base import DEFAULT_FORMAT, Columns, FormatSettings, Layout, SqlType, Storage
 from catalog.types.texts import WHITESPACE, bad_syntax, wrong_length
 
 _LSN = re.compile(r"([0-9a-fA-F]{1,8})/([0-9a-fA-F]{1,8})\Z")
@@ -89,7 +89,8 @@ class PgLsn(SqlType):
 _C_NUMBER = rf"((?:[{WHITESPACE}]*[+-]?[0-9]+)?)"  # strtoul() returns 0 for an empty text
 _TID = re.compile(rf"[^(,)]*[(,]{_C_NUMBER},{_C_NUMBER}\)")  # the rest is ignored
 _TID_LAYOUT = struct.Struct(">IH")
-_BLOCK_BYTES, _LONGEST_BLOCK = 14, 34  # bytes in keys; digits
+_BLOCK_BYTES, _LONGEST_BLOCK = 14, 34  # bytes; digits
+_BEYOND = b"\xff" * 6  # before a tid whose block has more than 32 bits
 
 
 def _c_number(text: str) -> int:
@@ -101,31 +102,28 @@ def _c_number(text: str) -> int:
     return -int(digits or 0) if text[:1] == "-" else int(digits or 0)
 
 
-def _store_tid(value: Any) -> bytes:
-    """The offset in the last two bytes, and the block, of four bytes if it has room there."""
-    block, offset = value
-    length = 4 if block < 1 << 32 else _BLOCK_BYTES
-    return bytes(block.to_bytes(length, "big") + offset.to_bytes(2, "big"))
+def tid_of(block: int, offset: int) -> bytes:
+    """The internal form of a tid."""
+    if block < 1 << 32:
+        return _TID_LAYOUT.pack(block, offset)
+    return _BEYOND + block.to_bytes(_BLOCK_BYTES, "big") + offset.to_bytes(2, "big")
 
 
-def _load_tid(stored: Any) -> tuple[int, int]:
-    return int.from_bytes(stored[:-2], "big"), int.from_bytes(stored[-2:], "big")
+def parts_of_tid(tid: bytes) -> tuple[int, int]:
+    """(block, offset)"""
+    start = 0 if len(tid) == _TID_LAYOUT.size else len(_BEYOND)
+    return int.from_bytes(tid[start:-2], "big"), int.from_bytes(tid[-2:], "big")
 
 
 def _send_tid(value: Any) -> bytes:
-    if value[0] >= 1 << 32:
+    if len(value) > _TID_LAYOUT.size:
         not_supported("the binary form of a ctid that is a hash")
-    return _TID_LAYOUT.pack(*value)
-
-
-def _tid_key(value: Any) -> bytes:
-    block, offset = value
-    return bytes(block.to_bytes(_BLOCK_BYTES, "big") + offset.to_bytes(2, "big"))
+    return bytes(value)
 
 
 class Tid(SqlType):
-    """The block and the offset of a row. Internal form: a tuple of two. Blocks have up to 112 bits, since the ctid of a
-    row may be a hash of its key (catalog/functions/system_columns.py)."""
+    """The block and the offset of a row. Internal form: `bytes` that have the order of tids. Blocks have up to 112
+    bits, since the ctid of a row may be a hash of its key (catalog/functions/system_columns.py)."""
 
     oid = oids.TID
     array_oid = oids.TID_ARRAY
@@ -134,8 +132,8 @@ class Tid(SqlType):
     category = "U"
     preferred = False
     length = 6
-    storage = Storage(None, _store_tid, cast(Callable[[object], object], _load_tid))
-    columns = Columns(printed=True, order=Order.BY_KEY)
+    storage = Storage(None, from_storage=lambda data: bytes(cast(bytes, data)))
+    columns = Columns(layout=Layout.BYTES)
 
     def input_function(self, settings: FormatSettings = DEFAULT_FORMAT, typmod: int = -1) -> Callable[[str], object]:
         def decode(text: str) -> object:
@@ -143,18 +141,18 @@ class Tid(SqlType):
             block, offset = (-1, -1) if match is None else map(_c_number, match.groups())
             if not -(1 << 31) <= block < 1 << 8 * _BLOCK_BYTES or not 0 <= offset < 1 << 16:
                 raise bad_syntax("tid", text)
-            return (block & 0xFFFFFFFF if block < 0 else block, offset)
+            return tid_of(block & 0xFFFFFFFF if block < 0 else block, offset)
 
         return decode
 
     def text_encoder(self, settings: FormatSettings = DEFAULT_FORMAT) -> Callable[[Any], bytes]:
-        return lambda value: b"(%d,%d)" % value
+        return lambda value: b"(%d,%d)" % parts_of_tid(value)
 
     def receive_function(self, typmod: int = -1) -> Callable[[bytes], object]:
         def decode(data: bytes) -> object:
             if len(data) != _TID_LAYOUT.size:
                 raise wrong_length(data, _TID_LAYOUT.size)
-            return _TID_LAYOUT.unpack(data)
+            return bytes(data)
 
         return decode
 
@@ -162,10 +160,10 @@ class Tid(SqlType):
         return _send_tid
 
     def key_encoder(self) -> Callable[[Any], bytes]:
-        return _tid_key
+        return cast(Callable[[Any], bytes], bytes)
 
     def duckdb_type(self, typmod: int = -1) -> str:
-        return "VARCHAR"
+        return "BLOB"
 
 
 _ROW_QUOTED = re.compile(r'[\s"\\(),]', re.ASCII)
