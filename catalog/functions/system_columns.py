@@ -23,7 +23,7 @@ from catalog.types import lookup, oids
 from catalog.types.base import TypeRef
 from catalog.types.pseudo import parts_of_tid, tid_of
 
-_HASHED_BITS = 126  # DuckDB's signed numbers of 128 bits have room for more, but decimal(38) has not
+_HASHED_BITS = 126  # a tid has room for 128
 _OFFSET_BITS = 16
 _OFFSET = (1 << _OFFSET_BITS) - 1
 _NEGATIVE = 1 << 64
