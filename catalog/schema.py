@@ -346,6 +346,7 @@ class Table:
     policies: tuple[Policy, ...] = ()
     row_security: bool = False  # ENABLE ROW LEVEL SECURITY: the policies apply
     force_row_security: bool = False  # FORCE ROW LEVEL SECURITY: they apply to the owner too
+    replica_identity: str = "d"  # d default, f full, n nothing, i index; without effect
 
     def column(self, name: str) -> Column | None:
         for column in self.columns:
@@ -405,6 +406,7 @@ class Index:
     late: str = ""
     collation_version: str = ""  # the version of ICU's rules in its keys (catalog/collations.py: key_version)
     clustered: bool = False  # CLUSTER has named it; rows are stored in the order of the primary key all the same
+    replica_identity: bool = False  # REPLICA IDENTITY USING INDEX has named it
     aside: bool = False  # a primary key under an ICU collation: a separate tree; rows are stored by row number
 
     @property

@@ -30,6 +30,7 @@ A call of a function with neither is refused by name (0A000).
     function_statistics.py    information about the node
     sequences.py, large_objects.py, advisory_locks.py, notify_functions.py, snapshots.py, change_streams.py,
     bulk_access.py    functions that need the session
+    system_columns.py    ctid, xmin and similar columns;  transaction_numbers.py  pg_current_xact_id and others
     various.py    small functions of no other family
 
 All modules of this package are imported, and register their functions, when an implementation is first needed.

@@ -174,7 +174,7 @@ def _interval_sums() -> None:
 # ---- extremes ----
 
 _DUCKDB_ORDERED = ("int8", "int4", "int2", "oid", "float4", "float8", "date", "time", "timestamp", "timestamptz",
-                   "text", "pg_lsn")  # fmt: skip
+                   "text", "pg_lsn", "tid")  # fmt: skip
 _PYTHON_ORDERED = ("interval", "timetz", "anyarray", "xid8", "citext")
 
 

@@ -163,16 +163,19 @@ def _by_types() -> None:
         implement(source, python_for_types=side, compares=suffix, traits=(Trait.COMPARES_ROWS,))
 
 
-for _names in ("oid{}", "date_{}", "time_{}", "timestamp_{}", "uuid_{}", "bytea{}", "xid8{}"):
+for _names in ("oid{}", "date_{}", "time_{}", "timestamp_{}", "uuid_{}", "bytea{}", "xid8{}", "tid{}"):
     comparisons(_names)
 _implement_by_key("interval_{}", interval_key)
 _implement_by_key("timetz_{}", _timetz_key)
 _dates_with_timestamps()
 _by_types()
+_extremes("tid", duckdb=False)
 for _name in ("date_", "time_", "timestamp_", "oid"):
     _extremes(_name, duckdb=True)
 _extremes("interval_", duckdb=False, key=interval_key)
 _extremes("timetz_", duckdb=False, key=_timetz_key)
 implement("xideq", operator.eq, "({0} = {1})")
 implement("xidneq", operator.ne, "({0} <> {1})")
+implement("xid8toxid", lambda number: number & 0xFFFFFFFF, "({0} % 4294967296)::BIGINT")
+implement("bttidcmp", lambda left, right: (left > right) - (left < right))
 implement("cideq", operator.eq, "({0} = {1})")

@@ -61,7 +61,6 @@ class _Services(Protocol):
     def write_checkpoint(self, run: object) -> int: ...
     def begin_check(self, run: object) -> str: ...
     def check_indexes(self, run: object) -> str: ...
-    def transaction_number(self, assign: bool) -> int | None: ...
 
 
 class _Session(Protocol):
@@ -176,17 +175,6 @@ def _is_other_temporary(call: CallContext, oid: int) -> bool:
     if not isinstance(found, Schema) or not found.name.startswith("pg_temp_"):
         return False
     return found.name != services.temporary_schema
-
-
-@implements("pg_current_xact_id", needs_session=True, traits=(Trait.LEADER,))
-def _transaction_number(call: CallContext) -> int | None:
-    """pg_current_xact_id and txid_current: the number of the transaction; later ones have larger numbers."""
-    return _services(call).transaction_number(True)
-
-
-@implements("pg_current_xact_id_if_assigned", needs_session=True, traits=(Trait.LEADER,))
-def _known_transaction_number(call: CallContext) -> int | None:
-    return _services(call).transaction_number(False)
 
 
 @implements("pg_cancel_backend", needs_session=True)

@@ -108,7 +108,7 @@ def _tables(items: list[Item], _: Surroundings) -> Columns:
             referenced or bool(table.triggers) or any(constraint.kind == "f" for constraint in table.constraints)
             for table, referenced, _, _ in items
         ],
-        "relreplident": "d",
+        "relreplident": [table.replica_identity for table in found],
         "relrowsecurity": [table.row_security for table in found],
         "relforcerowsecurity": [table.force_row_security for table in found],
         "reloptions": [_options(table.options) for table in found],
@@ -396,6 +396,7 @@ def _index_rows(items: list[Item], surroundings: Surroundings) -> Columns:
         "indnullsnotdistinct": [index.nulls_not_distinct for index, _ in items],
         "indisprimary": [index.is_primary for index, _ in items],
         "indisclustered": [index.clustered for index, _ in items],
+        "indisreplident": [index.replica_identity for index, _ in items],
         "indisexclusion": [index.late == "x" for index, _ in items],
         "indimmediate": [not _deferrable(index, table) for index, table in items],
         "indisvalid": [index.ready and index.valid for index, _ in items],

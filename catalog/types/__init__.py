@@ -96,6 +96,7 @@ from catalog.types.registry import (
     type_row,
 )
 from catalog.types.rows import TypeRow
+from catalog.types.snapshots import SNAPSHOTS
 from catalog.types.text import (
     ACLITEM,
     ANYARRAY,
@@ -190,6 +191,7 @@ _SCALARS: tuple[SqlType, ...] = (
     TsQuery(),
     PgLsn(),
     Tid(),
+    *SNAPSHOTS,
     Void(),
     Record(),
     VectorType(oids.INT2VECTOR, oids.INT2VECTOR_ARRAY, "int2vector", INT2),

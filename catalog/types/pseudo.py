@@ -89,23 +89,41 @@ class PgLsn(SqlType):
 _C_NUMBER = rf"((?:[{WHITESPACE}]*[+-]?[0-9]+)?)"  # strtoul() returns 0 for an empty text
 _TID = re.compile(rf"[^(,)]*[(,]{_C_NUMBER},{_C_NUMBER}\)")  # the rest is ignored
 _TID_LAYOUT = struct.Struct(">IH")
+_BLOCK_BYTES, _LONGEST_BLOCK = 14, 34  # bytes; digits
+_BEYOND = b"\xff" * 6  # before a tid whose block has more than 32 bits
 
 
 def _c_number(text: str) -> int:
-    """Returns the result of strtoul(), with its sign; -(1 << 63) for a number out of range."""
+    """Returns the result of strtoul(), with its sign, for up to 112 bits; a number out of range for longer ones."""
     text = text.strip(WHITESPACE)
     digits = text.lstrip("+-").lstrip("0")
-    if len(digits) > 19:
+    if len(digits) > _LONGEST_BLOCK:
         return -(1 << 63)
     return -int(digits or 0) if text[:1] == "-" else int(digits or 0)
 
 
-def _pack_tid(value: Any) -> bytes:
-    return _TID_LAYOUT.pack(*value)
+def tid_of(block: int, offset: int) -> bytes:
+    """The internal form of a tid."""
+    if block < 1 << 32:
+        return _TID_LAYOUT.pack(block, offset)
+    return _BEYOND + block.to_bytes(_BLOCK_BYTES, "big") + offset.to_bytes(2, "big")
+
+
+def parts_of_tid(tid: bytes) -> tuple[int, int]:
+    """(block, offset)"""
+    start = 0 if len(tid) == _TID_LAYOUT.size else len(_BEYOND)
+    return int.from_bytes(tid[start:-2], "big"), int.from_bytes(tid[-2:], "big")
+
+
+def _send_tid(value: Any) -> bytes:
+    if len(value) > _TID_LAYOUT.size:
+        not_supported("the binary form of a ctid that is a hash")
+    return bytes(value)
 
 
 class Tid(SqlType):
-    """The block and the offset of a row. Internal form: a tuple of two."""
+    """The block and the offset of a row. Internal form: `bytes` that have the order of tids. Blocks have up to 112
+    bits, since the ctid of a row may be a hash of its key (catalog/functions/system_columns.py)."""
 
     oid = oids.TID
     array_oid = oids.TID_ARRAY
@@ -114,37 +132,38 @@ class Tid(SqlType):
     category = "U"
     preferred = False
     length = 6
-    storage = Storage(None, _pack_tid, cast(Callable[[object], object], _TID_LAYOUT.unpack))
+    storage = Storage(None, from_storage=lambda data: bytes(cast(bytes, data)))
+    columns = Columns(layout=Layout.BYTES)
 
     def input_function(self, settings: FormatSettings = DEFAULT_FORMAT, typmod: int = -1) -> Callable[[str], object]:
         def decode(text: str) -> object:
             match = _TID.match(text)
             block, offset = (-1, -1) if match is None else map(_c_number, match.groups())
-            if not -(1 << 31) <= block < 1 << 32 or not 0 <= offset < 1 << 16:
+            if not -(1 << 31) <= block < 1 << 8 * _BLOCK_BYTES or not 0 <= offset < 1 << 16:
                 raise bad_syntax("tid", text)
-            return (block & 0xFFFFFFFF, offset)
+            return tid_of(block & 0xFFFFFFFF if block < 0 else block, offset)
 
         return decode
 
     def text_encoder(self, settings: FormatSettings = DEFAULT_FORMAT) -> Callable[[Any], bytes]:
-        return lambda value: b"(%d,%d)" % value
+        return lambda value: b"(%d,%d)" % parts_of_tid(value)
 
     def receive_function(self, typmod: int = -1) -> Callable[[bytes], object]:
         def decode(data: bytes) -> object:
             if len(data) != _TID_LAYOUT.size:
                 raise wrong_length(data, _TID_LAYOUT.size)
-            return _TID_LAYOUT.unpack(data)
+            return bytes(data)
 
         return decode
 
     def binary_encoder(self) -> Callable[[Any], bytes]:
-        return _pack_tid
+        return _send_tid
 
     def key_encoder(self) -> Callable[[Any], bytes]:
-        return _pack_tid
+        return cast(Callable[[Any], bytes], bytes)
 
     def duckdb_type(self, typmod: int = -1) -> str:
-        return "VARCHAR"
+        return "BLOB"
 
 
 _ROW_QUOTED = re.compile(r'[\s"\\(),]', re.ASCII)

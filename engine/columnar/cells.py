@@ -153,7 +153,7 @@ def text_cells(oid: int, settings: FormatSettings) -> Encoder:
             return Cells.of(_float_text(array, oid))
         if oid == oids.UUID and pa.types.is_binary(kind):
             return _uuid_text(array)
-        if pa.types.is_binary(kind) and settings.bytea_output == "hex":
+        if pa.types.is_binary(kind) and oid == oids.BYTEA and settings.bytea_output == "hex":
             return Cells.of(_hex_text(array))
         if settings.date_style == "ISO" and (made := _iso_text(array, oid, settings)) is not None:
             return made

@@ -18,6 +18,7 @@
    expressions.py    expressions that are stored as text;  rewrite_text.py  these texts after a rename
    partitions.py, partition_members.py    partitioned tables and their partitions;  detach.py  DETACH PARTITION
    inheritance.py    tables with parents
+   replica_identity.py   ALTER TABLE ... REPLICA IDENTITY
    policies.py   CREATE / ALTER / DROP POLICY, and policies as dependents
    exclusion.py  EXCLUDE;  foreign_keys.py;  branches.py  branches;  change_streams.py  change streams
 

@@ -36,6 +36,7 @@ def alter_table(context: DdlContext, statement: ast.AlterTableStmt) -> str:
     return "ALTER TABLE"
 
 
+_OF_TABLES = {**ROW_SECURITY, "replica_identity": "REPLICA IDENTITY"}
 _SHUT_OUT_CHANGES = (
     "attach_partition", "validate_constraint", "set_statistics", "cluster", "set_options", "reset_options",
 )  # fmt: skip
@@ -68,8 +69,8 @@ def _lock_of(command: ast.AlterTableCmd) -> str:
 def _alter_other(context: DdlContext, item: Index | View | Sequence, statement: ast.AlterTableStmt) -> None:
     ownership.must_own(context, item)
     for command in statement.commands:
-        if command.action in ROW_SECURITY:
-            raise _no_row_security(item, ownership.word_of(item), command)
+        if command.action in _OF_TABLES:
+            raise _wrong_kind(item, ownership.word_of(item), command)
         if command.action == "owner":
             context.change({item.oid: _set_owner(context, item, command)})
         elif command.action in ("set_options", "reset_options", "set_statistics") and not isinstance(item, View):
@@ -92,19 +93,19 @@ def _alter_materialized(context: DdlContext, item: Table, statement: ast.AlterTa
     ownership.must_own(context, item)
     for command in statement.commands:
         if command.action in ROW_SECURITY:
-            raise _no_row_security(item, "materialized view", command)
+            raise _wrong_kind(item, "materialized view", command)
         if command.action != "owner":
             not_supported(f"ALTER MATERIALIZED VIEW {command.action.upper().replace('_', ' ')}")
         context.lock_relation(item.oid, "access exclusive")
         Alteration(context, item).run((command,))
 
 
-def _no_row_security(item: Table | Index | View | Sequence, word: str, command: ast.AlterTableCmd) -> SqlError:
-    """42809 for a relation of this kind, which has no row level security (ATSimplePermissions)."""
+def _wrong_kind(item: Table | Index | View | Sequence, word: str, command: ast.AlterTableCmd) -> SqlError:
+    """42809 for a relation of a kind that the command is not for (ATSimplePermissions)."""
     plural = "indexes" if word == "index" else f"{word}s"
     return SqlError(
         "42809",
-        f'ALTER action {ROW_SECURITY[command.action]} cannot be performed on relation "{item.name}"',
+        f'ALTER action {_OF_TABLES[command.action]} cannot be performed on relation "{item.name}"',
         detail=f"This operation is not supported for {plural}.",
     )
 

@@ -27,6 +27,7 @@ from engine.ddl.expressions import columns_used, default_text
 from engine.ddl.index_columns import class_for
 from engine.ddl.key_dependents import refuse_views_that_need
 from engine.ddl.physical_order import clustered_index, mark
+from engine.ddl.replica_identity import check_nullable, set_identity
 from engine.ddl.rewrite_text import refuse_used_by_views
 from engine.ddl.sequences import alter_sequence
 from engine.ddl.storage_parameters import OF_TABLES, after_reset, after_set, check_parameters, without_toast
@@ -442,6 +443,7 @@ class Alteration:
         if column.identity:
             message = f'column "{column.name}" of relation "{self.table.name}" is an identity column'
             raise SqlError("42601", message)
+        check_nullable(self.context, self.table, column.number)
         self.builder.change_column(replace(column, not_null=False))
 
     def add_identity(self, command: ast.AlterTableCmd) -> None:
@@ -638,6 +640,9 @@ class Alteration:
         chosen = None if command.name is None else clustered_index(self.context, self.table, command.name)
         mark(self.context, self.table, chosen)
 
+    def replica_identity(self, command: ast.AlterTableCmd) -> None:
+        self.builder.table = set_identity(self.context, self.table, command.value or "", command.name)
+
 
 def _not_null(column: Column) -> Constraint:
     return Constraint(0, f"{column.name}_not_null", "n", (column.number,))
@@ -647,7 +652,7 @@ _COMMAND_NAMES = (
     "add_column", "drop_column", "alter_type", "set_default", "drop_default", "set_not_null", "drop_not_null",
     "add_identity", "set_identity", "drop_identity", "drop_expression", "add_constraint", "drop_constraint",
     "validate_constraint", "owner", "tablespace", "set_options", "reset_options", "enable_trigger", "disable_trigger",
-    "cluster",
+    "cluster", "replica_identity",
 )  # fmt: skip
 ROW_SECURITY = {
     "enable_row_security": "ENABLE ROW SECURITY", "disable_row_security": "DISABLE ROW SECURITY",

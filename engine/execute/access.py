@@ -21,13 +21,14 @@ from dataclasses import field
 
 from catalog.catalog import Catalog
 from catalog.collations import is_current, key_type
+from catalog.functions.system_columns import CTID_OF_NUMBER, NUMBER_OF_CTID
 from catalog.records import dataclass
 from catalog.schema import Index, Table
 from catalog.types import element_of, lookup
 from catalog.types.base import TypeRef
 from catalog.types.collated import Rules, rules_of
 from catalog.types.collated_oids import plain
-from catalog.types.oids import COLLATABLE, INTEGERS, VARYING_TEXTS
+from catalog.types.oids import COLLATABLE, INT8, INTEGERS, VARYING_TEXTS
 from engine.sql import tree
 from engine.sql.tree_walk import is_volatile, relations_of
 
@@ -80,7 +81,7 @@ class Access:
     upper: Condition | None = None
     covered: frozenset[int] = frozenset()
     single: bool = False
-    cursor: str = ""  # WHERE CURRENT OF: the row at which this cursor is
+    cursor: tree.CurrentOf | None = None  # the row at which this cursor is
 
     @property
     def conditions(self) -> tuple[Condition, ...]:
@@ -120,7 +121,7 @@ class Finder:
         for position, conjunct in enumerate(conjuncts):
             if isinstance(conjunct, tree.CurrentOf) and self.relation == 0:
                 covered = frozenset((position,))
-                self.positioned = Access(self.table, None, (), covered=covered, single=True, cursor=conjunct.cursor)
+                self.positioned = Access(self.table, None, (), covered=covered, single=True, cursor=conjunct)
             for condition in self._match(position, conjunct):
                 self.conditions.setdefault(condition.column, []).append(condition)
 
@@ -180,6 +181,7 @@ class Finder:
                     if number and self._usable(operand) and _same_key(self._type(number).oid, operand.type.oid):
                         yield Condition(position, number, kind, operand, rules_of(operand.type.oid))
                         return
+                yield from self._by_ctid(position, conjunct)
             case tree.ScalarArrayOp(operator=operator, use_or=True, left=left, right=right) if operator.name == "=":
                 number = self._column(left)
                 if isinstance(right, tree.ArrayExpr):
@@ -192,6 +194,18 @@ class Finder:
                 number = self._column(argument)
                 if number and not self.table.column_by_number(number).not_null:
                     yield Condition(position, number, "null" if is_null else "not null", None)
+
+    def _by_ctid(self, position: int, conjunct: tree.FuncExpr) -> Iterator[Condition]:
+        """ctid = operand, if ctid has the only column of the key."""
+        left, right = conjunct.arguments
+        for place, operand in ((left, right), (right, left)):
+            if conjunct.function.source != "tideq" or not isinstance(place, tree.FuncExpr):
+                continue
+            number = self._column(place.arguments[0]) if place.function.oid == CTID_OF_NUMBER.oid else 0
+            if number > 0 and self._usable(operand):
+                key = tree.FuncExpr(NUMBER_OF_CTID, (operand,), TypeRef(INT8))
+                yield Condition(position, number, "=", key)
+                return
 
     def _column(self, expression: tree.Expr) -> int:
         while (

@@ -17,9 +17,10 @@ from typing import cast
 
 from catalog.catalog import Catalog
 from catalog.functions.base import Trait
-from catalog.functions.registry import has_trait
+from catalog.functions.registry import function, has_trait
 from catalog.schema import Table
-from catalog.types.base import FormatSettings
+from catalog.types import oids
+from catalog.types.base import FormatSettings, TypeRef
 from engine.execute import foreign_keys  # noqa: F401 - writers find their foreign keys by it
 from engine.execute.code import Code, LineUse, NotOnRowPath
 from engine.execute.compiled_value import Value
@@ -37,12 +38,16 @@ from engine.execute.together import compile_together, parameters_of_a_row
 from engine.execute.writer import Checks, TableWriter
 from engine.partitions.partition_writer import PartitionedConflicts, PartitionedWriter, writer_of
 from engine.sql import tree
-from engine.sql.tree_walk import conjuncts, contains, has_sublink, is_volatile, variables, walk_with_depth
+from engine.sql.tree_walk import conjuncts, contains, has_sublink, is_volatile, variables, walk, walk_with_depth
+from engine.storage.keys import row_number_of
 from engine.txn.interface import NO_KEY_UPDATE, UPDATE
 
 Statement = tree.Insert | tree.Update | tree.Delete
 
 
+_NO_LOCKER = tree.Const(0, TypeRef(oids.XID))
+_LOCKER = tree.FuncExpr(function(5071), (tree.FuncExpr(function(5059), (), TypeRef(oids.XID8)),), TypeRef(oids.XID))
+"""xid(pg_current_xact_id())"""
 _TRACELESS = (Trait.TRACELESS, Trait.CLOCK_OR_CHANCE)
 
 
@@ -311,6 +316,7 @@ class InsertCompiler:
         self.partitioned = shell.writer if isinstance(shell.writer, PartitionedWriter) else None
         self.values: list[Value] = []
         self.old: dict[tuple[int, int], Value] = {}
+        self.updates = False  # ON CONFLICT updates the row that RETURNING returns
         self.around = _NewRow(shell.code, shell.catalog, shell.settings, level_of(statement), self._variable)
         self.expressions = self.around.expressions
         self.source_note: PlanNote = PlanNote("Result")
@@ -327,6 +333,11 @@ class InsertCompiler:
             return Value(f"{self.code.constant(self.partitioned.table_oid, 'table_oid')}(key)", nullable=False)
         elif item.column == 0:
             return Value(self.shell.row_source(self.values), nullable=False)
+        elif item.column == tree.XMAX:
+            return self.expressions.value(_LOCKER if self.updates else _NO_LOCKER)
+        elif item.column == tree.ROW_NUMBER:
+            self.code.names["row_number_of"] = row_number_of
+            return Value(f"row_number_of({'conflict' if self.updates else 'key'})", nullable=False)
         else:
             position = self.shell.writer.positions.get(item.column)
             found = None if position is None else self.values[position]
@@ -441,7 +452,10 @@ class InsertCompiler:
             code.indent("if conflict is None:")
         write = code.constant(shell.writer.write_new, "write_new")
         touches = conflict is not None and conflict.action == "update"
-        key = "key = " if touches or self.partitioned is not None else ""
+        numbered = any(
+            isinstance(item, tree.Var) and item.column == tree.ROW_NUMBER for item in walk(statement.returning)
+        )
+        key = "key = " if touches or numbered or self.partitioned is not None else ""
         code.line(f"{key}{write}(transaction, context, row, {shell.checks})")
         shell.write_view_checks(self.expressions, "row", statement.checks)
         if touches:
@@ -484,6 +498,7 @@ class InsertCompiler:
         assigned = write_assignments(shell, self.expressions, conflict.assignments)
         existing = [self.old[0, column.number] for column in table.columns]
         self.old = {}
+        self.updates = True
         self.values = [
             assigned.get(column.number, value) for column, value in zip(table.columns, existing, strict=True)
         ]

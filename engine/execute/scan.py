@@ -82,9 +82,11 @@ class ScanWriter:
 
     def _write_table(self, access: Access, names: RowNames, body: Callable[[], None], reverse: bool, cut: bool) -> None:
         code = self.code
-        if access.cursor:
+        if access.cursor is not None:
             table = code.constant(access.table, "table")
-            code.line(f"{names.key} = context.call.session.current_row({access.cursor!r}, {table})")
+            variable = access.cursor.variable
+            name = repr(access.cursor.cursor) if variable is None else self.expressions.value(variable).source
+            code.line(f"{names.key} = context.call.session.current_row({name}, {table})")
             code.line(f"{names.value} = get({names.key})", LineUse.GET)
             code.indent(f"if {names.value} is not None:")
         elif access.single:

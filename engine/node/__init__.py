@@ -12,6 +12,7 @@ advisory_space.py       advisory locks of all sessions;  listeners.py  sessions 
 exported_snapshots.py   snapshots that several sessions use;  old_snapshots.py  their memory
 stages.py               staged rows of several sessions for one transaction;  lease.py  objects with a lifetime
 system_cache.py         cached content of pg_catalog
+transaction_numbers.py  numbers of transactions and their outcomes
 sizes.py                sizes of tables and databases
 backups.py              running backups, and databases that are restored from one
 """

@@ -59,6 +59,7 @@ from engine.node.sizes import by_space
 from engine.node.stages import Stages
 from engine.node.system_cache import SystemCache
 from engine.node.tablespaces import NodeTablespaces, TablespaceStorage
+from engine.node.transaction_numbers import TransactionNumbers
 from engine.replica import Replica
 from engine.space_requests import SpaceRequests
 from engine.statistics.activity import Activity
@@ -148,6 +149,7 @@ class Node:
         self.space_requests = SpaceRequests(self)
         self.started = clock()
         self.system = SystemCache()
+        self.numbers = TransactionNumbers()
         self.written = Written()
         self.function_statistics = FunctionStatistics()
         self.configuration: Configuration | None = None  # None in an embedded database

@@ -3,8 +3,6 @@ batches) and engine/system_views/rows.py (single rows) make it."""
 
 from __future__ import annotations
 
-import itertools
-import time
 from collections import OrderedDict
 from collections.abc import Callable
 from typing import Any
@@ -55,8 +53,6 @@ class SystemCache:
         self.wholes: OrderedDict[object, tuple[Catalog, Any]] = OrderedDict()
         self.texts: dict[object, str] = {}
         self.rows = RowCache()
-        self.numbers = itertools.count(time.time_ns() // 1000)  # counters of transactions, never reset
-        self.numbered: dict[int, tuple[int, int, int]] = {}  # process id -> its transaction (id, start), its number
 
     def text(self, key: object, make: Callable[[], str]) -> str:
         """A remembered text."""

@@ -174,13 +174,15 @@ class _Expansion:
             return replace(entry, table=found[0], only=True)
         if not found:
             found = [table]  # its own storage is empty
-        return _union_as(entry, [self._arm(entry, table, item, with_oid) for item in found])
+        numbered = uses(statement, relation, tree.ROW_NUMBER)
+        places = {item.oid: [_row_number(item)] if numbered else [] for item in found}
+        return _union_as(entry, [self._arm(entry, table, item, with_oid, places[item.oid]) for item in found])
 
     def _marked_union(
         self, statement: tree.Statement, entry: tree.RangeTable, mark: tree.RowMark, found: Sequence[Table]
     ) -> tuple[tree.RangeEntry, tree.RowMark]:
-        """A table whose rows are to be locked: its columns, then the keys of the members' rows, then tableoid. Members
-        whose keys have the same types share columns."""
+        """A table whose rows are to be locked: its columns, the hidden row number if it is used, the keys of the
+        members' rows, and tableoid. Members whose keys have the same types share columns."""
         table = entry.table
         assert isinstance(table, Table)
         self.locked.update(dict.fromkeys(item.oid for item in found))
@@ -190,11 +192,12 @@ class _Expansion:
                 return union, mark
         self.read.update(dict.fromkeys(item.oid for item in found))
         found = found or [table]  # its own storage is empty
+        numbered = uses(statement, mark.relation, tree.ROW_NUMBER)
         columns_of = {item.oid: row_columns(item) for item in found}
         shapes = dict.fromkeys(tuple(type_ for _, type_ in columns) for columns in columns_of.values())
         arms, members = [], []
         for item in found:
-            places: list[tree.Target] = []
+            places = [_row_number(item)] if numbered else []
             for shape in shapes:
                 own = columns_of[item.oid] if shape == tuple(type_ for _, type_ in columns_of[item.oid]) else ()
                 first = table.next_column + len(places)
@@ -261,8 +264,6 @@ class _Expansion:
             if uses(statement, 0, tree.TABLE_OID):
                 return self.onto(statement, table, False)
             return self._within_bounds(statement)
-        if isinstance(statement.where, tree.CurrentOf):
-            not_supported("WHERE CURRENT OF for a partitioned or inherited table")
         found = chosen.get(0)
         if found is None:
             found = self._members(entry, 0, conjuncts(statement.where))
@@ -399,7 +400,7 @@ def _renumber(node: object, table: Table, member: Table, numbers: dict[int, int]
     def change(item: tree.Var) -> tree.Expr:
         if item.column == tree.TABLE_OID:
             return item if moves else tree.Const(member.oid, _OID_REF)
-        if alike:
+        if alike or item.column == tree.ROW_NUMBER:
             return item
         return row_of(item, table, numbers) if item.column == 0 else replace(item, column=numbers[item.column])
 

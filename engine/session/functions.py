@@ -163,9 +163,10 @@ class FunctionServices:
     def large_objects(self) -> LargeObjects:
         return self._session.large_objects
 
-    def current_row(self, cursor: str, table: Table) -> bytes:
+    def current_row(self, cursor: str | None, table: Table) -> bytes:
         """The key of the table's row at which a cursor is (engine/session/positioned.py)."""
-        return current_row(self._session.portals, self._session.transaction, cursor, table)
+        session = self._session
+        return current_row(session.portals, session.transaction, cursor, table, session.catalog)
 
     @property
     def function_calls(self) -> FunctionCalls:

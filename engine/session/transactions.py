@@ -130,6 +130,8 @@ class TransactionControl:
             session.last_commit = lsn
         if transaction.serial is not None:
             transaction.serial.commit(lsn)
+        if node.numbers.running:
+            node.numbers.end(transaction, lsn)
         if transaction.changed_objects:
             node.publish_when_durable(lsn, transaction)
         else:
@@ -222,6 +224,7 @@ class TransactionControl:
             session.node.exclusive_tables -= 1
             transaction.exclusive = False
         transaction.abort()
+        session.node.numbers.end(transaction, None)
         if session.advisory_held is not None:
             session.advisory_held.end_transaction()
         if session.notifying is not None:

@@ -12,6 +12,7 @@ from collections.abc import Collection, Sequence
 from dataclasses import replace
 
 from catalog.catalog import Catalog
+from catalog.functions.system_columns import SYSTEM_COLUMNS
 from catalog.types.oids import RECORD
 from engine.sql import tree
 from engine.sql.analyze.coerce import strip_implicit
@@ -25,7 +26,7 @@ from engine.sql.deparse_expressions import (
     quote_identifier,
     quote_literal,
 )
-from engine.sql.deparse_names import merged_pairs, unused_name
+from engine.sql.deparse_names import merged_pairs, system_column, unused_name
 
 __all__ = ["deparse_expression", "deparse_query", "quote_identifier", "quote_literal"]
 
@@ -168,6 +169,8 @@ class _Printer(ExpressionPrinter):
             bare = "" if named else "?column?"
             if isinstance(target.expression, tree.Var):
                 text, bare = self.variable(target.expression)
+            elif isinstance(target.expression, tree.FuncExpr) and target.expression.function.oid in SYSTEM_COLUMNS:
+                text, bare = self.variable(system_column(target.expression))
             else:
                 text = self.apart(target.expression)
             if text.startswith("\n"):

@@ -13,6 +13,7 @@ from catalog.catalog import Catalog
 from catalog.functions import added, registry
 from catalog.functions.base import Function, Operator
 from catalog.functions.geometry import ITEMS
+from catalog.functions.system_columns import SYSTEM_COLUMNS
 from catalog.row_types import is_row_type
 from catalog.schema import PG_CATALOG_OID, Schema, Table
 from catalog.system import derived_oids
@@ -24,7 +25,7 @@ from catalog.types.user import entry_of
 from engine.sql import tree
 from engine.sql.analyze.environment import builtin_relations_by_oid
 from engine.sql.analyze.typeinfo import type_name
-from engine.sql.deparse_names import called, columns_of_using, present_names
+from engine.sql.deparse_names import called, columns_of_using, present_names, system_column
 from engine.sql.parser.keywords import KEYWORDS
 
 STANDARD, JOIN, VARIABLE = 8, 4, 4  # columns of indentation
@@ -247,7 +248,7 @@ class ExpressionPrinter:
                 return f"{quote_identifier(level.aliases[join])}.{quote_identifier(name)}", name
         if not expr.column:
             return f"{quote_identifier(alias)}.*", ""
-        name = "tableoid" if expr.column == tree.TABLE_OID else level.columns[expr.relation][expr.column]
+        name = expr.name if expr.column < 0 else level.columns[expr.relation][expr.column]
         if not alias and isinstance(entry, tree.RangeJoin):
             return quote_identifier(name), name
         if level.qualified or expr.levels_up:
@@ -255,7 +256,9 @@ class ExpressionPrinter:
         return quote_identifier(name), name
 
     def call(self, expr: tree.FuncExpr) -> None:
-        if expr.display == "operator":
+        if expr.function.oid in SYSTEM_COLUMNS:
+            self.var(system_column(expr))
+        elif expr.display == "operator":
             self.operator(expr)
         elif expr.display == "cast_implicit" and not self.show_implicit:
             self.operand(expr.arguments[0], expr, False)

@@ -8,7 +8,9 @@ functions after it).
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
+from catalog.functions.system_columns import SYSTEM_COLUMNS
 from engine.sql import tree
 from engine.sql.tree_walk import walk
 
@@ -62,3 +64,12 @@ def merged_pairs(entries: Sequence[tree.RangeEntry], item: tree.FromJoin) -> lis
         return []
     tests = item.condition.arguments if isinstance(item.condition, tree.BoolExpr) else (item.condition,)
     return [tuple(found for found in walk(test) if isinstance(found, tree.Var)) for test in tests]
+
+
+def system_column(call: tree.FuncExpr) -> tree.Var:
+    """The system column that a call stands for (analyze/system_columns.py), as a column of its table."""
+    row: tree.Expr = call
+    while isinstance(row, tree.FuncExpr):
+        row = row.arguments[0]
+    assert isinstance(row, tree.Var)
+    return replace(row, column=tree.XMAX, name=SYSTEM_COLUMNS[call.function.oid])

@@ -29,7 +29,7 @@ from catalog.privileges import is_owner, roles_of
 from catalog.row_security import concerns_role, is_restricted
 from catalog.schema import Role, Table
 from catalog.types.base import TypeRef
-from catalog.types.oids import INT4, OID
+from catalog.types.oids import INT4, INT8, OID
 from engine.sql import tree
 from engine.sql.analyze.collation_needs import needs_collations
 from engine.sql.analyze.environment import Environment
@@ -310,7 +310,8 @@ class _Application:
                 entry = entries[relation]
                 assert isinstance(entry, tree.RangeTable)
                 with_oid = uses(node, relation, tree.TABLE_OID)
-                entries[relation] = replace(_subquery(entry, conditions, with_oid), apart=self._reveals)
+                numbered = uses(node, relation, tree.ROW_NUMBER)
+                entries[relation] = replace(_subquery(entry, conditions, with_oid, numbered), apart=self._reveals)
         changed = replace(node, range_table=tuple(entries))
         for relation in quals:
             before, after = node.range_table[relation], entries[relation]
@@ -398,7 +399,9 @@ def _move(condition: tree.Expr, relation: int) -> tree.Expr:
     return transform(condition, change)
 
 
-def _subquery(entry: tree.RangeTable, conditions: Sequence[tree.Expr], with_oid: bool) -> tree.RangeSubquery:
+def _subquery(
+    entry: tree.RangeTable, conditions: Sequence[tree.Expr], with_oid: bool, numbered: bool
+) -> tree.RangeSubquery:
     """The rows of a table that meet conditions, as a sub-query whose columns are at the positions of their numbers."""
     table = entry.table
     assert isinstance(table, Table)
@@ -408,6 +411,8 @@ def _subquery(entry: tree.RangeTable, conditions: Sequence[tree.Expr], with_oid:
         name, type_ = shown.get(number, ("", TypeRef(INT4)))
         value: tree.Expr = tree.Var(0, number, type_, 0, name) if number in shown else tree.Const(None, type_)
         targets.append(tree.Target(value, name))
+    if numbered:
+        targets.append(tree.Target(tree.Var(0, tree.ROW_NUMBER, TypeRef(INT8)), ""))
     if with_oid:
         targets.append(tree.Target(tree.Var(0, tree.TABLE_OID, TypeRef(OID), 0, "tableoid"), "tableoid"))
     columns = tuple(tree.RangeColumn(target.name, target.expression.type) for target in targets)

@@ -1,6 +1,6 @@
 """Sub-queries in the place of tables: a RangeTable becomes a sub-query whose columns are at the positions of their
-numbers in the table, so that references to the table do not change. tableoid, if it is used, is a column after the last
-one."""
+numbers in the table, so that references to the table do not change. The hidden row number and tableoid, if they are
+used, are columns after the last one, in this order."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def replace_columns(node: object, relation: int, change: Callable[[tree.Var], tr
 
 
 def as_subquery(node: _Reading, relation: int, before: tree.RangeTable, after: tree.RangeSubquery) -> _Reading:
-    """Moves tableoid to its column, and makes whole rows from the table's columns only."""
+    """Moves the row number and tableoid to their columns, and makes whole rows from the table's columns only."""
     table = before.table
     assert isinstance(table, Table)
     plain = len(after.columns) == len(table.columns)
@@ -55,6 +55,8 @@ def as_subquery(node: _Reading, relation: int, before: tree.RangeTable, after: t
     def change(item: tree.Var) -> tree.Expr:
         if item.column == tree.TABLE_OID:
             return replace(item, column=len(after.columns))
+        if item.column == tree.ROW_NUMBER:
+            return replace(item, column=table.next_column)
         if item.column == 0 and not plain:
             return row_of(item, table, {column.number: column.number for column in table.columns})
         return item

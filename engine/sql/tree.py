@@ -404,9 +404,10 @@ class SetToDefault:
 
 @dataclass(frozen=True, slots=True)
 class CurrentOf:
-    """WHERE CURRENT OF: TRUE for the changed table's row at which the cursor is positioned."""
+    """WHERE CURRENT OF: TRUE for the changed table's row at which the cursor is positioned. `variable` has its name."""
 
     cursor: str
+    variable: Param | None = None
     type: TypeRef = TypeRef(BOOL)
     location: int = node_field(default=-1, compare=False)
 
@@ -742,8 +743,8 @@ follow. They sort after every constraint, because PostgreSQL checks them last.""
 PARTITION_CHECK = "\U0010fffe"
 """The name in `checks` of the condition of a partition's bounds, which sorts after every constraint."""
 
-TABLE_OID = -6
-"""The column number of tableoid."""
+TABLE_OID, XMAX = -6, -5
+"""The columns tableoid, and xmax in RETURNING of INSERT ... ON CONFLICT DO UPDATE. Elsewhere it is an expression."""
 
 Statement = Union[Query, Insert, Update, Delete, Merge]
 

@@ -11,10 +11,12 @@ from catalog.errors import SqlError
 from engine.execute.context import Field
 from engine.session.portal import Portal
 from engine.session.positioned import Positions, check_options, scrolls, separate_places
+from engine.session.prepared import Prepared
 from engine.sql import ast
 from engine.sql.tree import Query
 from engine.statements import planning, run
 from engine.statements.collect import Collector, reformat_rows
+from engine.statements.rows_plan import RowsPlan
 
 if TYPE_CHECKING:
     from engine.session.answer import Sink
@@ -44,9 +46,7 @@ async def run_declare(session: Session, tree: ast.DeclareCursorStmt, portal: Por
     cursor = Portal(prepared, portal.parameters, (code,) * len(prepared.fields or ()), name)
     cursor.holdable = "hold" in tree.options
     cursor.scroll = "scroll" in tree.options or ("no scroll" not in tree.options and scrolls(query))
-    places = plan.places or ()
-    width = sum(item.width for item in places)
-    inner = Portal(prepared, portal.parameters, (*(1,) * width, *cursor.formats))
+    inner = Portal(prepared, portal.parameters, (*(1,) * width_of_places(prepared), *cursor.formats))
     rows = Collector(session.memory)
     try:
         await run.run(session, inner, 0, rows)
@@ -54,17 +54,29 @@ async def run_declare(session: Session, tree: ast.DeclareCursorStmt, portal: Por
         if error.sqlstate[:2] not in DATA_ERRORS:
             raise
         rows, cursor.error = Collector(session.memory), error
-    cursor.rows = rows.split()
-    cursor.holding = rows.holding
-    if places:
-        cursor.rows, found = separate_places(cursor.rows, width)
-        if session.transaction is not None:  # otherwise it is held, and begins where it is not updatable
-            locked = bool(query.row_marks)
-            cursor.positions = Positions(places, locked, session.transaction, found)
+    keep_rows(session, cursor, rows)
     cursor.started = True
     cursor.kept = cursor.holdable and session.transaction is None  # there is no transaction whose commit would end it
     session.portals[name] = cursor
     sink.complete("DECLARE CURSOR")
+
+
+def width_of_places(prepared: Prepared) -> int:
+    """The number of columns before those of a cursor's query."""
+    plan = prepared.plan
+    return sum(len(item.columns) for item in plan.places or ()) if isinstance(plan, RowsPlan) else 0
+
+
+def keep_rows(session: Session, cursor: Portal, rows: Collector) -> None:
+    """Gives a cursor all its rows, and their places."""
+    cursor.rows = rows.split()
+    cursor.holding = rows.holding
+    plan = cursor.prepared.plan
+    if not isinstance(plan, RowsPlan) or not plan.places:
+        return
+    cursor.rows, found = separate_places(cursor.rows, width_of_places(cursor.prepared))
+    if session.transaction is not None:  # otherwise it is held, and begins where it is not updatable
+        cursor.positions = Positions(plan.places, session.transaction, found)
 
 
 def window(cursor: Portal, tree: ast.FetchStmt) -> list[bytes]:

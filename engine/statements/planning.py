@@ -280,8 +280,8 @@ def plan_statement(
     root = analyzed.statement
     changes = changes_with_triggers(session, root) if session.catalog.triggering else ()
     inherited = concerns(analyzed, session.catalog)
-    if with_places and isinstance(root, tree.Query) and not inherited:
-        query, plan.places = add_places(root)
+    if with_places and isinstance(root, tree.Query):
+        query, plan.places = add_places(root, session.catalog)
         analyzed = plan.analyzed = replace(analyzed, statement=query)
     if inherited:
         plan.set_row(plan_by_parameters(analyzed, session.environment, session.key.format))

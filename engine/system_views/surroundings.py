@@ -225,18 +225,20 @@ class SessionSurroundings:
 
     def transaction_number(self, assign: bool) -> int | None:
         """The number of the session's transaction, which is assigned at the first call."""
-        transaction = self.session.transaction
-        if transaction is None:
-            return next(self.cache.numbers) if assign else None
-        key = (id(transaction), transaction.start_time)
-        known = self.cache.numbered.get(self.session.process_id)
-        if known is not None and known[:2] == key:
-            return known[2]
-        if not assign:
-            return None
-        number = next(self.cache.numbers)
-        self.cache.numbered[self.session.process_id] = (*key, number)
-        return number
+        numbers, transaction = self.session.node.numbers, self.session.transaction
+        if assign:
+            return numbers.assign(transaction)
+        return None if transaction is None else numbers.find(transaction)
+
+    def transaction_status(self, number: int) -> str | None:
+        """What has become of a transaction on this node. Raises 22023."""
+        node = self.session.node
+        return node.numbers.status(number, node.store.durable_lsn)
+
+    def snapshot_of_numbers(self) -> tuple[int, int, tuple[int, ...]]:
+        """The numbers of the transactions that the statement does not see."""
+        node, transaction = self.session.node, self.session.transaction
+        return node.numbers.snapshot(node.store.durable_lsn if transaction is None else transaction.snapshot_lsn)
 
     def relation_size(self, oid: int) -> tuple[int | None, int] | None:
         """(its own size, its indexes' size) in bytes, as engine/node/sizes.py says."""

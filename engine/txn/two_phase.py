@@ -64,6 +64,14 @@ class _Held(Protocol):
         """The slots of the tablespaces in which it has locks, or has read state that is not durable."""
 
 
+class _Numbers(Protocol):
+    """engine/node/transaction_numbers.py"""
+
+    def end(self, transaction: Transaction, lsn: int | None) -> None: ...
+
+    def forget(self, transaction: Transaction) -> None: ...
+
+
 class TransactionNode(Protocol):
     """The node as prepared transactions use it (engine/node/node.py)."""
 
@@ -83,6 +91,8 @@ class TransactionNode(Protocol):
     def table_locks(self) -> LockSpace: ...
     @property
     def held(self) -> _Held: ...
+    @property
+    def numbers(self) -> _Numbers: ...
 
 
 class PreparedTransactions:
@@ -135,6 +145,7 @@ class PreparedTransactions:
         self._concern(carrier, transaction)
         lsn = self._node.commits.commit(carrier, _get_keys(transaction))
         carrier.release()
+        self._node.numbers.end(transaction, lsn if committed else None)
         self._forget(identifier, lsn)
         return lsn
 
@@ -151,6 +162,7 @@ class PreparedTransactions:
     def _forget(self, identifier: str, lsn: int = 0) -> None:
         """`lsn`: of its end, 0 if this node is no longer the leader."""
         _, transaction = self._known.pop(identifier)
+        self._node.numbers.forget(transaction)
         if transaction.exclusive:
             self._node.end_exclusive(lsn)
             transaction.exclusive = False

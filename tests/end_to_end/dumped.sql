@@ -104,3 +104,10 @@ CREATE TRIGGER noted AFTER INSERT OR UPDATE OF legs ON shop.birds FOR EACH ROW W
 CREATE CONSTRAINT TRIGGER late AFTER INSERT ON shop.animals DEFERRABLE INITIALLY DEFERRED FOR EACH ROW
     EXECUTE FUNCTION shop.note();
 ALTER TABLE shop.birds DISABLE TRIGGER noted;
+
+CREATE TABLE shop.replicated (id integer PRIMARY KEY, code text NOT NULL, note text);
+CREATE UNIQUE INDEX replicated_code ON shop.replicated (code);
+ALTER TABLE shop.replicated REPLICA IDENTITY USING INDEX replicated_code;
+ALTER TABLE shop.animals REPLICA IDENTITY FULL;
+CREATE VIEW shop.versions AS SELECT r.id, r.xmin IS NOT NULL AS written, r.ctid = r.ctid AS placed FROM shop.replicated r;
+INSERT INTO shop.replicated VALUES (1, 'one', NULL), (2, 'two', 'second');

@@ -30,7 +30,7 @@ _PREFIXES = (
     "bool", "int2", "int4", "int8", "int24", "int42", "int28", "int82", "int48", "int84", "float4", "float8", "float48",
     "float84", "text", "name", "nametext", "textname", "bytea", "oid", "char", "uuid_", "date_", "time_", "timestamp_",
     "timestamptz_", "interval_", "numeric_", "bpchar", "jsonb_", "timetz_", "array_", "record_", "enum_", "range_",
-    "citext_", "hstore_", "multirange_", "tsvector_", "network_", "collated_",
+    "citext_", "hstore_", "multirange_", "tid", "tsvector_", "network_", "collated_",
 )
 # fmt: on
 

@@ -299,7 +299,10 @@ def _insert(generation: Generation, statement: tree.Insert) -> ColumnarDml:
         if item not in pending:
             row[item.column] = convert(expression(scope, item.expression), _form(table, item.column))
     scope.sources[0] = Source(alias, dict(row))
-    routed = table.partitioning is not None  # the rows' partitions are not known here
+    # The rows' partitions, or numbers, are not known here.
+    routed = table.partitioning is not None or any(
+        isinstance(item, tree.Var) and item.column == tree.ROW_NUMBER for item in walk(statement.returning)
+    )
     if pending or routed:
         new = tuple(
             (column.number, layout.add(column.name, column.type, row[column.number]))

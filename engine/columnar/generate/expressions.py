@@ -104,6 +104,8 @@ def _var(scope: Scope, node: tree.Var) -> Piece:
         return Piece(ColumnReference(source.alias, "r"), BIGINT)
     if node.column == tree.TABLE_OID:
         not_supported("tableoid of rows that move to other partitions, on this query")
+    if node.column == tree.XMAX:
+        not_supported("xmax with ON CONFLICT on this query")
     piece = source.columns[node.column] if node.column else _whole_row(source, entry)
     if at.groups is not None:
         # The column depends on a grouped primary key: all rows of the group have the same value.

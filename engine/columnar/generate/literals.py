@@ -142,6 +142,7 @@ _LITERALS: dict[int, Callable[[Any, TypeRef], Piece]] = {
     oids.UNKNOWN: _text,
     oids.CSTRING: _text,
     oids.BYTEA: _bytes,
+    oids.TID: _bytes,
     oids.UUID: _bytes,
     oids.DATE: _date,
     oids.TIME: _time,

@@ -8,7 +8,7 @@ from dataclasses import replace
 from catalog.schema import PG_CATALOG_OID, Column, Index, Table, View, VirtualTable
 from catalog.schema import Sequence as SequenceObject
 from catalog.types.base import TypeRef
-from catalog.types.oids import UNKNOWN
+from catalog.types.oids import REFCURSOR, UNKNOWN
 from engine.sql import ast, tree
 from engine.sql.analyze import coerce
 from engine.sql.analyze.assignments import check_default, store_part
@@ -16,6 +16,7 @@ from engine.sql.analyze.conflicts import on_conflict
 from engine.sql.analyze.dispatch import analyses, expression, select_query
 from engine.sql.analyze.environment import undefined_table
 from engine.sql.analyze.errors import expr_location, fail
+from engine.sql.analyze.expressions import named_argument
 from engine.sql.analyze.from_clause import from_clause
 from engine.sql.analyze.rules import TableRules, table_rules, with_view_defaults
 from engine.sql.analyze.scope import table_item
@@ -136,6 +137,7 @@ def insert(state: State, node: ast.InsertStmt) -> tree.Insert:
     conflict = None
     if node.on_conflict is not None:
         conflict = on_conflict(state, node.on_conflict, table, item, rules)
+        item.may_conflict = conflict.action == "update"
     returning = _returning(state, item, node.returning)
     width = len(source_columns) if source is not None else len(query.values[0]) if query is not None else 0
     given = columns if node.columns else columns[:width]
@@ -422,7 +424,10 @@ def _changed_rows(
     if node.current_of is not None:
         if item.view is not None:
             fail("0A000", "WHERE CURRENT OF on a view is not implemented")
-        where = tree.CurrentOf(node.current_of)
+        variable = named_argument(state, ast.ColumnRef((node.current_of,)))
+        if not isinstance(variable, tree.Param) or variable.type.oid != REFCURSOR:
+            variable = None
+        where = tree.CurrentOf(node.current_of, variable)
     if node.where is not None:
         where = coerce.to_boolean(state, expression(state, node.where, "WHERE"), "WHERE")
     if item.view is not None:

@@ -104,7 +104,7 @@ def _column(state: State, node: ast.ColumnRef) -> tree.Expr:
         item = scope.find_item(state, None, name, location)
         if item is not None:
             return scope.whole_row(item[0], item[1], location)
-    argument = _argument(state, node)
+    argument = named_argument(state, node)
     if argument is not None:
         return argument
     if len(names) == 1:
@@ -115,7 +115,7 @@ def _column(state: State, node: ast.ColumnRef) -> tree.Expr:
 def _variable(state: State, node: ast.ColumnRef, known: ParameterNames) -> tree.Expr | None:
     """A name that means a variable before it means a column; None for another. 42702 where it is both, and the
     function does not say which is meant."""
-    argument = _argument(state, node)
+    argument = named_argument(state, node)
     if argument is None or known.conflict == "use_variable":
         return argument
     names, location = node.names, node.location
@@ -131,7 +131,7 @@ def _variable(state: State, node: ast.ColumnRef, known: ParameterNames) -> tree.
     fail("42702", f'column reference "{shown}" is ambiguous', location, detail=detail)
 
 
-def _argument(state: State, node: ast.ColumnRef) -> tree.Expr | None:
+def named_argument(state: State, node: ast.ColumnRef) -> tree.Expr | None:
     """An argument of the function with this body, or a field of one; None for anything else."""
     routine, names = state.shared.routine, node.names
     if routine is None:

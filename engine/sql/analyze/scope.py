@@ -9,17 +9,16 @@ from __future__ import annotations
 from catalog.schema import Index, Sequence, Table, VirtualTable
 from catalog.types.base import TypeRef
 from catalog.types.composite import CompositeType
-from catalog.types.oids import BOOL, OID
 from catalog.types.user import entry_of
 from engine.sql import tree
 from engine.sql.analyze.common_types import resolve_polymorphic
 from engine.sql.analyze.declared import row_of
 from engine.sql.analyze.errors import fail, refuse
 from engine.sql.analyze.state import NamespaceItem, State, positions
+from engine.sql.analyze.system_columns import NAMES as SYSTEM_COLUMNS
+from engine.sql.analyze.system_columns import system_column
 from engine.sql.analyze.typeinfo import RECORD_REF
 from engine.sql.tree_walk import shift_levels
-
-_SYSTEM_COLUMNS = frozenset({"ctid", "xmin", "xmax", "cmin", "cmax", "tableoid"})
 
 
 class TableShape:
@@ -114,14 +113,28 @@ def find_column(state: State, name: str, location: int, local_only: bool = False
             found = (item, position)
         if found is not None:
             return raise_levels(found[0].read(found[1]), levels, location)
-        if name == "tableoid" and len(level.namespace) == 1:
-            item = level.namespace[0]
-            if isinstance(item.entry, tree.RangeTable):
-                return _table_oid(state, item.entry.table, item, levels, location)
+        if name in SYSTEM_COLUMNS and (value := _system_column(level, name, location)) is not None:
+            return raise_levels(value, levels, location)
         if local_only:
             return None
         level, levels = level.parent, levels + 1
     return None
+
+
+def _system_column(level: State, name: str, location: int) -> tree.Expr | None:
+    """The system column for an unqualified name."""
+    found: tree.Expr | None = None
+    for item in level.namespace:
+        if not item.columns_visible or (item.lateral_only and not level.lateral):
+            continue
+        value = system_column(level, item, name, location)
+        if value is None:
+            continue
+        if found is not None:
+            fail("42702", f'column reference "{name}" is ambiguous', location)
+        _check_lateral(level, item, location)
+        found = value
+    return found
 
 
 def _check_lateral(level: State, item: NamespaceItem, location: int) -> None:
@@ -178,28 +191,11 @@ def column_of(state: State, item: NamespaceItem, levels: int, name: str, locatio
     """The named column of one item, None if it has none."""
     position = item.by_name.get(name)
     if position is None:
-        if name == "tableoid" and isinstance(item.entry, tree.RangeTable):
-            return _table_oid(state, item.entry.table, item, levels, location)
-        if name in _SYSTEM_COLUMNS and isinstance(item.entry, tree.RangeTable) and isinstance(item.entry.table, Table):
-            refuse(f'system column "{name}"', location)
-        return None
+        value = system_column(state.up(levels), item, name, location) if name in SYSTEM_COLUMNS else None
+        return None if value is None else raise_levels(value, levels, location)
     if position == -1:
         fail("42702", f'column reference "{name}" is ambiguous', location)
     return raise_levels(item.read(position), levels, location)
-
-
-def _table_oid(state: State, table: Table | VirtualTable, item: NamespaceItem, levels: int, location: int) -> tree.Expr:
-    """tableoid: a column of a stored table, which may have rows of other tables. For a system catalog it is its OID, or
-    NULL in a row that an outer join has added."""
-    if isinstance(table, Table):
-        state.shared.table_oids = True
-        return tree.Var(item.index, tree.TABLE_OID, TypeRef(OID), levels, "tableoid", location)
-    known = next(number for number, column in enumerate(table.columns) if column.not_null)
-    there = tree.NullTest(item.read(known), False, TypeRef(BOOL))
-    value = tree.CaseExpr(
-        None, ((there, tree.Const(table.oid, TypeRef(OID))),), tree.Const(None, TypeRef(OID)), TypeRef(OID)
-    )
-    return raise_levels(value, levels, location)
 
 
 def whole_row(item: NamespaceItem, levels: int, location: int) -> tree.Expr:
@@ -266,10 +262,6 @@ def entry_numbers(entry: tree.RangeEntry) -> list[int]:
 
 def missing_column(state: State, name: str, location: int) -> None:
     """42703 for an unqualified name, with PostgreSQL's hint for similar names."""
-    if name in _SYSTEM_COLUMNS and any(
-        isinstance(entry, tree.RangeTable) and isinstance(entry.table, Table) for entry in state.entries
-    ):
-        refuse(f'system column "{name}"', location)
     message = f'column "{name}" does not exist'
     fail("42703", message, location, **_column_hint(state, None, name))
 
@@ -317,7 +309,8 @@ def _column_hint(state: State, qualifier: str | None, name: str) -> dict[str, st
             if isinstance(item.entry, tree.RangeJoin):
                 continue
             penalty = 0 if qualifier is None else _distance(qualifier, item.alias, 4)
-            if penalty == 0 and name in item.by_name:
+            known = name in item.by_name or (name in SYSTEM_COLUMNS and _has_system_columns(item))
+            if penalty == 0 and known:
                 return {
                     "hint": f'There is a column named "{name}" in table "{item.alias}", '
                     "but it cannot be referenced from this part of the query."
@@ -336,6 +329,10 @@ def _column_hint(state: State, qualifier: str | None, name: str) -> dict[str, st
         level = level.parent
     shown = " or the column ".join(f'"{table}.{column}"' for table, column in nearest)
     return {"hint": f"Perhaps you meant to reference the column {shown}."} if shown else {}
+
+
+def _has_system_columns(item: NamespaceItem) -> bool:
+    return isinstance(item.entry, tree.RangeTable) and isinstance(item.entry.table, Table)
 
 
 def _distance(left: str, right: str, limit: int) -> int:

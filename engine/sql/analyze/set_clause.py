@@ -14,6 +14,7 @@ from engine.sql.analyze.dispatch import expression, select_query
 from engine.sql.analyze.errors import expr_location, fail, refuse
 from engine.sql.analyze.rules import TableRules
 from engine.sql.analyze.state import NamespaceItem, State
+from engine.sql.analyze.system_columns import NAMES as SYSTEM_COLUMNS
 from engine.sql.analyze.targets import expand_star, range_columns
 from engine.sql.analyze.typeinfo import type_name
 from engine.sql.tree_walk import shift_levels
@@ -25,6 +26,8 @@ def target_column(table: Table, item: NamespaceItem, name: str, verb: str, locat
     """The column of a target by its name there. 42703, and 0A000 for one that a view computes."""
     column = table.column(name) if item.view is None else item.view.column(name, verb, location)
     if column is None:
+        if name in SYSTEM_COLUMNS and item.view is None and verb == "update":
+            fail("0A000", f'cannot assign to system column "{name}"', location)
         relation = table.name if item.view is None else item.view.view.name
         fail("42703", f'column "{name}" of relation "{relation}" does not exist', location)
     return column

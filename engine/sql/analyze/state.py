@@ -134,8 +134,8 @@ class NamespaceItem:
     """One entry of a query level's namespace."""
 
     __slots__ = (
-        "_by_name", "_expressions", "alias", "columns_visible", "entry", "index", "lateral_ok", "lateral_only", "names",
-        "origins", "table_visible", "using", "view",
+        "_by_name", "_expressions", "alias", "columns_visible", "entry", "index", "lateral_ok", "lateral_only",
+        "may_conflict", "names", "origins", "table_visible", "using", "view",
     )  # fmt: skip
 
     def __init__(
@@ -160,6 +160,7 @@ class NamespaceItem:
         self.lateral_only = False
         self.lateral_ok = True
         self.using: set[str] = set()
+        self.may_conflict = False  # the target of INSERT ... ON CONFLICT DO UPDATE
         self.view: ViewTarget | None = None  # set for the target of a change that is a view
         self._by_name = by_name
 

@@ -53,11 +53,15 @@ def variables_among(nodes: object, scope: VariableScope) -> list[Variable]:
     """The variables that a tree, or a tuple of trees, may use: some of the names may turn out to be columns."""
     found: dict[int, Variable] = {}
     for node in walk(nodes):
+        used: tuple[tuple[str, ...], ...] = ()
         if isinstance(node, ast.ColumnRef):
-            for names in (node.names, node.names[:-1]):
-                known = scope.find(names) if names else None
-                if known is not None:
-                    found[known[0].number] = known[0]
+            used = node.names, node.names[:-1]
+        elif isinstance(node, ast.UpdateStmt | ast.DeleteStmt) and node.current_of is not None:
+            used = ((node.current_of,),)
+        for names in used:
+            known = scope.find(names) if names else None
+            if known is not None:
+                found[known[0].number] = known[0]
     return list(found.values())
 
 

@@ -201,7 +201,7 @@ class Frame:
                 self._fail_first(failing, fragment)
             with suppress(NotOnRowPath):
                 return Evaluation(text.uses, type_, compile_expression(plain, environment.format))
-        return Evaluation(text.uses, query.output[0].expression.type, prepared=self._plan(fragment, text))
+        return Evaluation(text.uses, query.output[0].expression.type, prepared=self._plan(fragment, text, False))
 
     def _fail_first(self, failing: tree.Expr, fragment: Fragment) -> None:
         """Raises the error of a constant part. That of a literal which is assigned is at its place."""
@@ -260,13 +260,13 @@ class Frame:
 
     # ---- statements -------------------------------------------------------------------------------------------------
 
-    def _plan(self, fragment: Fragment, text: Text) -> Prepared:
+    def _plan(self, fragment: Fragment, text: Text, for_cursor: bool) -> Prepared:
         statement = ast.Statement(fragment.tree, fragment.text, 0, len(text.uses), fragment.text)
-        prepared = planning.plan_statement(self.session, statement, text.analyzed, self.session.environment)
+        prepared = planning.plan_statement(self.session, statement, text.analyzed, self.session.environment, for_cursor)
         prepared.tally = self.session.node.statements.nested
         return prepared
 
-    def _statement(self, number: int, values: Locals) -> tuple[Prepared, list[object]]:
+    def _statement(self, number: int, values: Locals, for_cursor: bool = False) -> tuple[Prepared, list[object]]:
         """A text as a planned statement, with the values of its parameters."""
         shapes, key = self._shapes(number, values)
         known, settings = self._known.statements.get(key), self.session.key
@@ -274,7 +274,7 @@ class Frame:
             fragment = self.program.texts[number]
             if isinstance(fragment.tree, planning.QUERY_STATEMENTS):
                 text = analyse_text(fragment, self.session.environment, shapes, self.program.conflict)
-                known = self._plan(fragment, text), text.uses, settings
+                known = self._plan(fragment, text, for_cursor), text.uses, settings
             else:
                 node, uses = with_variables(self.session, fragment, shapes, self.program.conflict)
                 statement = ast.Statement(node, fragment.text, 0, len(uses), fragment.text)
@@ -599,7 +599,7 @@ class Frame:
         """OPEN with a query: the cursor's name."""
         frame_cursors.check_unused(self.session, name)
         with self.program.contexts[number]:
-            prepared, parameters = self._statement(number, values)
+            prepared, parameters = self._statement(number, values, for_cursor=True)
             return frame_cursors.open_portal(self.session, name, prepared, parameters, scroll)
 
     def open_dynamic(
@@ -609,7 +609,7 @@ class Frame:
         if text is None:
             raise SqlError("22004", "query string argument of EXECUTE is null")
         (statement,) = parse(text, self.session.key.conforming)
-        prepared = planning.prepare(self.session, statement, [type_.oid for _, type_ in using])
+        prepared = planning.prepare(self.session, statement, [type_.oid for _, type_ in using], True)
         return frame_cursors.open_portal(self.session, name, prepared, [value for value, _ in using], scroll)
 
     def fetch(
@@ -623,7 +623,7 @@ class Frame:
 
     def cursor_rows(self, name: str) -> tuple[Sequence[Field], Rows]:
         """All rows of an open cursor."""
-        return frame_cursors.fetch(frame_cursors.portal_of(self.session, name, name), "forward", None, False)
+        return frame_cursors.step_through(frame_cursors.portal_of(self.session, name, name))
 
     def close_cursor(self, name: str | None, variable: str) -> None:
         """CLOSE."""

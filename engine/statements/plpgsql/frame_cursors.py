@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from catalog.errors import SqlError
@@ -13,7 +13,7 @@ from engine.session.portal import Portal
 from engine.sql import ast
 from engine.statements import run as run_portal
 from engine.statements.collect import Collector, decode_row, reformat_rows
-from engine.statements.cursors import DATA_ERRORS, window
+from engine.statements.cursors import DATA_ERRORS, keep_rows, width_of_places, window
 from engine.statements.plpgsql.nested import wait_within
 
 if TYPE_CHECKING:
@@ -42,12 +42,13 @@ def open_portal(
     cursor.scroll = scroll is not False
     rows = Collector(session.memory)
     try:
-        wait_within(session, run_portal.run(session, Portal(prepared, parameters, formats), 0, rows))
+        shown = (*(1,) * width_of_places(prepared), *formats)
+        wait_within(session, run_portal.run(session, Portal(prepared, parameters, shown), 0, rows))
     except SqlError as error:
         if error.sqlstate[:2] not in DATA_ERRORS:
             raise
         rows, cursor.error = Collector(session.memory), error
-    cursor.rows, cursor.holding = rows.split(), rows.holding
+    keep_rows(session, cursor, rows)
     cursor.started = True
     session.portals[cursor.name] = cursor
     return name
@@ -61,6 +62,30 @@ def portal_of(session: Session, name: str | None, variable: str) -> Portal:
     if cursor is None or cursor.rows is None:
         raise SqlError("34000", f'cursor "{name}" does not exist')
     return cursor
+
+
+class Steps(list[tuple[object, ...]]):
+    """The rows that a loop takes from a cursor. The cursor is at each row while that is the newest one, for WHERE
+    CURRENT OF."""
+
+    def __init__(self, cursor: Portal, first: int, rows: Sequence[tuple[object, ...]]) -> None:
+        super().__init__(rows)
+        self._cursor = cursor
+        self._first = first
+
+    def __iter__(self) -> Iterator[tuple[object, ...]]:
+        cursor = self._cursor
+        after = cursor.position
+        for cursor.position, row in enumerate(super().__iter__(), self._first):
+            yield row
+        cursor.position = after
+
+
+def step_through(cursor: Portal) -> tuple[Sequence[Field], Steps]:
+    """The columns of a cursor and all rows after its position."""
+    first = cursor.position + 1
+    fields, rows = fetch(cursor, "forward", None, False)
+    return fields, Steps(cursor, first, rows)
 
 
 def fetch(

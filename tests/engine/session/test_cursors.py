@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import psycopg
+import pytest
+
 from tests.engine.session.conftest import Pair
 
 TABLES = (
@@ -199,3 +202,86 @@ def test_a_held_cursor_outside_of_a_block_shows_its_columns_alone(both_paths: Pa
             f"update {table} set t = 'changed' where current of c",
             "close c",
         )
+
+
+FAMILIES = (
+    "create table p (id int, k text, v int) partition by range (id)",
+    "create table p1 partition of p for values from (0) to (10)",
+    "create table p2 (v int, k text, id int)",
+    "alter table p attach partition p2 for values from (10) to (20)",
+    "insert into p select n, 'k' || n, n from generate_series(1, 19) n",
+    "create table q (id int primary key, v int) partition by hash (id)",
+    "create table q0 partition of q for values with (modulus 2, remainder 0)",
+    "create table q1 partition of q for values with (modulus 2, remainder 1)",
+    "insert into q select n, n from generate_series(1, 9) n",
+    "create table par (x int primary key, y text)",
+    "create table chi (z int) inherits (par)",
+    "insert into par values (1, 'a')",
+    "insert into chi values (1, 'b', 5), (1, 'b', 6)",
+)
+
+
+def test_rows_of_partitions_and_children(both_paths: Pair) -> None:
+    both_paths.run(*FAMILIES)
+    both_paths.same(
+        "begin",
+        "declare c cursor for select v from p where id in (5, 12)",
+        "fetch c",
+        "update p set v = -v where current of c returning tableoid::regclass, *",
+        "fetch c",
+        "update p set id = 3, k = 'moved' where current of c returning tableoid::regclass, *",
+        "fetch c",
+        "commit",
+        "begin",
+        "declare c cursor for select * from q where v = 4 or v = 7 for update",
+        "fetch c",
+        "delete from q where current of c returning *",
+        "fetch c",
+        "update q set v = 0 where current of c returning tableoid::regclass, *",
+        "commit",
+        "begin",
+        "declare c cursor for select v from q where v = 7",
+        "fetch c",
+        "update q0 set v = 70 where current of c",
+        "update q1 set v = 71 where current of c",
+        "commit",
+        "begin",
+        "declare c cursor for select v from p1 where id = 7",
+        "fetch c",
+        "update p1 set v = 70 where current of c",
+        "update p set v = 71 where current of c",
+        "rollback",
+        "begin",
+        "declare c cursor for select y from par",
+        "fetch 2 from c",
+        "update par set y = 'second' where current of c",
+        "fetch c",
+        "delete from chi where current of c returning z",
+        "delete from only par where current of c",
+        "commit",
+        "select tableoid::regclass, * from p",
+        "select tableoid::regclass, * from q",
+        "select tableoid::regclass, * from par",
+    )
+
+
+def test_loops_over_cursors_in_functions(pair: Pair) -> None:
+    pair.run(*TABLES, *FAMILIES)
+    for table, key in (("p", "id"), ("keyless", "n"), ("keyed", "id")):
+        text = "k" if table == "p" else "t"
+        pair.same(
+            f"do $$ declare c cursor for select * from {table} where {key} < 14 for update; r record; begin "
+            f"for r in c loop if r.{key} % 2 = 0 then delete from {table} where current of c; "
+            f"else update {table} set {text} = 'odd' where current of c; end if; end loop; end $$",
+            f"select * from {table}",
+            f"do $$ declare c refcursor; r record; begin open c for select * from {table}; fetch c into r; "
+            f"update {table} set {text} = 'by variable' where current of c; close c; end $$",
+            f"select {text}, count(*) from {table} group by 1",
+            f"do $$ declare c refcursor := 'none'; begin delete from {table} where current of c; end $$",
+            f"do $$ declare c refcursor := 'cursor'; begin open c for execute 'select * from {table}'; move c; "
+            f"delete from {table} where current of cursor; close c; end $$",
+            f"select count(*) from {table}",
+        )
+    for connection in (pair.shoal, pair.postgres):  # they number variables in another way
+        with pytest.raises(psycopg.errors.UndefinedObject, match="no value found for parameter"):
+            connection.execute("do $$ declare c refcursor; begin delete from p where current of c; end $$")
