@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Callable, Coroutine, Generator, Sequence
 from time import perf_counter
 from typing import Any
 
@@ -53,6 +53,7 @@ class Connection(ClientLink):
     def __init__(self, host: Host) -> None:
         super().__init__(host)
         self._batched = 0  # rows of batches in this turn, whose answers are one piece each
+        self._is_beginning = False  # the first step of a task runs, within the processing of its message
         self._encoding: ClientEncoding | None = None  # for a client in another encoding than UTF8
         self._handlers = self._own_handlers()
 
@@ -259,7 +260,7 @@ class Connection(ClientLink):
                     data = description(columns, columns.text_formats) + data
                 data += complete_bytes(command, count)
             else:
-                self._start_task(self._run_found_query(prepared, parameters))
+                self._begin_task(prepared, self._run_found_query(prepared, parameters))
                 return
         except (RowPathFull, StalePlan) as error:
             # It is not raised again: the plan's data would stay alive with its traceback.
@@ -558,7 +559,7 @@ class Connection(ClientLink):
                 if prepared.plan.at_once:
                     answer = prepared.plan.answer(session, prepared, portal.parameters, portal.formats)
                 if answer is None:
-                    self._start_task(self._execute(portal, limit))
+                    self._begin_task(prepared, self._execute(portal, limit))
                     return
                 data, command, count, lsn = answer
                 data += complete_bytes(command, count)
@@ -716,6 +717,23 @@ class Connection(ClientLink):
         assert session is not None
         session.task = asyncio.get_running_loop().create_task(self._run_guarded(work))
 
+    def _begin_task(self, prepared: Prepared, work: Coroutine[Any, Any, None]) -> None:
+        """As `_start_task`, but the first step of a plan that seldom waits runs now."""
+        if not prepared.plan.is_prompt:
+            self._start_task(work)
+            return
+        session = self.session
+        assert session is not None
+        self.busy = self._is_beginning = True
+        task = self._run_guarded(work)
+        try:
+            awaited = task.send(None)
+        except StopIteration:
+            return
+        finally:
+            self._is_beginning = False
+        session.task = asyncio.get_running_loop().create_task(_continue_task(task, awaited))
+
     async def _run_guarded(self, work: Coroutine[Any, Any, None]) -> None:
         session = self.session
         assert session is not None
@@ -743,6 +761,8 @@ class Connection(ClientLink):
             if self.closing:
                 self._transport.close()  # a Terminate in the middle of a COPY only ended the statement
                 self._end_session()
+            elif self._is_beginning:  # the caller processes what follows
+                self.resume("busy")
             else:
                 self._continue()
 
@@ -766,3 +786,28 @@ class Connection(ClientLink):
                 self._end_session()
             return
         self._process()
+
+
+async def _continue_task(task: Coroutine[Any, Any, None], awaited: object) -> None:
+    """The rest of a coroutine whose first step has run, and which waits for `awaited`."""
+    await _Steps(task, awaited)
+
+
+class _Steps:
+    """Passes on what a coroutine waits for."""
+
+    def __init__(self, task: Coroutine[Any, Any, None], awaited: object) -> None:
+        self._task, self._awaited = task, awaited
+
+    def __await__(self) -> Generator[object, Any, None]:
+        task, awaited = self._task, self._awaited
+        try:
+            while True:
+                try:
+                    value = yield awaited
+                except BaseException as error:
+                    awaited = task.throw(error)
+                else:
+                    awaited = task.send(value)
+        except StopIteration:
+            return

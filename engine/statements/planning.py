@@ -290,6 +290,7 @@ def plan_statement(
         if plan.all_locks:
             plan.locks = plan.all_locks
         plan.columnar = TriggerPath(plan, changes)
+        plan.is_prompt = True
         plan.set_row(None)
     elif session.catalog.routines and any(map(is_routine, walk(analyzed.statement))):
         _run_with_calls(plan)
@@ -306,6 +307,7 @@ def _run_with_calls(plan: RowsPlan) -> None:
     if plan.row is None:
         not_supported("a function in PL/pgSQL in a statement of this kind")
     plan.columnar = RoutinePath(plan)
+    plan.is_prompt = True
     plan.fails_first = None  # a call may not run before the statement
     plan.set_row(None)
 

@@ -42,6 +42,7 @@ class CallPlan(UtilityPlan):
     """The plan of a SELECT that is a call. `computes`: the compiled arguments, once they have been needed."""
 
     __slots__ = ("call", "computes")
+    is_prompt = True
 
     def __init__(self, call: WholeCall) -> None:
         super().__init__(registry.kind_of(ast.CallStmt(ast.Node())), call.fields)

@@ -67,6 +67,7 @@ class RowsPlan(Plan):
         "command",
         "elsewhere",
         "fails_first",
+        "is_prompt",
         "locks",
         "places",
         "relations",
@@ -97,6 +98,7 @@ class RowsPlan(Plan):
         self.row: RowPlan | None = None
         self.columnar = None
         self.at_once = False
+        self.is_prompt = False
         self.elsewhere = 0  # executions until the row path is tried again
         self._overflows = (0, -1)  # in a row, and how many executions the row path had finished before the last
         self._runs: dict[tuple[int, ...], RunRow] = {}
