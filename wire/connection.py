@@ -483,6 +483,11 @@ class Connection(ClientLink):
             ]
         except SqlError:
             return False  # Bind names the parameter
+        if prepared.plan.is_prompt:
+            if buffered:
+                self.core.skip(execution)
+            self._begin_task(prepared, self._execute_whole(ready, values))
+            return True
         try:
             if (run := ready.run) is not None:
                 data, count, lsn = session.rows.run(prepared, run, values)
@@ -524,6 +529,25 @@ class Connection(ClientLink):
         else:
             self._ready(data)
         return True
+
+    async def _execute_whole(self, ready: ReadyExecution, values: Sequence[object]) -> None:
+        """`_execute_at_once` for a plan that may wait."""
+        session = self.session
+        assert session is not None
+        self._extended = True
+        self._out.append(ready.head)
+        try:
+            await running.run(session, Portal(ready.prepared, values, ready.formats), 0, self)
+        except SqlError as error:
+            self._extended = False
+            if error.severity == "FATAL":
+                self._fatal(error)
+            else:
+                self._query_failed(error)
+            return
+        if session.notices:
+            self._send_notices()
+        self._on_sync(core.Sync())
 
     def _on_describe(self, event: core.Describe) -> None:
         session = self.session

@@ -490,7 +490,7 @@ class Session:
             or self.status == "E"
             or self.temporary_schema is not None
             or (transaction is not None and transaction.changed_objects)
-            or not prepared.plan.at_once
+            or not (prepared.plan.at_once or prepared.plan.is_prompt)
         ):
             return None
         if self.portals:

@@ -362,7 +362,7 @@ def prepare_lifted(session: Session, template: bytes, tags: bytes, brief: bool) 
         prepared = prepare(session, statements[0], types, literals=len(types), brief=brief)
     except SqlError:
         return None  # the text with its literals in place raises the error, or works
-    if not prepared.plan.at_once or not prepared.lasting:
+    if not (prepared.plan.at_once or prepared.plan.is_prompt) or not prepared.lasting:
         return None
     parameters = prepared.parameters
     parameters.literals = tuple(
