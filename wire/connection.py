@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Coroutine, Generator, Sequence
+from collections.abc import Callable, Coroutine, Sequence
 from time import perf_counter
 from typing import Any
 
@@ -41,6 +41,7 @@ from wire.copy_feed import CopyFeed
 from wire.encoded import ClientEncoding, EncodedOut
 from wire.messages import READY
 from wire.ready import ReadyExecution, complete_bytes, description, ready_execution
+from wire.task_steps import begin_task
 
 FLUSH_PIECES = 64  # answers of a pipeline that collect before they are sent
 QUERY, BIND = b"QB"
@@ -323,13 +324,17 @@ class Connection(ClientLink):
 
         def on_lost(error: SqlError) -> None:
             self.busy = False
-            if error.severity == "FATAL":
-                self._fatal(error)
-            else:
-                self._query_failed(error)
+            self._end_query(error)
             self._continue()
 
         session.waits.await_commit(lsn, on_durable, on_lost)
+
+    def _end_query(self, error: SqlError) -> None:
+        """The end of a query that has failed, or of its connection."""
+        if error.severity == "FATAL":
+            self._fatal(error)
+        else:
+            self._query_failed(error)
 
     def _query_failed(self, error: SqlError) -> None:
         session = self.session
@@ -352,19 +357,13 @@ class Connection(ClientLink):
         await self._answer_query(running.simple_query(session, sql, self))
 
     async def _answer_query(self, work: Coroutine[Any, Any, None]) -> None:
-        session = self.session
-        assert session is not None
         try:
             await work
         except SqlError as error:
-            if error.severity == "FATAL":
-                self._fatal(error)
-                return
-            session.transactions.fail(error)
+            self._end_query(error)
+        else:
             self._send_notices()
-            self._error(error)
-        self._send_notices()
-        self._ready()
+            self._ready()
 
     # ---- extended query -----------------------------------------------------------------------------------------
 
@@ -540,13 +539,9 @@ class Connection(ClientLink):
             await running.run(session, Portal(ready.prepared, values, ready.formats), 0, self)
         except SqlError as error:
             self._extended = False
-            if error.severity == "FATAL":
-                self._fatal(error)
-            else:
-                self._query_failed(error)
+            self._end_query(error)
             return
-        if session.notices:
-            self._send_notices()
+        self._send_notices()
         self._on_sync(core.Sync())
 
     def _on_describe(self, event: core.Describe) -> None:
@@ -744,19 +739,12 @@ class Connection(ClientLink):
     def _begin_task(self, prepared: Prepared, work: Coroutine[Any, Any, None]) -> None:
         """As `_start_task`, but the first step of a plan that seldom waits runs now."""
         if not prepared.plan.is_prompt:
-            self._start_task(work)
-            return
+            return self._start_task(work)
         session = self.session
         assert session is not None
         self.busy = self._is_beginning = True
-        task = self._run_guarded(work)
-        try:
-            awaited = task.send(None)
-        except StopIteration:
-            return
-        finally:
-            self._is_beginning = False
-        session.task = asyncio.get_running_loop().create_task(_continue_task(task, awaited))
+        session.task = begin_task(self._run_guarded(work))
+        self._is_beginning = False
 
     async def _run_guarded(self, work: Coroutine[Any, Any, None]) -> None:
         session = self.session
@@ -810,28 +798,3 @@ class Connection(ClientLink):
                 self._end_session()
             return
         self._process()
-
-
-async def _continue_task(task: Coroutine[Any, Any, None], awaited: object) -> None:
-    """The rest of a coroutine whose first step has run, and which waits for `awaited`."""
-    await _Steps(task, awaited)
-
-
-class _Steps:
-    """Passes on what a coroutine waits for."""
-
-    def __init__(self, task: Coroutine[Any, Any, None], awaited: object) -> None:
-        self._task, self._awaited = task, awaited
-
-    def __await__(self) -> Generator[object, Any, None]:
-        task, awaited = self._task, self._awaited
-        try:
-            while True:
-                try:
-                    value = yield awaited
-                except BaseException as error:
-                    awaited = task.throw(error)
-                else:
-                    awaited = task.send(value)
-        except StopIteration:
-            return

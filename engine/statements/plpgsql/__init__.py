@@ -1,5 +1,6 @@
 """Runs PL/pgSQL: a body (engine/sql/plpgsql) becomes one Python function, and its statements run in the session.
 
+    known.py      what is known of the texts: their plans, and where their parameters are
     names.py      what a name in an SQL text of the body means: a variable, a field of one, or a column
     fragments.py  the SQL in a body: expressions as Python source, statements as plans
     compile.py    the body's control structures as Python source

@@ -20,7 +20,7 @@ from engine.sql.plpgsql.tree import Shape
 from engine.sql.plpgsql.types import CatalogTypes
 from engine.statements import planning
 from engine.statements.plpgsql.compile import BodyCompiler, Program
-from engine.statements.plpgsql.frame import Known
+from engine.statements.plpgsql.known import Known
 
 if TYPE_CHECKING:
     from engine.session.session import Session

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from engine.node.plan_cache import PlanKey
     from engine.session.session import Session
     from engine.statements.plpgsql.compile import Program
-    from engine.statements.plpgsql.frame import Known
+    from engine.statements.plpgsql.known import Known
 
 READY_KEPT = 256
 
