@@ -49,6 +49,7 @@ from engine.statements.plpgsql.fragments import (
     variables_among,
 )
 from engine.statements.plpgsql.names import LocalNames, ParameterUse
+from engine.statements.plpgsql.never_null import never_null
 from engine.statements.plpgsql.records import Row, Uncast, assignment_of
 from engine.statements.plpgsql.statement_kinds import kind_of
 from engine.statements.plpgsql.utilities import refusal
@@ -126,6 +127,9 @@ class BodyCompiler:
         code = self._code
         arguments = "".join(f", {local(variable)}" for variable in self._body.arguments)
         code.names["SqlError"] = SqlError
+        self._expressions.overrides |= never_null(
+            self._body, self._local_expression, self._environment.format, self._expressions.overrides
+        )
         with code.block(f"def body(frame, context{arguments}):"):
             code.line(f"ticks, jump = {TICKS}, 0")
             known = {variable.number for variable in self._body.arguments}
@@ -461,16 +465,13 @@ class BodyCompiler:
         code, whole = self._code, TypeRef(oids.INT4)
         low, high = self._expression(statement.low, whole), self._expression(statement.high, whole)
         step = "1" if statement.step is None else self._expression(statement.step, whole)
-        found, turned = local(self._body.found), code.temporary("turned")
+        numbers = code.temporary("numbers")
         with self._construct(statement.label, is_loop=True) as construct:
-            code.line(f"{turned} = False")
-            with code.block(
-                f"for {local(statement.variable)} in frame.numbers({low}, {high}, {step}, {statement.reverse}):"
-            ):
-                code.line(f"{turned} = True")
+            code.line(f"{numbers} = frame.numbers({low}, {high}, {step}, {statement.reverse})")
+            with code.block(f"for {local(statement.variable)} in {numbers}:"):
                 self._tick()
                 self._statements(statement.statements)
-            code.line(f"{found} = {turned}")
+            code.line(f"{local(self._body.found)} = bool({numbers})")
         self._pass_on(construct)
 
     def _for_query(self, statement: pl.ForQuery) -> None:

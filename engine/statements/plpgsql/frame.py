@@ -227,7 +227,9 @@ class Frame:
         if not records:
             return _NO_SHAPES, number
         shapes = {item.number: shape_of_record(values[f"p{item.number + 1}"]) for item in records}
-        return shapes, (number, *shapes.values())
+        if len(records) == 1 or any(item.shape is None for item in records):
+            return shapes, (number, *shapes.values())
+        return shapes, (number, *[shape is None for shape in shapes.values()])  # it is declared: no need to compare it
 
     # ---- statements -------------------------------------------------------------------------------------------------
 
