@@ -142,11 +142,15 @@ async def _arguments(session: Session, plan: CallPlan, parameters: Sequence[obje
 
 
 def _compute_arguments(session: Session, plan: CallPlan, parameters: Sequence[object]) -> list[object]:
+    if plan.parameters is not None:
+        return [parameters[number - 1] for number in plan.parameters]
     context = session.context()
     if plan.computes is None:
         environment = session.environment
         arguments = [expanded_expression(argument, environment) for argument in plan.call.call.arguments]
         plan.computes = [compile_value(argument, context.format) for argument in arguments]
+        if all(isinstance(argument, tree.Param) for argument in arguments):
+            plan.parameters = [argument.number for argument in arguments if isinstance(argument, tree.Param)]
     values: list[object] = []
     for compute in plan.computes:
         while True:

@@ -14,9 +14,9 @@ from engine.sql import ast
 from engine.sql.literal_places import move_to_statement
 from engine.sql.plpgsql.parser import Signature
 from engine.statements.plpgsql import errors, suspend
-from engine.statements.plpgsql.compile import Program
 from engine.statements.plpgsql.frame import Frame
 from engine.statements.plpgsql.known import Known
+from engine.statements.plpgsql.program import Program
 from engine.statements.plpgsql.programs import compile_body, program_of
 from engine.statements.plpgsql.records import Row, Uncast, check_columns
 
@@ -111,7 +111,7 @@ def run_apart(frame: Frame, arguments: Sequence[object]) -> object:
     """`enter` without a meter of its own."""
     program = frame.program
     try:
-        return program.run(frame, frame.context, *arguments)
+        return program.run(frame, frame.context if program.asks_context else None, *arguments)
     except SqlError as error:
         place = errors.place_of(program, error.__traceback__)
         errors.add_context(error, errors.context_line(program.shown, *place))

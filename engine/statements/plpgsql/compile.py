@@ -18,7 +18,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
-from types import CodeType
 
 from catalog.errors import SqlError, not_supported
 from catalog.types import lookup, oids
@@ -35,7 +34,7 @@ from engine.sql.plpgsql import tree as pl
 from engine.sql.plpgsql.parser import Signature
 from engine.sql.plpgsql.scope import VariableScope
 from engine.sql.tree_walk import is_volatile, walk
-from engine.statements.plpgsql.errors import TextContext, context_of
+from engine.statements.plpgsql.errors import context_of
 from engine.statements.plpgsql.fragments import (
     failing_part,
     field_place,
@@ -50,6 +49,7 @@ from engine.statements.plpgsql.fragments import (
 )
 from engine.statements.plpgsql.names import LocalNames, ParameterUse
 from engine.statements.plpgsql.never_null import never_null
+from engine.statements.plpgsql.program import Program
 from engine.statements.plpgsql.records import Row, Uncast, assignment_of
 from engine.statements.plpgsql.statement_kinds import kind_of
 from engine.statements.plpgsql.utilities import refusal
@@ -61,33 +61,6 @@ TICKS = 1
 
 _APART = (pl.Block, pl.Assign, pl.If, pl.Loop, pl.ForInteger, pl.Exit, pl.Return, pl.Raise, pl.Assert)
 """The statements that run and read nothing, if their expressions do not."""
-
-
-@dataclass(slots=True)
-class Program:
-    """A compiled body. `run(frame, context, arguments)` returns the result. `places`: for lines of its Python source,
-    from which on they belong to a line of the body and a kind of statement. `texts`: the SQL that it runs or evaluates
-    by its number. `contexts`: for their errors; `records`: which they may use; `named`: the record that is the whole
-    text. `print_strict`: whether errors of INTO STRICT show the parameters. `shown`: the function as errors call it.
-    `is_apart`: it runs and reads nothing, by statements or other functions."""
-
-    run: Callable[..., object]
-    conflict: str
-    columns: Sequence[TypeRef]
-    places: Sequence[tuple[int, int, str]]
-    texts: Sequence[pl.Fragment]
-    contexts: Sequence[TextContext]
-    records: Sequence[Sequence[pl.Variable]]
-    named: Sequence[pl.Variable | None]
-    print_strict: bool
-    shown: str
-    is_volatile: bool = True
-    is_apart: bool = False
-
-    @property
-    def code(self) -> CodeType:
-        """By which its frames are known in a traceback."""
-        return self.run.__code__
 
 
 @dataclass(slots=True)
@@ -158,6 +131,7 @@ class BodyCompiler:
             self._body.print_strict if self._body.print_strict is not None else self._print_strict,
             self._signature.name,
             is_apart=self._is_apart and not self._texts,
+            asks_context=code.asks_context,
         )
 
     def _columns(self) -> list[TypeRef]:
@@ -550,6 +524,10 @@ class BodyCompiler:
         if statement.value is None:
             code.line(f"frame.results.append(({', '.join(map(local, self._body.outputs))},))")
         elif signature.result is None or signature.result.oid == oids.RECORD or signature.is_row:
+            record = record_named(statement.value)
+            if record is not None and record.shape is not None:  # from now on it is a row of NULLs, not NULL
+                empty = code.constant(Row(record.shape, (None,) * len(record.shape)), "empty")
+                code.line(f"{local(record)} = {local(record)} or {empty}")
             number, values = self._text(statement.value)
             code.line(f"frame.add_row(frame.evaluate_row({number}, {values}))")
         else:
@@ -570,9 +548,17 @@ class BodyCompiler:
             code.line("raise" if self._error else "frame.refuse_again()")
             return
         values = self._values(statement.values)
-        options = self._values([value for _, value in statement.options])
-        names = tuple(name for name, _ in statement.options)
-        given = f"{statement.level!r}, {statement.condition!r}, {statement.message!r}, {values}, {names!r}, {options}"
+        options = "{}"
+        if statement.options:
+            message, options = code.temporary("values"), code.temporary("options")
+            code.line(f"{message}, {options} = {values}, {{}}")
+            values = message
+            for name, value in statement.options:
+                number, given = self._text(value)
+                found = f"frame.evaluate_typed({number}, {given})"
+                known = f"{statement.condition!r}, {statement.message is not None}"
+                code.line(f"frame.add_option({options}, {name!r}, {found}, {known})")
+        given = f"{statement.level!r}, {statement.condition!r}, {statement.message!r}, {values}, {options}"
         code.line(f"frame.raise_message({given})")
 
     def _assert(self, statement: pl.Assert) -> None:
@@ -601,6 +587,10 @@ class BodyCompiler:
             fields, row = code.temporary("fields"), code.temporary("row")
             code.line(f"{fields}, {row} = frame.one_row({number}, {values}, {statement.strict})")
             code.line(f"{found} = {row} is not None")
+            if statement.strict or not isinstance(statement.sql.tree, ast.SelectStmt):
+                with code.block(f"if {row}.__class__ is SqlError:"):  # too few or too many: FOUND is known before that
+                    code.line(f"{found} = frame.has_rows")
+                    code.line(f"raise {row}")
             self._take_row(statement.into, row, fields)
 
     def _call(self, fragment: pl.Fragment) -> None:

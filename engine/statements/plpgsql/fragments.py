@@ -136,6 +136,8 @@ def failing_part(expression: tree.Expr, environment: Environment) -> tree.Expr |
                 return is_constant(node.argument)
             case tree.FuncExpr():
                 return node.function.volatility == "i" and all(map(is_constant, node.arguments))
+            case tree.CoalesceExpr():
+                return all(map(is_constant, node.arguments))
         return False
 
     def search(node: tree.Expr) -> tree.Expr | None:

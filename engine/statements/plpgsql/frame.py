@@ -9,6 +9,7 @@ import asyncio
 import sys
 from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import nullcontext, suppress
+from functools import cached_property
 from math import prod
 from time import perf_counter
 from typing import TYPE_CHECKING, Any
@@ -49,9 +50,9 @@ from engine.statements.rows_plan import RowsPlan
 from engine.txn.interface import LockWait
 
 if TYPE_CHECKING:
-    from engine.execute.context import Field
+    from engine.execute.context import ExecContext, Field
     from engine.session.session import Session
-    from engine.statements.plpgsql.compile import Program
+    from engine.statements.plpgsql.program import Program
 
 SLICE_SECONDS = 0.005
 """For which a function may hold the event loop."""
@@ -98,7 +99,6 @@ class Frame:
         columns: Sequence[TypeRef] | None = None,
     ) -> None:
         self.session = session
-        self.context = session.context()  # of the expressions in the function's source
         self.program = program
         self.columns = program.columns if columns is None else columns
         self.results: list[tuple[object, ...]] = []
@@ -110,6 +110,11 @@ class Frame:
         self._points = 0
         self._looked = self._yielded = perf_counter()
         self._ticks = TICKS
+
+    @cached_property
+    def context(self) -> ExecContext:
+        """Of the expressions in the function's source: most need none."""
+        return self.session.context()
 
     # ---- expressions ------------------------------------------------------------------------------------------------
 
@@ -308,8 +313,15 @@ class Frame:
         self._renew_context()
         return found
 
-    def one_row(self, number: int, values: Locals, strict: bool) -> tuple[Sequence[Field], tuple[object, ...] | None]:
-        """The row for INTO. Raises P0002 and P0003 where STRICT wants exactly one."""
+    @property
+    def has_rows(self) -> bool:
+        """Whether the last statement has read or written a row."""
+        return self._nested.count > 0
+
+    def one_row(
+        self, number: int, values: Locals, strict: bool
+    ) -> tuple[Sequence[Field], tuple[object, ...] | SqlError | None]:
+        """The row for INTO; P0002 or P0003 where STRICT, or a change of rows, wants exactly one."""
         context = self.program.contexts[number]
         with context:
             prepared, parameters = self._statement(number, values)
@@ -320,12 +332,10 @@ class Frame:
         if not strict and len(rows) < 2:
             return fields, rows[0] if rows else None
         found = self._only(rows, strict or prepared.plan.writes, strict)
-        if isinstance(found, SqlError):
-            if not self.program.print_strict:
-                raise found
+        if isinstance(found, SqlError) and self.program.print_strict:
             _, uses, _, _ = self._known.statements[self._shapes(number, values)[1]]
             shown = sorted(uses, key=lambda use: use.variable.number)
-            raise self._with_parameters(found, [named_value(use, values) for use in shown])
+            found = self._with_parameters(found, [named_value(use, values) for use in shown])
         return fields, found
 
     @staticmethod
@@ -653,18 +663,22 @@ class Frame:
         self._points += 1
         return Point(self.session, f"plpgsql {id(self)} {self._points}")
 
+    def add_option(
+        self, options: dict[str, str], name: str, value: tuple[object, TypeRef], condition: str, has_message: bool
+    ) -> None:
+        """Adds an option of RAISE."""
+        errors.add_option(options, name, self._text(*value), condition, has_message)
+
     def raise_message(
         self,
         level: str,
         condition: str,
         message: str | None,
         values: Sequence[tuple[object, TypeRef]],
-        names: Sequence[str],
-        options: Sequence[tuple[object, TypeRef]],
+        options: Mapping[str, str],
     ) -> None:
-        """RAISE."""
-        given = list(zip(names, [self._text(*item) for item in options], strict=True))
-        error = errors.message_of(level, condition, message, [self._text(*item) for item in values], given)
+        """RAISE. `options`: as `add_option` has collected them."""
+        error = errors.message_of(level, condition, message, [self._text(*item) for item in values], options)
         if level == "exception":
             raise error
         error.context = "\n".join(stack.lines_around())
@@ -746,7 +760,7 @@ class Frame:
 
     def _renew_context(self) -> None:
         """After a statement that may have changed the schema, or ended the transaction."""
-        fresh, context = self.session.context(), self.context
+        fresh, context = self.session.context(), self.context  # the function's source may have it
         context.reader, context.transaction, context.call = fresh.reader, fresh.transaction, fresh.call
         context.catalog = fresh.catalog
 
