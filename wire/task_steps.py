@@ -7,35 +7,37 @@ from collections.abc import Coroutine, Generator
 from typing import Any
 
 
-def begin_task(task: Coroutine[Any, Any, None]) -> asyncio.Task[None] | None:
+def begin_task(work: Coroutine[Any, Any, None]) -> asyncio.Task[None] | None:
     """Runs the first step of a coroutine. Returns the task that runs the others; None if there are none."""
     try:
-        awaited = task.send(None)
+        awaited = work.send(None)
     except StopIteration:
         return None
-    return asyncio.get_running_loop().create_task(_continue(task, awaited))
+    return asyncio.get_running_loop().create_task(_Rest(work, awaited))
 
 
-async def _continue(task: Coroutine[Any, Any, None], awaited: object) -> None:
-    """The rest of a coroutine whose first step has run, and which waits for `awaited`."""
-    await _Steps(task, awaited)
+class _Rest(Coroutine[Any, Any, None]):
+    """A coroutine after its first step, which waits for `awaited`. A task that is cancelled before it has run throws
+    that into it. Another coroutine around it would then end without it."""
 
+    def __init__(self, work: Coroutine[Any, Any, None], awaited: object) -> None:
+        self._work = work
+        self._awaited: object = awaited
+        self._is_begun = False
 
-class _Steps:
-    """Passes on what a coroutine waits for."""
+    def send(self, value: Any) -> Any:
+        if self._is_begun:
+            return self._work.send(value)
+        self._is_begun = True
+        awaited, self._awaited = self._awaited, None
+        return awaited
 
-    def __init__(self, task: Coroutine[Any, Any, None], awaited: object) -> None:
-        self._task, self._awaited = task, awaited
+    def throw(self, *error: Any) -> Any:
+        self._is_begun = True
+        return self._work.throw(*error)
 
-    def __await__(self) -> Generator[object, Any, None]:
-        task, awaited = self._task, self._awaited
-        try:
-            while True:
-                try:
-                    value = yield awaited
-                except BaseException as error:
-                    awaited = task.throw(error)
-                else:
-                    awaited = task.send(value)
-        except StopIteration:
-            return
+    def close(self) -> None:
+        self._work.close()
+
+    def __await__(self) -> Generator[Any, Any, None]:
+        raise TypeError("it is for a task")
