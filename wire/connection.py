@@ -773,8 +773,6 @@ class Connection(ClientLink):
             if self.closing:
                 self._transport.close()  # a Terminate in the middle of a COPY only ended the statement
                 self._end_session()
-            elif self._is_beginning:  # the caller processes what follows
-                self.resume("busy")
             else:
                 self._continue()
 
@@ -797,4 +795,5 @@ class Connection(ClientLink):
             if self.session is not None:
                 self._end_session()
             return
-        self._process()
+        if not self._is_beginning:  # otherwise the caller processes what follows
+            self._process()
