@@ -147,6 +147,8 @@ def failing_part(expression: tree.Expr, environment: Environment) -> tree.Expr |
                 arguments = (node.argument,)
             case tree.FuncExpr() | tree.BoolExpr():
                 arguments = node.arguments
+            case tree.RowExpr():
+                arguments = node.elements
         found = next((part for item in arguments if (part := search(item)) is not None), None)
         return found or (node if arguments and is_constant(node) and compiler.constant(node) is None else None)
 

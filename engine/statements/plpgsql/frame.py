@@ -207,7 +207,10 @@ class Frame:
         with self.program.contexts[number]:
             shapes, _ = self._shapes(number, values)
             text = analyse_text(fragment, self.session.environment, shapes, self.program.conflict)
-        plain = text.plain(self.session.environment)
+            plain = text.plain(self.session.environment)
+            failing = None if plain is None else failing_part(plain, self.session.environment)
+            if failing is not None:
+                self._fail_first(failing, fragment)
         parameters = [value_of(use, values) for use in text.uses]
         shape = None if plain is None else shape_of_rows(plain)
         if isinstance(plain, tree.RowExpr) and shape is not None:

@@ -73,6 +73,7 @@ STATEMENTS = {
     "two messages of RAISE": "RAISE EXCEPTION 'a' USING MESSAGE = 'b'",
     "two errcodes of RAISE": "RAISE EXCEPTION division_by_zero USING ERRCODE = '22012'",
     "a wrong errcode": "RAISE EXCEPTION USING ERRCODE = 'nonsense'",
+    "a constant that fails in a row": "w := ROW(1, s, 1 / 0)",
     "a constant that fails": "x := coalesce('a', '1')::int",
     "a cursor that fails at once": "s := 'x'; DECLARE c CURSOR FOR SELECT a FROM t WHERE a > s::int; BEGIN OPEN c; END",
     "PERFORM of nothing": "PERFORM",
