@@ -203,11 +203,11 @@ class ExpressionCompiler:
             return routine_source(self.code, "call_routine", function, arguments, types, result)
         found = implementation(function.source)
         if function.source in REMAINDERS and arguments[1].isdigit() and arguments[1] != "0":
-            name = given = arguments[0]
-            if not given.isidentifier():
+            name = tested = arguments[0]
+            if not name.isidentifier():
                 name = self.code.temporary("t")
-                given = f"({name} := {given})"
-            call = f"({name} % {arguments[1]} if {given} >= 0 else -(-{name} % {arguments[1]}))"
+                tested = f"({name} := {arguments[0]})"
+            call = f"({name} % {arguments[1]} if {tested} >= 0 else -(-{name} % {arguments[1]}))"
         elif found is not None and found.python_source is not None and self._can_inline(found, arguments):
             self.code.names.update(found.python_names)
             call = found.python_source.format(*arguments)
