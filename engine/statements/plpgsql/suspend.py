@@ -16,7 +16,7 @@ from typing import Any, TypeVar, cast
 
 from greenlet import GreenletExit, getcurrent, greenlet
 
-from catalog.memory import Meter, exchange_meter
+from catalog.memory import UNLIMITED, Meter, exchange_meter
 
 T = TypeVar("T")
 
@@ -31,11 +31,13 @@ class _Running(greenlet):  # type: ignore[misc]  # greenlet has no types for its
         super().__init__(self._serve)
         self._meter = Meter()
         self._function: Callable[[], object] | None = None
+        self._value: object = None
         self._error: BaseException | None = None
 
     def begin(self, function: Callable[[], object]) -> Any:
         """Runs a function until it waits, and returns for what; or to its end, and returns its value."""
         self._function = function
+        self._meter.begin(UNLIMITED, None)
         self.parent = getcurrent()
         self.gr_context = copy_context()
         return self.enter(self.switch)
@@ -54,6 +56,8 @@ class _Running(greenlet):  # type: ignore[misc]  # greenlet has no types for its
                 raise error
             finally:
                 del error  # it has this frame
+        if self._function is None:
+            found, self._value = self._value, None  # an idle one keeps no results
         return found
 
     @property
@@ -63,16 +67,15 @@ class _Running(greenlet):  # type: ignore[misc]  # greenlet has no types for its
 
     def _serve(self) -> None:
         while True:
-            value = None
             try:
                 assert self._function is not None
-                value = self._function()
+                self._value = self._function()
             except GreenletExit:  # nobody can resume it
                 raise
             except BaseException as error:
                 self._error = error
             self._function = None
-            self.parent.switch(value)
+            self.parent.switch()
 
 
 class _Idle(threading.local):
