@@ -16,7 +16,7 @@ CONTINUE) and leave one construct after the other.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import dataclass
 
 from catalog.errors import SqlError, not_supported
@@ -34,7 +34,7 @@ from engine.sql.plpgsql import tree as pl
 from engine.sql.plpgsql.parser import Signature
 from engine.sql.plpgsql.scope import VariableScope
 from engine.sql.tree_walk import is_volatile, walk
-from engine.statements.plpgsql.errors import context_of
+from engine.statements.plpgsql.errors import TextContext, context_of
 from engine.statements.plpgsql.fragments import (
     failing_part,
     field_place,
@@ -224,8 +224,7 @@ class BodyCompiler:
             else:
                 code.line(f"{name} = frame.row_of({number}, {values}, {code.constant(variable.shape, 'shape')})")
             return
-        code.line(f"{name} = {self._expression(fragment, variable.type)}")
-        self._check_not_null(variable)
+        self._set(variable, self._expression(fragment, variable.type))
 
     def _assign_part(self, target: pl.Target, fragment: pl.Fragment) -> None:
         """record.field := value, array[i] := value, ..."""
@@ -265,10 +264,17 @@ class BodyCompiler:
         before = tree.Param(target.variable.number + 1, TypeRef(_type_of(target).oid))
         return self._expressions.value(part_of_variable(state, target, before, given)).source
 
-    def _check_not_null(self, variable: pl.Variable) -> None:
-        if variable.not_null:
-            with self._code.block(f"if {local(variable)} is None:"):
-                self._code.line(f"frame.refuse_null({variable.name!r})")
+    def _set(self, variable: pl.Variable, source: str) -> None:
+        """Gives a variable a value. One that is NOT NULL keeps its value where NULL is refused."""
+        code, name = self._code, local(variable)
+        if not variable.not_null:
+            code.line(f"{name} = {source}")
+            return
+        value = code.temporary("v")
+        code.line(f"{value} = {source}")
+        with code.block(f"if {value} is None:"):
+            code.line(f"frame.refuse_null({variable.name!r})")
+        code.line(f"{name} = {value}")
 
     def _take_row(self, into: Sequence[pl.Target], row: str, fields: str) -> None:
         """Assigns a row of a query (`row` may be None) to variables."""
@@ -285,8 +291,7 @@ class BodyCompiler:
         values = code.temporary("row")
         code.line(f"{values} = frame.values_of({row}, {fields}, {types})")
         for number, target in enumerate(into):
-            code.line(f"{local(target.variable)} = {values}[{number}]")
-            self._check_not_null(target.variable)
+            self._set(target.variable, f"{values}[{number}]")
 
     def _take_parts(self, into: Sequence[pl.Target], row: str, fields: str) -> None:
         """Assigns a row of a query to variables and fields of records."""
@@ -295,11 +300,8 @@ class BodyCompiler:
             name = local(target.variable)
             given = f"frame.column_of({row}, {fields}, {number})"
             if not target.steps:
-                code.line(
-                    f"{name} = frame.convert({given} or (None, {code.constant(_type_of(target), 'type')}), "
-                    f"{code.constant(_type_of(target), 'type')})"
-                )
-                self._check_not_null(target.variable)
+                type_ = code.constant(_type_of(target), "type")
+                self._set(target.variable, f"frame.convert({given} or (None, {type_}), {type_})")
             elif target.variable.type is None:
                 steps, shape = code.constant(target.steps, "steps"), code.constant(target.variable.shape, "shape")
                 code.line(f"{name} = frame.store_into({name}, {target.variable.name!r}, {steps}, {given}, {shape})")
@@ -622,8 +624,7 @@ class BodyCompiler:
         elif target.steps or variable.is_record:
             code.line("frame.fail('0A000', 'a record as a result of CALL is not supported')")
         else:
-            code.line(f"{name} = frame.convert({given}, {code.constant(variable.type, 'type')})")
-            self._check_not_null(variable)
+            self._set(variable, f"frame.convert({given}, {code.constant(variable.type, 'type')})")
 
     def _run_dynamic(self, statement: pl.RunDynamic) -> None:
         code = self._code
@@ -686,7 +687,10 @@ class BodyCompiler:
         """Gives the parameters of a bound cursor their values."""
         assert cursor.cursor is not None
         for parameter, argument in zip(cursor.cursor.parameters, arguments, strict=True):
-            self._code.line(f"{local(parameter)} = {self._expression(argument, parameter.type)}")
+            value = self._local_expression(argument, parameter.type) if len(arguments) == 1 else None
+            around = TextContext(argument.text, argument.kind) if value is not None else nullcontext()
+            with self._code.block(f"with {self._code.constant(around, 'around')}:"):  # PostgreSQL runs it as a query
+                self._code.line(f"{local(parameter)} = {self._expression(argument, parameter.type)}")
         if arguments:
             self._code.line(f"{local(self._body.found)} = True")  # PostgreSQL computes them by a query
 

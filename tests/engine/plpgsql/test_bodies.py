@@ -74,6 +74,10 @@ STATEMENTS = {
     "two errcodes of RAISE": "RAISE EXCEPTION division_by_zero USING ERRCODE = '22012'",
     "a wrong errcode": "RAISE EXCEPTION USING ERRCODE = 'nonsense'",
     "a constant that fails in a row": "w := ROW(1, s, 1 / 0)",
+    "a refused NULL": "DECLARE k int NOT NULL := 5; BEGIN BEGIN k := x; EXCEPTION WHEN others THEN RAISE NOTICE '%', k;"
+    " END; BEGIN SELECT NULL, 1 INTO k, x; EXCEPTION WHEN others THEN RAISE NOTICE '% %', k, x; END; END",
+    "an argument of a cursor that fails": "s := 'v'; DECLARE c CURSOR (low int) FOR SELECT a FROM t WHERE a > low;"
+    " BEGIN OPEN c(s::int); END",
     "a constant that fails": "x := coalesce('a', '1')::int",
     "a cursor that fails at once": "s := 'x'; DECLARE c CURSOR FOR SELECT a FROM t WHERE a > s::int; BEGIN OPEN c; END",
     "PERFORM of nothing": "PERFORM",
