@@ -16,7 +16,7 @@ from functools import partial
 
 import psycopg
 
-from bench import measures
+from bench import measures, routines
 from bench.measures import Measure, Result, Server, pgbench
 from bench.report import HEADER, Line, write_json
 from bench.uncached import expressions, joins, uncached
@@ -59,6 +59,12 @@ def measured(seconds: int, copy_file: pathlib.Path) -> list[Measure]:
     ]
     found.append(Measure("SELECT with a join, new each time", "rate", 0, uncached(joins)))
     found.append(Measure("small queries, new each time", "rate", 0, uncached(expressions)))
+    found += [
+        Measure("PL/pgSQL, 10 statements a call", "rate", 1 / 1.5, routines.calls),
+        Measure("PL/pgSQL, 1M additions", "time", 1 / 3, routines.loop),
+        Measure("100,000 rows by a BEFORE trigger", "time", 0.5, routines.before_row),
+        Measure("TPC-B, what an audit trigger adds", "time", 1 / 1.5, routines.audit),
+    ]
     for mode in ("simple", "prepared"):
         for clients in (1, 8, 32):
             run = pgbench(clients, seconds, "-S", "-M", mode)

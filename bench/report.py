@@ -59,7 +59,7 @@ class Line:
         ours, theirs = self.medians()
         kind, floor = self.measure.kind, self.measure.floor
         ratio = self.ratio()
-        bound = f"{floor:g}" if ratio is not None or kind in ("rate", "time") else f"<= {floor:g}"
+        bound = f"{floor:.3g}" if ratio is not None or kind in ("rate", "time") else f"<= {floor:g}"
         verdict = ("ok" if self.holds() else "below") if floor else ""
         line = f"{self.measure.name:<34}{shown(ours, kind):>12}"
         line += f"{shown(theirs, kind) if theirs is not None else '':>12}"

@@ -177,7 +177,9 @@ class Account:
 
     def get_left(self) -> int:
         """The bytes that the connection can still take; at least 0."""
-        return max(min(self.limit - self.held, self._pool.limit - self._pool.held), 0)
+        pool = self._pool
+        own, left = (self.wanted or self.share) - self.held, pool.limit - pool.held
+        return 0 if own <= 0 or left <= 0 else own if own < left else left
 
     def take(self, size: int) -> None:
         """Takes this many bytes. Raises 53200 if the connection or the pool does not have them."""
@@ -256,6 +258,11 @@ def at_most(size: int) -> Iterator[Meter]:
         yield _of_thread.meter
     finally:
         _of_thread.meter = before
+
+
+def new_meter(wanted: int, account: Account | None) -> Meter:
+    """A meter of a statement that begins (Meter.begin)."""
+    return Meter.__new__(Meter).begin(wanted, account)
 
 
 def exchange_meter(other: Meter) -> Meter:

@@ -41,6 +41,7 @@ from wire.copy_feed import CopyFeed
 from wire.encoded import ClientEncoding, EncodedOut
 from wire.messages import READY
 from wire.ready import ReadyExecution, complete_bytes, description, ready_execution
+from wire.task_steps import begin_task
 
 FLUSH_PIECES = 64  # answers of a pipeline that collect before they are sent
 QUERY, BIND = b"QB"
@@ -53,6 +54,7 @@ class Connection(ClientLink):
     def __init__(self, host: Host) -> None:
         super().__init__(host)
         self._batched = 0  # rows of batches in this turn, whose answers are one piece each
+        self._is_beginning = False  # the first step of a task runs, within the processing of its message
         self._encoding: ClientEncoding | None = None  # for a client in another encoding than UTF8
         self._handlers = self._own_handlers()
 
@@ -259,7 +261,7 @@ class Connection(ClientLink):
                     data = description(columns, columns.text_formats) + data
                 data += complete_bytes(command, count)
             else:
-                self._start_task(self._run_found_query(prepared, parameters))
+                self._begin_task(prepared, self._run_found_query(prepared, parameters))
                 return
         except (RowPathFull, StalePlan) as error:
             # It is not raised again: the plan's data would stay alive with its traceback.
@@ -322,13 +324,17 @@ class Connection(ClientLink):
 
         def on_lost(error: SqlError) -> None:
             self.busy = False
-            if error.severity == "FATAL":
-                self._fatal(error)
-            else:
-                self._query_failed(error)
+            self._end_query(error)
             self._continue()
 
         session.waits.await_commit(lsn, on_durable, on_lost)
+
+    def _end_query(self, error: SqlError) -> None:
+        """The end of a query that has failed, or of its connection."""
+        if error.severity == "FATAL":
+            self._fatal(error)
+        else:
+            self._query_failed(error)
 
     def _query_failed(self, error: SqlError) -> None:
         session = self.session
@@ -351,19 +357,13 @@ class Connection(ClientLink):
         await self._answer_query(running.simple_query(session, sql, self))
 
     async def _answer_query(self, work: Coroutine[Any, Any, None]) -> None:
-        session = self.session
-        assert session is not None
         try:
             await work
         except SqlError as error:
-            if error.severity == "FATAL":
-                self._fatal(error)
-                return
-            session.transactions.fail(error)
+            self._end_query(error)
+        else:
             self._send_notices()
-            self._error(error)
-        self._send_notices()
-        self._ready()
+            self._ready()
 
     # ---- extended query -----------------------------------------------------------------------------------------
 
@@ -482,6 +482,11 @@ class Connection(ClientLink):
             ]
         except SqlError:
             return False  # Bind names the parameter
+        if prepared.plan.is_prompt:
+            if buffered:
+                self.core.skip(execution)
+            self._begin_task(prepared, self._execute_whole(ready, values))
+            return True
         try:
             if (run := ready.run) is not None:
                 data, count, lsn = session.rows.run(prepared, run, values)
@@ -524,6 +529,21 @@ class Connection(ClientLink):
             self._ready(data)
         return True
 
+    async def _execute_whole(self, ready: ReadyExecution, values: Sequence[object]) -> None:
+        """`_execute_at_once` for a plan that may wait."""
+        session = self.session
+        assert session is not None
+        self._extended = True
+        self._out.append(ready.head)
+        try:
+            await running.run(session, Portal(ready.prepared, values, ready.formats), 0, self)
+        except SqlError as error:
+            self._extended = False
+            self._end_query(error)
+            return
+        self._send_notices()
+        self._on_sync(core.Sync())
+
     def _on_describe(self, event: core.Describe) -> None:
         session = self.session
         assert session is not None
@@ -558,7 +578,7 @@ class Connection(ClientLink):
                 if prepared.plan.at_once:
                     answer = prepared.plan.answer(session, prepared, portal.parameters, portal.formats)
                 if answer is None:
-                    self._start_task(self._execute(portal, limit))
+                    self._begin_task(prepared, self._execute(portal, limit))
                     return
                 data, command, count, lsn = answer
                 data += complete_bytes(command, count)
@@ -716,6 +736,16 @@ class Connection(ClientLink):
         assert session is not None
         session.task = asyncio.get_running_loop().create_task(self._run_guarded(work))
 
+    def _begin_task(self, prepared: Prepared, work: Coroutine[Any, Any, None]) -> None:
+        """As `_start_task`, but the first step of a plan that seldom waits runs now."""
+        if not prepared.plan.is_prompt:
+            return self._start_task(work)
+        session = self.session
+        assert session is not None
+        self.busy = self._is_beginning = True
+        session.task = begin_task(self._run_guarded(work))
+        self._is_beginning = False
+
     async def _run_guarded(self, work: Coroutine[Any, Any, None]) -> None:
         session = self.session
         assert session is not None
@@ -765,4 +795,5 @@ class Connection(ClientLink):
             if self.session is not None:
                 self._end_session()
             return
-        self._process()
+        if not self._is_beginning:  # otherwise the caller processes what follows
+            self._process()

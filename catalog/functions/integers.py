@@ -50,18 +50,24 @@ def division_by_zero() -> SqlError:
 
 def quotient(left: int, right: int) -> int:
     """Divides and truncates towards zero, as C does. Raises 22012."""
+    if right > 0:
+        return left // right if left >= 0 else -(-left // right)
     if right == 0:
         raise division_by_zero()
-    result = abs(left) // abs(right)
-    return result if (left < 0) == (right < 0) else -result
+    return -(left // -right) if left >= 0 else left // right
 
 
 def remainder(left: int, right: int) -> int:
     """Returns the remainder, with the sign of the dividend. Raises 22012."""
     if right == 0:
         raise division_by_zero()
-    return abs(left) % abs(right) if left >= 0 else -(abs(left) % abs(right))
+    if right < 0:
+        right = -right
+    return left % right if left >= 0 else -(-left % right)
 
+
+REMAINDERS = frozenset(("int2mod", "int4mod", "int8mod"))
+"""The functions that are `remainder`."""
 
 # (name of the pair of types in prosrc, bytes of the result)
 _PAIRS = (("int2", 2), ("int4", 4), ("int8", 8), ("int24", 4), ("int42", 4), ("int28", 8), ("int82", 8), ("int48", 8), ("int84", 8))  # fmt: skip  # noqa: E501

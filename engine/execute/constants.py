@@ -23,7 +23,7 @@ from catalog.functions.base import Trait
 from catalog.functions.registry import has_trait
 from catalog.patience import FIRST, TooLong, fold
 from catalog.types.base import FormatSettings, TypeRef
-from catalog.types.oids import BOOL, FLOATS, INTEGERS, NUMERIC, TEXTS
+from catalog.types.oids import BOOL, FIXED_SIZE, FLOATS, INTEGERS, NUMERIC, TEXTS
 from engine.execute.code import NotOnRowPath
 from engine.execute.context import ExecContext, small_values
 from engine.execute.expressions import compile_expression, constant_value
@@ -75,6 +75,8 @@ def fails_first(analyzed: tree.Analyzed, settings: FormatSettings) -> Check | No
     statement = analyzed.statement
     finder = _Finder(settings, analyzed.literals)
     found = finder.query(statement) if isinstance(statement, tree.Query) else finder.change(statement)
+    if finder.is_small and len(found) == 1:
+        return found[0]
     return _in_turn(found) if found else None
 
 
@@ -182,6 +184,7 @@ class _Finder:
         self._literals = literals
         self._folding = Folding(literals)
         self._is_constant = _Constants().holds
+        self.is_small = True  # no value in what it has found can be large
 
     # ---- statements -------------------------------------------------------------------------------------------------
 
@@ -296,6 +299,7 @@ class _Finder:
         return [] if check is None else [check]
 
     def _function(self, node: tree.Expr) -> Check | None:
+        self.is_small &= all(getattr(item, "type", _BOOL).oid in FIXED_SIZE for item in walk(node))
         try:
             return compile_expression(node, self._settings)
         except NotOnRowPath:

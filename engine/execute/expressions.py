@@ -22,6 +22,7 @@ from typing import Any
 from catalog.errors import SqlError, not_supported
 from catalog.functions import registry
 from catalog.functions.base import Function, Implementation
+from catalog.functions.integers import REMAINDERS
 from catalog.functions.registry import implementation
 from catalog.memory import at_most, size_of
 from catalog.patience import TooLong, fold, is_watched, quick
@@ -201,7 +202,13 @@ class ExpressionCompiler:
         if function.language == LANGUAGE:
             return routine_source(self.code, "call_routine", function, arguments, types, result)
         found = implementation(function.source)
-        if found is not None and found.python_source is not None and self._can_inline(found, arguments):
+        if function.source in REMAINDERS and arguments[1].isdigit() and arguments[1] != "0":
+            name = tested = arguments[0]
+            if not name.isidentifier():
+                name = self.code.temporary("t")
+                tested = f"({name} := {arguments[0]})"
+            call = f"({name} % {arguments[1]} if {tested} >= 0 else -(-{name} % {arguments[1]}))"
+        elif found is not None and found.python_source is not None and self._can_inline(found, arguments):
             self.code.names.update(found.python_names)
             call = found.python_source.format(*arguments)
         else:

@@ -54,7 +54,7 @@ def state_of(session: Session) -> str:
     """The value of pg_stat_activity.state."""
     carried = session.client.carried
     waits = session.transaction is not None and session.transaction.waiting is not None
-    if carried == "active" or waits or (session.task is not None and not session.task.done()):
+    if carried == "active" or waits or session.running or (session.task is not None and not session.task.done()):
         return "active"
     if carried:
         return {"I": "idle", "T": "idle in transaction"}.get(carried, "idle in transaction (aborted)")

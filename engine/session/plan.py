@@ -73,6 +73,7 @@ class Plan:
     at_once: bool = False  # it can run now and waits only for locks: by `row_run`, or else by `answer`
     is_counted: bool = True  # by itself, in pg_stat_statements
     is_cacheable: bool = True  # it depends on nothing but its text and the plan's key
+    is_prompt: bool = False  # it seldom waits, though it may: its first step runs at once, without a task
     is_planned_late: bool = False  # at execution; a change of the schema does not make it stale
 
     @property

@@ -457,14 +457,21 @@ class Session:
         transaction = self.transaction
         clock = self.node.clock()
         start = transaction.start_time if transaction else clock
-        context = ExecContext(
-            transaction or self.node.store.current, transaction, self._call(clock, start), self.catalog, self.key.format
+        node, format_ = self.node, self.key.format
+        return ExecContext(
+            transaction or node.store.current,
+            transaction,
+            CallContext(clock, start, format_.timezone, self.functions, format_),
+            self.catalog,
+            format_,
+            node.next_row_number,
+            None,
+            None,
+            node.written,
+            self.query_memory,
+            self.memory,
+            self.statement_timeout / 1000,
         )
-        context.next_row_number = self.node.next_row_number
-        context.written = self.node.written
-        context.memory_limit, context.account = self.query_memory, self.memory
-        context.timeout = self.statement_timeout / 1000
-        return context
 
     def begins(self, sql: bytes) -> None:
         """Other sessions see this statement from now on."""
@@ -490,7 +497,7 @@ class Session:
             or self.status == "E"
             or self.temporary_schema is not None
             or (transaction is not None and transaction.changed_objects)
-            or not prepared.plan.at_once
+            or not (prepared.plan.at_once or prepared.plan.is_prompt)
         ):
             return None
         if self.portals:

@@ -8,12 +8,13 @@ each planned separately and seeing the effects of those before it. The result of
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from catalog.errors import SqlError
-from catalog.types import lookup, oids
-from engine.execute.context import Field, RoutineCall
+from catalog.schema import Routine
+from catalog.types import oids
+from engine.execute.context import Field
 from engine.execute.expressions import compile_value
 from engine.session.portal import Portal
 from engine.sql import ast, tree
@@ -28,6 +29,7 @@ from engine.statements.plpgsql.errors import LineContext
 from engine.statements.plpgsql.nested import refuse_change, wait_within
 from engine.statements.routine_calls import (
     CallPlan,
+    Encoder,
     WholeCall,
     argument_types,
     as_runner,
@@ -57,25 +59,20 @@ async def run_call(session: Session, node: ast.CallStmt, portal: Portal, sink: S
     found = plan.call
     routine = routine_of(session, found.call)
     check_may_call(session, routine)
-    values = await _arguments(session, plan, portal.parameters)
     function = found.call.function
     formats = portal.formats or (0,) * len(found.fields or ())
-    if function.strict and None in values:
-        rows: list[bytes] = []
-    elif routine.language == "plpgsql":
-        with as_runner(session, routine), session.function_calls.count(routine):
-            columns = None
-            if found.call.type.oid == oids.RECORD and not routine.outputs and found.rows:
-                columns = [item.type for item in found.fields or ()]
-            call = RoutineCall(routine.oid, tuple(argument_types(found.call)), found.call.type)
-            is_apart = routine.kind != "p" or routine.security_definer or routine.settings
-            is_atomic = bool(is_apart) or _is_atomic(session, portal)
-            result = await plpgsql.call(session, routine, call, values, columns, is_atomic=is_atomic)
-        rows = encoded_rows(session, result, found.fields, formats)
+    rows: list[bytes] = []
+    if routine.language == "plpgsql":
+        is_apart = routine.kind != "p" or routine.security_definer or routine.settings
+        is_atomic = bool(is_apart) or _is_atomic(session, portal)
+        result = await suspend.run(lambda: _run_program(session, plan, routine, portal.parameters, is_atomic))
+        rows = encoded_rows(result, plan.encoders(formats, session.key.format)) if result else []
     else:
-        with as_runner(session, routine), session.function_calls.count(routine):
-            body = body_of(routine, session.environment, function, argument_types(found.call), found.call.type)
-            rows = await _run_body(session, portal, found, body.statements, values, formats)
+        values = await _arguments(session, plan, portal.parameters)
+        if not function.strict or None not in values:
+            with as_runner(session, routine), session.function_calls.count(routine):
+                body = body_of(routine, session.environment, function, argument_types(found.call), found.call.type)
+                rows = await _run_body(session, portal, found, body.statements, values, formats)
     if found.fields is not None and not function.returns_set:
         rows = rows[:1] or [_row_of_nulls(len(found.fields))]
     if rows and found.fields is not None:
@@ -110,18 +107,12 @@ def _is_atomic(session: Session, portal: Portal) -> bool:
     return session.in_block or not (session.is_top_level or portal.may_commit)
 
 
-def encoded_rows(
-    session: Session, rows: Sequence[tuple[object, ...]], fields: Sequence[Field] | None, formats: tuple[int, ...]
-) -> list[bytes]:
+def encoded_rows(rows: Sequence[tuple[object, ...]], encoders: Sequence[Encoder]) -> list[bytes]:
     """Rows as DataRow messages."""
-    encoders = []
-    for item, code in zip(fields or (), formats, strict=False):
-        known = lookup(item.type.oid)
-        encoders.append(known.binary_encoder() if code else known.text_encoder(session.key.format))
     return [_message(row, encoders) for row in rows]
 
 
-def _message(row: tuple[object, ...], encoders: Sequence[Callable[[Any], bytes]]) -> bytes:
+def _message(row: tuple[object, ...], encoders: Sequence[Encoder]) -> bytes:
     parts = [struct.pack(">h", len(encoders))]
     for value, encode in zip(row, encoders, strict=False):
         data = None if value is None else encode(value)
@@ -130,26 +121,45 @@ def _message(row: tuple[object, ...], encoders: Sequence[Callable[[Any], bytes]]
     return b"D" + _LENGTH.pack(len(body) + 4) + body
 
 
+def _run_program(
+    session: Session, plan: CallPlan, routine: Routine, parameters: Sequence[object], is_atomic: bool
+) -> plpgsql.Rows | None:
+    """The rows of a call of a function in PL/pgSQL, in a greenlet; None for a strict one with an argument that is
+    NULL."""
+    values = _compute_arguments(session, plan, parameters)
+    found = plan.call
+    if found.call.function.strict and None in values:
+        return None
+    columns = None
+    if found.rows and found.call.type.oid == oids.RECORD and not routine.outputs:
+        columns = [item.type for item in found.fields or ()]
+    with as_runner(session, routine), session.function_calls.count(routine):
+        return plpgsql.call(session, routine, plan.routine_call, values, columns, is_atomic=is_atomic)
+
+
 async def _arguments(session: Session, plan: CallPlan, parameters: Sequence[object]) -> list[object]:
+    return await suspend.run(lambda: _compute_arguments(session, plan, parameters))  # they may call functions
+
+
+def _compute_arguments(session: Session, plan: CallPlan, parameters: Sequence[object]) -> list[object]:
+    if plan.parameters is not None:
+        return [parameters[number - 1] for number in plan.parameters]
     context = session.context()
     if plan.computes is None:
         environment = session.environment
         arguments = [expanded_expression(argument, environment) for argument in plan.call.call.arguments]
         plan.computes = [compile_value(argument, context.format) for argument in arguments]
-    computes = plan.computes
-
-    def compute_all() -> list[object]:
-        values: list[object] = []
-        for compute in computes:
-            while True:
-                try:
-                    values.append(compute(context, parameters))
-                    break
-                except LockWait as lock:
-                    wait_within(session, session.wait_for(lock))
-        return values
-
-    return await suspend.run(compute_all)  # they may call functions
+        if all(isinstance(argument, tree.Param) for argument in arguments):
+            plan.parameters = [argument.number for argument in arguments if isinstance(argument, tree.Param)]
+    values: list[object] = []
+    for compute in plan.computes:
+        while True:
+            try:
+                values.append(compute(context, parameters))
+                break
+            except LockWait as lock:
+                wait_within(session, session.wait_for(lock))
+    return values
 
 
 async def _run_body(

@@ -292,6 +292,7 @@ def plan_statement(
         if plan.all_locks:
             plan.locks = plan.all_locks
         plan.columnar = TriggerPath(plan, changes)
+        plan.is_prompt = True
         plan.set_row(None)
     elif session.catalog.routines and any(map(is_routine, walk(analyzed.statement))):
         _run_with_calls(plan)
@@ -308,6 +309,7 @@ def _run_with_calls(plan: RowsPlan) -> None:
     if plan.row is None:
         not_supported("a function in PL/pgSQL in a statement of this kind")
     plan.columnar = RoutinePath(plan)
+    plan.is_prompt = True
     plan.fails_first = None  # a call may not run before the statement
     plan.set_row(None)
 
@@ -359,7 +361,7 @@ def prepare_lifted(session: Session, template: bytes, tags: bytes, brief: bool) 
         prepared = prepare(session, statements[0], types, literals=len(types), brief=brief)
     except SqlError:
         return None  # the text with its literals in place raises the error, or works
-    if not prepared.plan.at_once or not prepared.lasting:
+    if not (prepared.plan.at_once or prepared.plan.is_prompt) or not prepared.lasting:
         return None
     parameters = prepared.parameters
     parameters.literals = tuple(

@@ -3,16 +3,18 @@ f(...) and SELECT * FROM f(...). call.py runs them."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from types import TracebackType
+from typing import TYPE_CHECKING, Any
 
 from catalog.errors import SqlError
 from catalog.schema import Routine
 from catalog.types import lookup, oids
+from catalog.types.base import FormatSettings
 from catalog.types.composite import CompositeType
-from engine.execute.context import ExecContext, Field
+from engine.execute.context import ExecContext, Field, RoutineCall
 from engine.sql import ast, privileges, tree
 from engine.sql.analyze import Shared, analyze_expression
 from engine.sql.analyze.resolve import signature
@@ -25,6 +27,7 @@ if TYPE_CHECKING:
     from engine.session.session import Session
 
 Compute = Callable[[ExecContext, Sequence[object]], object]
+Encoder = Callable[[Any], bytes]
 DEEPEST = 640
 """Calls of routines within one another: about as many as PostgreSQL's default max_stack_depth lets run."""
 
@@ -41,13 +44,33 @@ class WholeCall:
 class CallPlan(UtilityPlan):
     """The plan of a SELECT that is a call. `computes`: the compiled arguments, once they have been needed."""
 
-    __slots__ = ("call", "computes")
+    __slots__ = ("_encoders", "call", "computes", "parameters", "routine_call")
+    is_prompt = True
 
     def __init__(self, call: WholeCall) -> None:
         super().__init__(registry.kind_of(ast.CallStmt(ast.Node())), call.fields)
         self.call = call
+        self.routine_call = RoutineCall(call.call.function.oid, tuple(argument_types(call.call)), call.call.type)
         self.computes: list[Compute] | None = None
+        self.parameters: list[int] | None = None  # the numbers of those that the arguments are, if they are no more
         self.is_cacheable = True
+        self._encoders: dict[tuple[int, ...], tuple[FormatSettings, list[Encoder]]] = {}
+
+    def encoders(self, formats: tuple[int, ...], settings: FormatSettings) -> list[Encoder]:
+        """Those of the columns, for these formats and settings."""
+        known = self._encoders.get(formats)
+        if known is None or known[0] is not settings:
+            known = self._encoders[formats] = settings, row_encoders(self.call.fields or (), formats, settings)
+        return known[1]
+
+
+def row_encoders(fields: Sequence[Field], formats: tuple[int, ...], settings: FormatSettings) -> list[Encoder]:
+    """One for each column, in these formats."""
+    types = [lookup(item.type.oid) for item in fields]
+    return [
+        type_.binary_encoder() if code else type_.text_encoder(settings)
+        for type_, code in zip(types, formats, strict=False)
+    ]
 
 
 def whole_call(session: Session, statement: tree.Statement) -> WholeCall | None:
@@ -96,34 +119,46 @@ def check_may_call(session: Session, routine: Routine) -> None:
     check_execute(routine, session.catalog, privileges.role_of(session.catalog, session.user_name))
 
 
-@contextmanager
-def as_runner(session: Session, routine: Routine) -> Iterator[None]:
+class as_runner:  # noqa: N801  # a block, as those of contextlib
     """A block that runs the body of a routine: as its owner if it is SECURITY DEFINER. Raises 54001 for too many calls
     within one another."""
-    if session.call_depth >= DEEPEST:
-        hint = (
-            'Increase the configuration parameter "max_stack_depth" (currently 2048kB), after ensuring the'
-            " platform's stack depth limit is adequate."
-        )
-        raise SqlError("54001", "stack depth limit exceeded", hint=hint)
-    session.call_depth += 1
-    view = session.statement_view
-    if routine.volatility == "v":
-        session.statement_view = None  # each of its statements sees what is there when it begins
-    try:
-        if not (routine.security_definer or routine.settings):
-            yield
-            return
-        with ExitStack() as around:
-            if routine.security_definer:
-                caller = privileges.role_of(session.catalog, session.user_name)
-                around.enter_context(session.identity.acting_as(runner(routine, session.catalog, caller)))
-            if routine.settings:
-                around.enter_context(session.settings.within(routine.settings))
-            yield
-    finally:
-        session.call_depth -= 1
-        session.statement_view = view
+
+    __slots__ = ("_around", "_routine", "_session", "_view")
+
+    def __init__(self, session: Session, routine: Routine) -> None:
+        self._session, self._routine = session, routine
+        self._view = session.statement_view
+        self._around: ExitStack | None = None
+
+    def __enter__(self) -> None:
+        session, routine = self._session, self._routine
+        if session.call_depth >= DEEPEST:
+            hint = (
+                'Increase the configuration parameter "max_stack_depth" (currently 2048kB), after ensuring the'
+                " platform's stack depth limit is adequate."
+            )
+            raise SqlError("54001", "stack depth limit exceeded", hint=hint)
+        if routine.security_definer or routine.settings:
+            with ExitStack() as around:
+                if routine.security_definer:
+                    caller = privileges.role_of(session.catalog, session.user_name)
+                    around.enter_context(session.identity.acting_as(runner(routine, session.catalog, caller)))
+                if routine.settings:
+                    around.enter_context(session.settings.within(routine.settings))
+                self._around = around.pop_all()
+        session.call_depth += 1
+        if routine.volatility == "v":
+            session.statement_view = None  # each of its statements sees what is there when it begins
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        try:
+            if self._around is not None:
+                self._around.__exit__(kind, error, trace)
+        finally:
+            self._session.call_depth -= 1
+            self._session.statement_view = self._view
 
 
 def routine_of(session: Session, call: tree.FuncExpr) -> Routine:

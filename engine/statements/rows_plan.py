@@ -7,7 +7,7 @@ and runs the statement; a query for which this happens repeatedly skips the row 
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Mapping, Sequence
-from typing import TYPE_CHECKING, Protocol, Self
+from typing import TYPE_CHECKING, Protocol, Self, TypeVar
 
 from catalog.patience import TooLong
 from engine.execute.context import ExecContext, Field, RowPathHeavy, RowPlan
@@ -22,6 +22,8 @@ if TYPE_CHECKING:
     from engine.session.prepared import Prepared
     from engine.session.session import Session
 
+T = TypeVar("T")
+
 MOST_ELSEWHERE = 31
 COMMANDS = {
     tree.Query: "SELECT",
@@ -30,6 +32,7 @@ COMMANDS = {
     tree.Delete: "DELETE",
     tree.Merge: "MERGE",
 }
+RunRows = Callable[[ExecContext, Sequence[object]], tuple[list[tuple[object, ...]], int]]
 FailsFirst = Callable[[ExecContext, Sequence[object]], object]
 
 
@@ -57,6 +60,7 @@ class RowsPlan(Plan):
 
     __slots__ = (
         "_overflows",
+        "_rows_run",
         "_runs",
         "all_locks",
         "analyzed",
@@ -67,6 +71,7 @@ class RowsPlan(Plan):
         "command",
         "elsewhere",
         "fails_first",
+        "is_prompt",
         "locks",
         "places",
         "relations",
@@ -97,9 +102,11 @@ class RowsPlan(Plan):
         self.row: RowPlan | None = None
         self.columnar = None
         self.at_once = False
+        self.is_prompt = False
         self.elsewhere = 0  # executions until the row path is tried again
         self._overflows = (0, -1)  # in a row, and how many executions the row path had finished before the last
         self._runs: dict[tuple[int, ...], RunRow] = {}
+        self._rows_run: RunRows | None = None
 
     def set_row(self, row: RowPlan | None) -> None:
         self.row = row
@@ -127,6 +134,16 @@ class RowsPlan(Plan):
             assert self.row is not None
             run = self.row.make_encoder(formats)
             run = self._runs[formats] = run if self.fails_first is None else _behind(self.fails_first, run)
+        return run
+
+    @property
+    def rows_function(self) -> RunRows:
+        """The compiled row plan for a function's statement, with rows as its result."""
+        run = self._rows_run
+        if run is None:
+            assert self.row is not None
+            run = self.row.rows
+            run = self._rows_run = run if self.fails_first is None else _behind(self.fails_first, run)
         return run
 
     # ---- statistics of the row path ---------------------------------------------------------------------------------
@@ -169,8 +186,8 @@ def columns_of(root: tree.Statement) -> ResultColumns | None:
     return ResultColumns(fields) if fields or isinstance(root, tree.Query) else None
 
 
-def _behind(first: FailsFirst, run: RunRow) -> RunRow:
-    def both(context: ExecContext, parameters: Sequence[object]) -> tuple[bytes, int]:
+def _behind(first: FailsFirst, run: Callable[[ExecContext, Sequence[object]], T]) -> Callable[..., T]:
+    def both(context: ExecContext, parameters: Sequence[object]) -> T:
         try:
             first(context, parameters)
         except TooLong:

@@ -31,6 +31,7 @@ from engine.statements.call import encoded_rows
 from engine.statements.plpgsql import suspend
 from engine.statements.plpgsql.nested import NestedStatements
 from engine.statements.plpgsql.records import cast_of
+from engine.statements.routine_calls import row_encoders
 
 if TYPE_CHECKING:
     from engine.session.answer import Sink
@@ -222,7 +223,8 @@ class InsteadPlan(Plan):
             count, rows = await suspend.run(lambda: self._change(session, query, portal.parameters))
             await suspend.run(triggers.run_pending)
         if self.columns is not None and rows:
-            await sink.rows(b"".join(encoded_rows(session, rows, self.columns.fields, portal.formats)))
+            encoders = row_encoders(self.columns.fields, portal.formats, session.key.format)
+            await sink.rows(b"".join(encoded_rows(rows, encoders)))
         portal.done = True
         tag = f"INSERT 0 {count}" if self._event == "i" else f"{self.command} {count}"
         sink.complete(tag)

@@ -26,6 +26,8 @@ RESERVED = frozenset(
 
 _SELECT = "SELECT "
 _OPENING, _CLOSING = {"(": ")", "[": "]"}, (")", "]")
+MOST_ENDS = 3
+"""Words that may end a text, in PostgreSQL's parser."""
 _T = TypeVar("_T")
 _N = TypeVar("_N", bound=ast.Node)
 
@@ -143,7 +145,8 @@ class BodyReader:
 
     def skip_to(self, ends: tuple[str, ...], what: str) -> tuple[int, int]:
         """Goes to the next of these words outside of parentheses. Returns where the text before it begins and ends.
-        Raises 42601 at a semicolon or the end of the body before it, and where nothing is before it."""
+        Raises 42601 at a semicolon before it, and where nothing is before it. The end of the body is one of these words
+        too, if there are fewer than MOST_ENDS (read_sql_construct)."""
         start, stop = self.token.start, self.token.start
         first = self._index
         open_: list[str] = []
@@ -151,6 +154,8 @@ class BodyReader:
             token, word = self.token, self.word
             if not open_ and word in ends:
                 break
+            if token.key == "" and not open_ and len(ends) < MOST_ENDS:
+                break  # the text is read before what is missing behind it is noticed
             if token.key in ("", "ERROR"):
                 self._fail_unfinished(ends, open_, what)
             if word in _OPENING:
@@ -171,13 +176,19 @@ class BodyReader:
             raise self.token.error
         if open_:
             self.fail_near("mismatched parentheses")
-        missing = ends[0].upper() if ends[0].isalpha() else ends[0]
+        missing = ends[0].upper() if ends == ("loop", "by") else " or ".join(word.upper() for word in ends)
         self.complain(f'missing "{missing}" at end of {what}', self.token.start)
 
     def expression(self, scope: VariableScope, *ends: str) -> Fragment:
         """An SQL expression up to one of these words, which is not taken."""
-        start, stop = self.skip_to(ends, "expression" if self.word in ends else "SQL expression")
+        start, stop = self.skip_to(ends, "SQL expression" if self.token.key and self.word not in ends else "expression")
         return self.expression_between(start, stop, scope)
+
+    def expression_or_nothing(self, scope: VariableScope) -> Fragment:
+        """What stands before a semicolon."""
+        if self.word == ";" or self.token.key == "":
+            return self.expression_between(self.token.start, self.token.start, scope)
+        return self.expression(scope, ";")
 
     def expression_between(self, start: int, stop: int, scope: VariableScope) -> Fragment:
         """The expression in a part of the body: what may follow SELECT."""

@@ -88,8 +88,7 @@ class SqlStatements(Declarations):
             self.fail_near()
         steps = self._steps(start, stop, named)
         self.advance()
-        here = self.token.start
-        value = self.expression_between(here, here, scope) if self.word == ";" else self.expression(scope, ";")
+        value = self.expression_or_nothing(scope)
         value = replace(value, kind="PL/pgSQL assignment", target=self.body[start : value.offset])
         self.expect(";")
         return Assign(Target(variable, steps), value, line=line)
@@ -140,7 +139,7 @@ class SqlStatements(Declarations):
         """PERFORM query;"""
         line = self.line
         self.expect("perform")
-        query = replace(self.expression(scope, ";"), kind="SQL statement", target="SELECT ")
+        query = replace(self.expression_or_nothing(scope), kind="SQL statement", target="SELECT ")
         self.expect(";")
         return RunSql(query, perform=True, line=line)
 

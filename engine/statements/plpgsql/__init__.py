@@ -1,8 +1,11 @@
 """Runs PL/pgSQL: a body (engine/sql/plpgsql) becomes one Python function, and its statements run in the session.
 
+    known.py      what is known of the texts: their plans, and where their parameters are
     names.py      what a name in an SQL text of the body means: a variable, a field of one, or a column
     fragments.py  the SQL in a body: expressions as Python source, statements as plans
+    program.py    a compiled body
     compile.py    the body's control structures as Python source
+    never_null.py the variables that are never NULL
     frame.py      what a running function does: expressions, loops over rows, errors, results
     frame_cursors.py  its cursors
     nested.py     the statements of a function

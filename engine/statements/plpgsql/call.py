@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from catalog.errors import SqlError
-from catalog.memory import Meter, exchange_meter
+from catalog.memory import exchange_meter, new_meter
 from catalog.schema import Routine
 from catalog.types import oids
 from catalog.types.base import TypeRef
@@ -14,8 +14,9 @@ from engine.sql import ast
 from engine.sql.literal_places import move_to_statement
 from engine.sql.plpgsql.parser import Signature
 from engine.statements.plpgsql import errors, suspend
-from engine.statements.plpgsql.compile import Program
-from engine.statements.plpgsql.frame import Frame, Known
+from engine.statements.plpgsql.frame import Frame
+from engine.statements.plpgsql.known import Known
+from engine.statements.plpgsql.program import Program
 from engine.statements.plpgsql.programs import compile_body, program_of
 from engine.statements.plpgsql.records import Row, Uncast, check_columns
 
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
 Rows = list[tuple[object, ...]]
 
 
-async def call(
+def call(
     session: Session,
     routine: Routine,
     call: RoutineCall,
@@ -35,13 +36,11 @@ async def call(
     *,
     is_atomic: bool,
 ) -> Rows:
-    """The rows of a call that is a statement. `columns`: those of a column definition list."""
+    """The rows of a call that is a statement, in a greenlet. `columns`: those of a column definition list."""
     program, known = program_of(session, routine, call)
     if session.transaction is None:
         session.begin_implicit()
-    return await suspend.run(
-        lambda: rows_of_program(session, program, known, routine, arguments, columns, is_atomic=is_atomic)
-    )
+    return rows_of_program(session, program, known, routine, arguments, columns, is_atomic=is_atomic)
 
 
 async def run_do(session: Session, node: ast.DoStmt, *, is_atomic: bool) -> None:
@@ -96,7 +95,7 @@ def enter(frame: Frame, arguments: Sequence[object]) -> object:
     session = frame.session
     assert session.transaction is not None
     session.transaction.queried = True
-    outside = exchange_meter(Meter().begin(session.query_memory, session.memory))
+    outside = exchange_meter(new_meter(session.query_memory, session.memory))
     try:
         value = run_apart(frame, arguments)
     finally:
@@ -112,7 +111,7 @@ def run_apart(frame: Frame, arguments: Sequence[object]) -> object:
     """`enter` without a meter of its own."""
     program = frame.program
     try:
-        return program.run(frame, frame.context, *arguments)
+        return program.run(frame, frame.context if program.asks_context else None, *arguments)
     except SqlError as error:
         place = errors.place_of(program, error.__traceback__)
         errors.add_context(error, errors.context_line(program.shown, *place))

@@ -16,9 +16,8 @@ CONTINUE) and leave one construct after the other.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import dataclass
-from types import CodeType
 
 from catalog.errors import SqlError, not_supported
 from catalog.types import lookup, oids
@@ -49,6 +48,8 @@ from engine.statements.plpgsql.fragments import (
     variables_among,
 )
 from engine.statements.plpgsql.names import LocalNames, ParameterUse
+from engine.statements.plpgsql.never_null import never_null
+from engine.statements.plpgsql.program import Program
 from engine.statements.plpgsql.records import Row, Uncast, assignment_of
 from engine.statements.plpgsql.statement_kinds import kind_of
 from engine.statements.plpgsql.utilities import refusal
@@ -60,33 +61,6 @@ TICKS = 1
 
 _APART = (pl.Block, pl.Assign, pl.If, pl.Loop, pl.ForInteger, pl.Exit, pl.Return, pl.Raise, pl.Assert)
 """The statements that run and read nothing, if their expressions do not."""
-
-
-@dataclass(slots=True)
-class Program:
-    """A compiled body. `run(frame, context, arguments)` returns the result. `places`: for lines of its Python source,
-    from which on they belong to a line of the body and a kind of statement. `texts`: the SQL that it runs or evaluates
-    by its number. `contexts`: for their errors; `records`: which they may use; `named`: the record that is the whole
-    text. `print_strict`: whether errors of INTO STRICT show the parameters. `shown`: the function as errors call it.
-    `is_apart`: it runs and reads nothing, by statements or other functions."""
-
-    run: Callable[..., object]
-    conflict: str
-    columns: Sequence[TypeRef]
-    places: Sequence[tuple[int, int, str]]
-    texts: Sequence[pl.Fragment]
-    contexts: Sequence[TextContext]
-    records: Sequence[Sequence[pl.Variable]]
-    named: Sequence[pl.Variable | None]
-    print_strict: bool
-    shown: str
-    is_volatile: bool = True
-    is_apart: bool = False
-
-    @property
-    def code(self) -> CodeType:
-        """By which its frames are known in a traceback."""
-        return self.run.__code__
 
 
 @dataclass(slots=True)
@@ -126,6 +100,9 @@ class BodyCompiler:
         code = self._code
         arguments = "".join(f", {local(variable)}" for variable in self._body.arguments)
         code.names["SqlError"] = SqlError
+        self._expressions.overrides |= never_null(
+            self._body, self._local_expression, self._environment.format, self._expressions.overrides
+        )
         with code.block(f"def body(frame, context{arguments}):"):
             code.line(f"ticks, jump = {TICKS}, 0")
             known = {variable.number for variable in self._body.arguments}
@@ -154,6 +131,7 @@ class BodyCompiler:
             self._body.print_strict if self._body.print_strict is not None else self._print_strict,
             self._signature.name,
             is_apart=self._is_apart and not self._texts,
+            asks_context=code.asks_context,
         )
 
     def _columns(self) -> list[TypeRef]:
@@ -246,8 +224,7 @@ class BodyCompiler:
             else:
                 code.line(f"{name} = frame.row_of({number}, {values}, {code.constant(variable.shape, 'shape')})")
             return
-        code.line(f"{name} = {self._expression(fragment, variable.type)}")
-        self._check_not_null(variable)
+        self._set(variable, self._expression(fragment, variable.type))
 
     def _assign_part(self, target: pl.Target, fragment: pl.Fragment) -> None:
         """record.field := value, array[i] := value, ..."""
@@ -287,10 +264,17 @@ class BodyCompiler:
         before = tree.Param(target.variable.number + 1, TypeRef(_type_of(target).oid))
         return self._expressions.value(part_of_variable(state, target, before, given)).source
 
-    def _check_not_null(self, variable: pl.Variable) -> None:
-        if variable.not_null:
-            with self._code.block(f"if {local(variable)} is None:"):
-                self._code.line(f"frame.refuse_null({variable.name!r})")
+    def _set(self, variable: pl.Variable, source: str) -> None:
+        """Gives a variable a value. One that is NOT NULL keeps its value where NULL is refused."""
+        code, name = self._code, local(variable)
+        if not variable.not_null:
+            code.line(f"{name} = {source}")
+            return
+        value = code.temporary("v")
+        code.line(f"{value} = {source}")
+        with code.block(f"if {value} is None:"):
+            code.line(f"frame.refuse_null({variable.name!r})")
+        code.line(f"{name} = {value}")
 
     def _take_row(self, into: Sequence[pl.Target], row: str, fields: str) -> None:
         """Assigns a row of a query (`row` may be None) to variables."""
@@ -307,8 +291,7 @@ class BodyCompiler:
         values = code.temporary("row")
         code.line(f"{values} = frame.values_of({row}, {fields}, {types})")
         for number, target in enumerate(into):
-            code.line(f"{local(target.variable)} = {values}[{number}]")
-            self._check_not_null(target.variable)
+            self._set(target.variable, f"{values}[{number}]")
 
     def _take_parts(self, into: Sequence[pl.Target], row: str, fields: str) -> None:
         """Assigns a row of a query to variables and fields of records."""
@@ -317,11 +300,8 @@ class BodyCompiler:
             name = local(target.variable)
             given = f"frame.column_of({row}, {fields}, {number})"
             if not target.steps:
-                code.line(
-                    f"{name} = frame.convert({given} or (None, {code.constant(_type_of(target), 'type')}), "
-                    f"{code.constant(_type_of(target), 'type')})"
-                )
-                self._check_not_null(target.variable)
+                type_ = code.constant(_type_of(target), "type")
+                self._set(target.variable, f"frame.convert({given} or (None, {type_}), {type_})")
             elif target.variable.type is None:
                 steps, shape = code.constant(target.steps, "steps"), code.constant(target.variable.shape, "shape")
                 code.line(f"{name} = frame.store_into({name}, {target.variable.name!r}, {steps}, {given}, {shape})")
@@ -461,16 +441,13 @@ class BodyCompiler:
         code, whole = self._code, TypeRef(oids.INT4)
         low, high = self._expression(statement.low, whole), self._expression(statement.high, whole)
         step = "1" if statement.step is None else self._expression(statement.step, whole)
-        found, turned = local(self._body.found), code.temporary("turned")
+        numbers = code.temporary("numbers")
         with self._construct(statement.label, is_loop=True) as construct:
-            code.line(f"{turned} = False")
-            with code.block(
-                f"for {local(statement.variable)} in frame.numbers({low}, {high}, {step}, {statement.reverse}):"
-            ):
-                code.line(f"{turned} = True")
+            code.line(f"{numbers} = frame.numbers({low}, {high}, {step}, {statement.reverse})")
+            with code.block(f"for {local(statement.variable)} in {numbers}:"):
                 self._tick()
                 self._statements(statement.statements)
-            code.line(f"{found} = {turned}")
+            code.line(f"{local(self._body.found)} = bool({numbers})")
         self._pass_on(construct)
 
     def _for_query(self, statement: pl.ForQuery) -> None:
@@ -549,6 +526,10 @@ class BodyCompiler:
         if statement.value is None:
             code.line(f"frame.results.append(({', '.join(map(local, self._body.outputs))},))")
         elif signature.result is None or signature.result.oid == oids.RECORD or signature.is_row:
+            record = record_named(statement.value)
+            if record is not None and record.shape is not None:  # from now on it is a row of NULLs, not NULL
+                empty = code.constant(Row(record.shape, (None,) * len(record.shape)), "empty")
+                code.line(f"{local(record)} = {local(record)} or {empty}")
             number, values = self._text(statement.value)
             code.line(f"frame.add_row(frame.evaluate_row({number}, {values}))")
         else:
@@ -569,9 +550,17 @@ class BodyCompiler:
             code.line("raise" if self._error else "frame.refuse_again()")
             return
         values = self._values(statement.values)
-        options = self._values([value for _, value in statement.options])
-        names = tuple(name for name, _ in statement.options)
-        given = f"{statement.level!r}, {statement.condition!r}, {statement.message!r}, {values}, {names!r}, {options}"
+        options = "{}"
+        if statement.options:
+            message, options = code.temporary("values"), code.temporary("options")
+            code.line(f"{message}, {options} = {values}, {{}}")
+            values = message
+            for name, value in statement.options:
+                number, given = self._text(value)
+                found = f"frame.evaluate_typed({number}, {given})"
+                known = f"{statement.condition!r}, {statement.message is not None}"
+                code.line(f"frame.add_option({options}, {name!r}, {found}, {known})")
+        given = f"{statement.level!r}, {statement.condition!r}, {statement.message!r}, {values}, {options}"
         code.line(f"frame.raise_message({given})")
 
     def _assert(self, statement: pl.Assert) -> None:
@@ -600,6 +589,10 @@ class BodyCompiler:
             fields, row = code.temporary("fields"), code.temporary("row")
             code.line(f"{fields}, {row} = frame.one_row({number}, {values}, {statement.strict})")
             code.line(f"{found} = {row} is not None")
+            if statement.strict or not isinstance(statement.sql.tree, ast.SelectStmt):
+                with code.block(f"if {row}.__class__ is SqlError:"):  # too few or too many: FOUND is known before that
+                    code.line(f"{found} = frame.has_rows")
+                    code.line(f"raise {row}")
             self._take_row(statement.into, row, fields)
 
     def _call(self, fragment: pl.Fragment) -> None:
@@ -631,8 +624,7 @@ class BodyCompiler:
         elif target.steps or variable.is_record:
             code.line("frame.fail('0A000', 'a record as a result of CALL is not supported')")
         else:
-            code.line(f"{name} = frame.convert({given}, {code.constant(variable.type, 'type')})")
-            self._check_not_null(variable)
+            self._set(variable, f"frame.convert({given}, {code.constant(variable.type, 'type')})")
 
     def _run_dynamic(self, statement: pl.RunDynamic) -> None:
         code = self._code
@@ -695,7 +687,10 @@ class BodyCompiler:
         """Gives the parameters of a bound cursor their values."""
         assert cursor.cursor is not None
         for parameter, argument in zip(cursor.cursor.parameters, arguments, strict=True):
-            self._code.line(f"{local(parameter)} = {self._expression(argument, parameter.type)}")
+            value = self._local_expression(argument, parameter.type) if len(arguments) == 1 else None
+            around = TextContext(argument.text, argument.kind) if value is not None else nullcontext()
+            with self._code.block(f"with {self._code.constant(around, 'around')}:"):  # PostgreSQL runs it as a query
+                self._code.line(f"{local(parameter)} = {self._expression(argument, parameter.type)}")
         if arguments:
             self._code.line(f"{local(self._body.found)} = True")  # PostgreSQL computes them by a query
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_right
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from types import TracebackType
 from typing import TYPE_CHECKING
 
@@ -13,7 +13,7 @@ from engine.sql.plpgsql.conditions import OTHERS, conditions
 from engine.sql.plpgsql.tree import Fragment
 
 if TYPE_CHECKING:
-    from engine.statements.plpgsql.compile import Program
+    from engine.statements.plpgsql.program import Program
 
 SEVERITIES = {
     "exception": "ERROR", "warning": "WARNING", "notice": "NOTICE", "info": "INFO", "log": "LOG", "debug": "DEBUG",
@@ -31,38 +31,28 @@ _SQLSTATE = re.compile("[0-9A-Z]{5}")
 _NEVER_OTHERS = ("57014", "P0004")  # query_canceled, assert_failure
 
 
+def add_option(options: dict[str, str], name: str, value: str | None, condition: str, has_message: bool) -> None:
+    """Adds an option of RAISE. Raises 42601 for one that is given twice, 22004 for one that is NULL."""
+    if value is None:
+        raise SqlError("22004", "RAISE statement option cannot be null")
+    if name in options or (name == "message" and has_message) or (name == "errcode" and condition):
+        raise SqlError("42601", f"RAISE option already specified: {name.upper()}")
+    options[name] = sqlstate_of(value) if name == "errcode" else value
+
+
 def message_of(
-    level: str,
-    condition: str,
-    message: str | None,
-    values: Sequence[str | None],
-    options: Sequence[tuple[str, str | None]],
+    level: str, condition: str, message: str | None, values: Sequence[str | None], options: Mapping[str, str]
 ) -> SqlError:
-    """What RAISE raises or sends. Values and options are texts. Raises 42601 for an option that is given twice, 22004
-    for one that is NULL."""
-    sqlstate = sqlstate_of(condition) if condition else ""
-    given: dict[str, str] = {}
-    if message is not None:
-        given["message"] = format_message(message, values)
-    for name, value in options:
-        if value is None:
-            raise SqlError("22004", "RAISE statement option cannot be null")
-        if name == "errcode":
-            if sqlstate:
-                raise SqlError("42601", "RAISE option already specified: ERRCODE")
-            sqlstate = sqlstate_of(value)
-            continue
-        if name in given:
-            raise SqlError("42601", f"RAISE option already specified: {name.upper()}")
-        given[name] = value
+    """What RAISE raises or sends. Values are texts."""
+    sqlstate = sqlstate_of(condition) if condition else options.get("errcode", "")
     sqlstate = sqlstate or _SQLSTATES.get(level, "00000")
-    text = given.get("message", condition or sqlstate)
-    fields = {field: given[name] for name, field in _FIELDS.items() if name in given}
+    text = options.get("message", condition or sqlstate) if message is None else format_message(message, values)
+    fields = {field: options[name] for name, field in _FIELDS.items() if name in options}
     return SqlError(
         sqlstate,
         text,
-        detail=given.get("detail"),
-        hint=given.get("hint"),
+        detail=options.get("detail"),
+        hint=options.get("hint"),
         severity=SEVERITIES[level],
         **fields,  # type: ignore[arg-type]
     )

@@ -140,6 +140,8 @@ def failing_part(expression: tree.Expr, environment: Environment) -> tree.Expr |
                 return is_constant(node.argument)
             case tree.FuncExpr():
                 return node.function.volatility == "i" and all(map(is_constant, node.arguments))
+            case tree.CoalesceExpr():
+                return all(map(is_constant, node.arguments))
         return False
 
     def search(node: tree.Expr) -> tree.Expr | None:
@@ -149,6 +151,8 @@ def failing_part(expression: tree.Expr, environment: Environment) -> tree.Expr |
                 arguments = (node.argument,)
             case tree.FuncExpr() | tree.BoolExpr():
                 arguments = node.arguments
+            case tree.RowExpr():
+                arguments = node.elements
         found = next((part for item in arguments if (part := search(item)) is not None), None)
         return found or (node if arguments and is_constant(node) and compiler.constant(node) is None else None)
 

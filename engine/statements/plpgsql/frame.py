@@ -9,7 +9,7 @@ import asyncio
 import sys
 from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import nullcontext, suppress
-from dataclasses import dataclass, field
+from functools import cached_property
 from math import prod
 from time import perf_counter
 from typing import TYPE_CHECKING, Any
@@ -41,6 +41,7 @@ from engine.statements.plpgsql.fragments import (
     shape_of_record,
     shape_of_rows,
 )
+from engine.statements.plpgsql.known import Evaluation, Known, Locals, named_value, places_of, value_of, values_at
 from engine.statements.plpgsql.names import Names, ParameterUse, unassigned_error
 from engine.statements.plpgsql.nested import NestedStatements, Rows, wait_within
 from engine.statements.plpgsql.records import Cast, Row, assignment_of, cast_of, check_columns, record_text, shape_of
@@ -49,11 +50,9 @@ from engine.statements.rows_plan import RowsPlan
 from engine.txn.interface import LockWait
 
 if TYPE_CHECKING:
-    from catalog.catalog import Catalog
-    from engine.execute.context import Field
-    from engine.node.plan_cache import PlanKey
+    from engine.execute.context import ExecContext, Field
     from engine.session.session import Session
-    from engine.statements.plpgsql.compile import Program
+    from engine.statements.plpgsql.program import Program
 
 SLICE_SECONDS = 0.005
 """For which a function may hold the event loop."""
@@ -63,35 +62,7 @@ MOST_TICKS = 10_000
 MOST_TAKES = 1000
 """Lists of types whose casts are kept, for each program."""
 
-Locals = Mapping[str, Any]
 _NO_SHAPES: Mapping[int, Shape | None] = {}
-
-
-@dataclass(slots=True)
-class Evaluation:
-    """A text that is evaluated: an expression, or a plan of a query. `uses`: its parameters."""
-
-    uses: tuple[ParameterUse, ...]
-    type: TypeRef
-    compute: Cast | None = None
-    prepared: Prepared | None = None
-    settings: PlanKey | None = None
-
-    def is_old(self, catalog: Catalog) -> bool:
-        """Whether it is a plan for another catalog."""
-        return self.prepared is not None and self.prepared.catalog is not catalog
-
-
-@dataclass(slots=True)
-class Known:
-    """What is known of the texts of a program for one catalog: by the number of the text, the shapes of its records,
-    and the type that is wanted."""
-
-    evaluations: dict[object, Evaluation] = field(default_factory=dict)
-    statements: dict[object, tuple[Prepared, tuple[ParameterUse, ...], PlanKey]] = field(default_factory=dict)
-    casts: dict[tuple[TypeRef, TypeRef], Cast | None] = field(default_factory=dict)
-    # By the identity of a list of types: that list, the columns of the rows that went there last, and their casts.
-    takes: dict[int, tuple[object, object, list[Cast | None]]] = field(default_factory=dict)
 
 
 class Point:
@@ -128,7 +99,6 @@ class Frame:
         columns: Sequence[TypeRef] | None = None,
     ) -> None:
         self.session = session
-        self.context = session.context()  # of the expressions in the function's source
         self.program = program
         self.columns = program.columns if columns is None else columns
         self.results: list[tuple[object, ...]] = []
@@ -140,6 +110,11 @@ class Frame:
         self._points = 0
         self._looked = self._yielded = perf_counter()
         self._ticks = TICKS
+
+    @cached_property
+    def context(self) -> ExecContext:
+        """Of the expressions in the function's source: most need none."""
+        return self.session.context()
 
     # ---- expressions ------------------------------------------------------------------------------------------------
 
@@ -162,7 +137,7 @@ class Frame:
             with program.contexts[number]:
                 found = self._known.evaluations[key, wanted] = self._evaluation(program.texts[number], shapes, wanted)
                 found.settings = self.session.key
-        parameters = [_value(use, values) for use in found.uses]
+        parameters = values_at(found.places, values)
         if found.compute is not None:
             while True:
                 try:
@@ -200,8 +175,9 @@ class Frame:
             if failing is not None:
                 self._fail_first(failing, fragment)
             with suppress(NotOnRowPath):
-                return Evaluation(text.uses, type_, compile_expression(plain, environment.format))
-        return Evaluation(text.uses, query.output[0].expression.type, prepared=self._plan(fragment, text, False))
+                return Evaluation(places_of(text.uses), type_, compile_expression(plain, environment.format))
+        type_ = query.output[0].expression.type
+        return Evaluation(places_of(text.uses), type_, prepared=self._plan(fragment, text, False))
 
     def _fail_first(self, failing: tree.Expr, fragment: Fragment) -> None:
         """Raises the error of a constant part. That of a literal which is assigned is at its place."""
@@ -231,8 +207,11 @@ class Frame:
         with self.program.contexts[number]:
             shapes, _ = self._shapes(number, values)
             text = analyse_text(fragment, self.session.environment, shapes, self.program.conflict)
-        plain = text.plain(self.session.environment)
-        parameters = [_value(use, values) for use in text.uses]
+            plain = text.plain(self.session.environment)
+            failing = None if plain is None else failing_part(plain, self.session.environment)
+            if failing is not None:
+                self._fail_first(failing, fragment)
+        parameters = [value_of(use, values) for use in text.uses]
         shape = None if plain is None else shape_of_rows(plain)
         if isinstance(plain, tree.RowExpr) and shape is not None:
             if has_sublink(plain):
@@ -256,7 +235,9 @@ class Frame:
         if not records:
             return _NO_SHAPES, number
         shapes = {item.number: shape_of_record(values[f"p{item.number + 1}"]) for item in records}
-        return shapes, (number, *shapes.values())
+        if len(records) == 1 or any(item.shape is None for item in records):
+            return shapes, (number, *shapes.values())
+        return shapes, (number, *[shape is None for shape in shapes.values()])  # it is declared: no need to compare it
 
     # ---- statements -------------------------------------------------------------------------------------------------
 
@@ -274,15 +255,14 @@ class Frame:
             fragment = self.program.texts[number]
             if isinstance(fragment.tree, planning.QUERY_STATEMENTS):
                 text = analyse_text(fragment, self.session.environment, shapes, self.program.conflict)
-                known = self._plan(fragment, text, for_cursor), text.uses, settings
+                known = self._plan(fragment, text, for_cursor), text.uses, settings, places_of(text.uses)
             else:
                 node, uses = with_variables(self.session, fragment, shapes, self.program.conflict)
                 statement = ast.Statement(node, fragment.text, 0, len(uses), fragment.text)
-                types = [_named_value(use, values)[2].oid for use in uses]
-                known = planning.prepare(self.session, statement, types), uses, settings
+                types = [named_value(use, values)[2].oid for use in uses]
+                known = planning.prepare(self.session, statement, types), uses, settings, places_of(uses)
             self._known.statements[key] = known
-        prepared, uses, _ = known
-        return prepared, [_value(use, values) for use in uses]
+        return known[0], values_at(known[3], values)
 
     def rows(self, number: int, values: Locals) -> tuple[Sequence[Field], Rows]:
         """The columns and rows of a query."""
@@ -336,22 +316,29 @@ class Frame:
         self._renew_context()
         return found
 
-    def one_row(self, number: int, values: Locals, strict: bool) -> tuple[Sequence[Field], tuple[object, ...] | None]:
-        """The row for INTO. Raises P0002 and P0003 where STRICT wants exactly one."""
+    @property
+    def has_rows(self) -> bool:
+        """Whether the last statement has read or written a row."""
+        return self._nested.count > 0
+
+    def one_row(
+        self, number: int, values: Locals, strict: bool
+    ) -> tuple[Sequence[Field], tuple[object, ...] | SqlError | None]:
+        """The row for INTO; P0002 or P0003 where STRICT, or a change of rows, wants exactly one."""
         context = self.program.contexts[number]
         with context:
             prepared, parameters = self._statement(number, values)
-        if prepared.fields is None:
+        if prepared.plan.columns is None:
             raise SqlError("42601", "INTO used with a command that cannot return data")
         with context:
             fields, rows = self._nested.rows(prepared, parameters)
+        if not strict and len(rows) < 2:
+            return fields, rows[0] if rows else None
         found = self._only(rows, strict or prepared.plan.writes, strict)
-        if isinstance(found, SqlError):
-            if not self.program.print_strict:
-                raise found
-            _, uses, _ = self._known.statements[self._shapes(number, values)[1]]
+        if isinstance(found, SqlError) and self.program.print_strict:
+            _, uses, _, _ = self._known.statements[self._shapes(number, values)[1]]
             shown = sorted(uses, key=lambda use: use.variable.number)
-            raise self._with_parameters(found, [_named_value(use, values) for use in shown])
+            found = self._with_parameters(found, [named_value(use, values) for use in shown])
         return fields, found
 
     @staticmethod
@@ -445,7 +432,7 @@ class Frame:
             known = self._known.takes[id(types)] = types, fields, casts
         context = self.context
         found = [value if cast is None else cast(context, (value,)) for value, cast in zip(row, known[2], strict=False)]
-        return found + [None] * (len(types) - len(found))
+        return found if len(found) == len(types) else found + [None] * (len(types) - len(found))
 
     @staticmethod
     def column_of(
@@ -505,7 +492,7 @@ class Frame:
         except NotOnRowPath:
             not_supported("a query in a subscript that is assigned to")
         known = {**values, "p0": value, f"p{target.variable.number + 1}": before}
-        return compute(self.session.context(), [_value(use, known) for use in names.uses])
+        return compute(self.session.context(), [value_of(use, known) for use in names.uses])
 
     def store_into(
         self,
@@ -679,18 +666,22 @@ class Frame:
         self._points += 1
         return Point(self.session, f"plpgsql {id(self)} {self._points}")
 
+    def add_option(
+        self, options: dict[str, str], name: str, value: tuple[object, TypeRef], condition: str, has_message: bool
+    ) -> None:
+        """Adds an option of RAISE."""
+        errors.add_option(options, name, self._text(*value), condition, has_message)
+
     def raise_message(
         self,
         level: str,
         condition: str,
         message: str | None,
         values: Sequence[tuple[object, TypeRef]],
-        names: Sequence[str],
-        options: Sequence[tuple[object, TypeRef]],
+        options: Mapping[str, str],
     ) -> None:
-        """RAISE."""
-        given = list(zip(names, [self._text(*item) for item in options], strict=True))
-        error = errors.message_of(level, condition, message, [self._text(*item) for item in values], given)
+        """RAISE. `options`: as `add_option` has collected them."""
+        error = errors.message_of(level, condition, message, [self._text(*item) for item in values], options)
         if level == "exception":
             raise error
         error.context = "\n".join(stack.lines_around())
@@ -772,7 +763,7 @@ class Frame:
 
     def _renew_context(self) -> None:
         """After a statement that may have changed the schema, or ended the transaction."""
-        fresh, context = self.session.context(), self.context
+        fresh, context = self.session.context(), self.context  # the function's source may have it
         context.reader, context.transaction, context.call = fresh.reader, fresh.transaction, fresh.call
         context.catalog = fresh.catalog
 
@@ -780,21 +771,3 @@ class Frame:
         """0Z002: RAISE without anything, outside of a handler."""
         message = "RAISE without parameters cannot be used outside an exception handler"
         raise SqlError("0Z002", message)
-
-
-def _value(use: ParameterUse, values: Locals) -> object:
-    value = values[f"p{use.variable.number + 1}"]
-    if use.field >= 0:
-        return None if value is None else value.values[use.field]
-    return value.values if isinstance(value, Row) else value
-
-
-def _named_value(use: ParameterUse, values: Locals) -> tuple[str, object, TypeRef]:
-    """A parameter with its name and type."""
-    variable = use.variable
-    if variable.type is not None:
-        return variable.name, _value(use, values), variable.type
-    record = values[f"p{variable.number + 1}"]
-    shape: Shape = record.shape if variable.shape is None else variable.shape
-    name, type_ = shape[use.field]
-    return name, _value(use, values), type_

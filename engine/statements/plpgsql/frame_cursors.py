@@ -15,6 +15,7 @@ from engine.statements import run as run_portal
 from engine.statements.collect import Collector, decode_row, reformat_rows
 from engine.statements.cursors import DATA_ERRORS, keep_rows, width_of_places, window
 from engine.statements.plpgsql.nested import wait_within
+from engine.statements.rows_plan import RowsPlan
 
 if TYPE_CHECKING:
     from engine.execute.context import Field
@@ -41,6 +42,8 @@ def open_portal(
     cursor = Portal(prepared, parameters, formats, name.encode())
     cursor.scroll = scroll is not False
     rows = Collector(session.memory)
+    if isinstance(prepared.plan, RowsPlan):
+        run_portal.fail_first(session, prepared.plan, parameters)  # PostgreSQL plans it now, and reads rows later
     try:
         shown = (*(1,) * width_of_places(prepared), *formats)
         wait_within(session, run_portal.run(session, Portal(prepared, parameters, shown), 0, rows))

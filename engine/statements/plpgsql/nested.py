@@ -52,11 +52,9 @@ class NestedStatements:
             plan = prepared.plan
             if not isinstance(plan, RowsPlan) or not plan.at_once or plan.row is None:
                 break
-            if plan.fails_first is not None:
-                run_portal.fail_first(session, plan, parameters)
             try:
-                rows, self.count, _ = session.rows.run(prepared, plan.row.rows, parameters)  # type: ignore[arg-type]
-                return prepared.fields or (), rows  # type: ignore[return-value]
+                rows, self.count, _ = session.rows.run(prepared, plan.rows_function, parameters)  # type: ignore[arg-type]
+                return () if plan.columns is None else plan.columns.fields, rows  # type: ignore[return-value]
             except LockWait as lock:
                 wait_within(session, session.wait_for(lock))
             except StalePlan:

@@ -19,8 +19,9 @@ from engine.sql.plpgsql.signatures import signature_of, text_of, trigger_signatu
 from engine.sql.plpgsql.tree import Shape
 from engine.sql.plpgsql.types import CatalogTypes
 from engine.statements import planning
-from engine.statements.plpgsql.compile import BodyCompiler, Program
-from engine.statements.plpgsql.frame import Known
+from engine.statements.plpgsql.compile import BodyCompiler
+from engine.statements.plpgsql.known import Known
+from engine.statements.plpgsql.program import Program
 
 if TYPE_CHECKING:
     from engine.session.session import Session

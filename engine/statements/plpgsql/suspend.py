@@ -9,47 +9,103 @@ So a function in PL/pgSQL is plain Python, and a statement in it may wait for a 
 from __future__ import annotations
 
 import sys
+import threading
 from collections.abc import Awaitable, Callable
 from contextvars import copy_context
 from typing import Any, TypeVar, cast
 
-from greenlet import getcurrent, greenlet
+from greenlet import GreenletExit, getcurrent, greenlet
 
-from catalog.memory import Meter, exchange_meter
+from catalog.memory import UNLIMITED, Meter, exchange_meter
 
 T = TypeVar("T")
 
+MOST_IDLE = 16
+"""Greenlets of a thread that are kept for later calls: the stack of a new one costs several microseconds."""
+
 
 class _Running(greenlet):  # type: ignore[misc]  # greenlet has no types for its base
-    """The greenlet of a function."""
+    """A greenlet that runs one function after the other."""
 
-    def __init__(self, function: Callable[[], object]) -> None:
-        super().__init__(function, getcurrent())
-        self.gr_context = copy_context()
+    def __init__(self) -> None:
+        super().__init__(self._serve)
         self._meter = Meter()
+        self._function: Callable[[], object] | None = None
+        self._value: object = None
+        self._error: BaseException | None = None
+
+    def begin(self, function: Callable[[], object]) -> Any:
+        """Runs a function until it waits, and returns for what; or to its end, and returns its value."""
+        self._function = function
+        self._meter.begin(UNLIMITED, None)
+        self.parent = getcurrent()
+        self.gr_context = copy_context()
+        return self.enter(self.switch)
 
     def enter(self, resume: Callable[..., Any], *arguments: object) -> Any:
-        """Runs it until it is left, with a meter of its own: meanwhile other statements use that of the thread."""
+        """Runs it until it is left, with a meter of its own: meanwhile other statements use that of the thread. Raises
+        what the function has raised."""
         outside = exchange_meter(self._meter)
         try:
-            return resume(*arguments)
+            found = resume(*arguments)
         finally:
             self._meter = exchange_meter(outside)
+        if self._error is not None:
+            error, self._error = self._error, None
+            try:
+                raise error
+            finally:
+                del error  # it has this frame
+        if self._function is None:
+            found, self._value = self._value, None  # an idle one keeps no results
+        return found
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether its function has ended."""
+        return self._function is None
+
+    def _serve(self) -> None:
+        while True:
+            try:
+                assert self._function is not None
+                self._value = self._function()
+            except GreenletExit:  # nobody can resume it
+                raise
+            except BaseException as error:
+                self._error = error
+            self._function = None
+            self.parent.switch()
+
+
+class _Idle(threading.local):
+    """The idle greenlets of a thread."""
+
+    def __init__(self) -> None:
+        self.greenlets: list[_Running] = []
+
+
+_idle = _Idle()
 
 
 async def run(function: Callable[[], T]) -> T:
     """Runs a function that may call `wait`. Raises what it raises; what ends the waiting (a cancellation) is raised in
     it, where it waits."""
-    running = _Running(function)
-    found = running.enter(running.switch)
-    while not running.dead:
-        try:
-            value = await found
-        except BaseException:
-            found = running.enter(running.throw, *sys.exc_info())
-        else:
-            found = running.enter(running.switch, value)
-    return cast(T, found)
+    kept = _idle.greenlets
+    running = kept.pop() if kept else _Running()
+    try:
+        found = running.begin(function)
+        while not running.is_idle:
+            try:
+                value = await found
+            except BaseException:
+                found = running.enter(running.throw, *sys.exc_info())
+            else:
+                found = running.enter(running.switch, value)
+        return cast(T, found)
+    finally:
+        if running.is_idle and len(kept) < MOST_IDLE:
+            kept.append(running)
 
 
 def is_running() -> bool:

@@ -29,8 +29,8 @@ if TYPE_CHECKING:
     from catalog.catalog import Catalog
     from engine.node.plan_cache import PlanKey
     from engine.session.session import Session
-    from engine.statements.plpgsql.compile import Program
-    from engine.statements.plpgsql.frame import Known
+    from engine.statements.plpgsql.known import Known
+    from engine.statements.plpgsql.program import Program
 
 READY_KEPT = 256
 

@@ -4,8 +4,7 @@ and of those in SQL whose bodies are more than a query."""
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from functools import partial
 from time import perf_counter
 from typing import TYPE_CHECKING, TypeVar, cast
@@ -63,30 +62,33 @@ class CallsWithin:
 
     def call(self, call: RoutineCall, arguments: Sequence[object]) -> object:
         """The value of a call."""
-        with self._begin(call) as routine:
+        session = self._session
+        routine = self._begin(call)
+        with as_runner(session, routine), session.function_calls.count(routine):
             if routine.language == "sql":
                 rows = self._run_sql(routine, call, arguments)
                 if not rows or call.result.oid == oids.VOID:
                     return None
                 return rows[0] if len(routine.outputs) > 1 else rows[0][0]
-            program, known = program_of(self._session, routine, call)
-            return run_program(self._session, program, known, arguments)
+            program, known = program_of(session, routine, call)
+            return run_program(session, program, known, arguments)
 
     def rows(self, call: RoutineCall, arguments: Sequence[object], columns: Sequence[TypeRef]) -> Rows:
         """The rows of a call in FROM."""
-        with self._begin(call) as routine:
+        session = self._session
+        routine = self._begin(call)
+        with as_runner(session, routine), session.function_calls.count(routine):
             if routine.language == "sql":
                 rows = self._run_sql(routine, call, arguments)
                 if len(columns) > 1 and rows and len(rows[0]) == 1:  # a row as one value
                     rows = [row[0] if row[0] is not None else (None,) * len(columns) for row in rows]  # type: ignore[misc]
                 return rows if routine.returns_set else list(rows[:1]) or [(None,) * len(columns)]
-            program, known = program_of(self._session, routine, call)
+            program, known = program_of(session, routine, call)
             wanted = columns if call.result.oid == oids.RECORD and not routine.outputs else None
-            return rows_of_program(self._session, program, known, routine, arguments, wanted)
+            return rows_of_program(session, program, known, routine, arguments, wanted)
 
-    @contextmanager
-    def _begin(self, call: RoutineCall) -> Iterator[Routine]:
-        """A call as its user, within the limits."""
+    def _begin(self, call: RoutineCall) -> Routine:
+        """The function of a call, which the user may call here."""
         session = self._session
         routine = session.catalog.get(call.oid)
         assert isinstance(routine, Routine)
@@ -96,8 +98,7 @@ class CallsWithin:
             wait_within(session, asyncio.sleep(0))
             self._yielded = perf_counter()
         check_may_call(session, routine)
-        with as_runner(session, routine), session.function_calls.count(routine):
-            yield routine
+        return routine
 
     def _run_sql(self, routine: Routine, call: RoutineCall, arguments: Sequence[object]) -> Rows:
         """The rows of the last statement of a function in SQL."""

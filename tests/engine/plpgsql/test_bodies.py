@@ -12,6 +12,7 @@ from tests.outcome import full_outcome
 TABLE = """
 CREATE TABLE t (a int PRIMARY KEY, b text, c numeric(10,2));
 INSERT INTO t SELECT i, 'row ' || i, i * 1.5 FROM generate_series(1, 9) i;
+CREATE PROCEDURE p(INOUT a int) LANGUAGE plpgsql AS 'BEGIN a := NULL; END';
 """
 DECLARED = "x int; y int := 2; s text; n numeric; r record; w t%ROWTYPE; v t.a%TYPE; e int[]; j jsonb;"
 
@@ -53,6 +54,33 @@ STATEMENTS = {
     "for reverse by": "FOR i IN REVERSE 10..1 BY 4 LOOP RAISE NOTICE '%', i; END LOOP",
     "for without a turn": "FOR i IN 3..1 LOOP NULL; END LOOP; RAISE NOTICE '%', FOUND",
     "for of NULL": "FOR i IN 1..x LOOP NULL; END LOOP",
+    "NULL in a loop": "x := 1; FOR i IN 1..3 LOOP RAISE NOTICE '%', x + i; x := y + x; y := NULL; END LOOP",
+    "NULL by a row in a loop": "x := 1; FOR i IN 1..3 LOOP SELECT NULL INTO x; RAISE NOTICE '%', x + i; END LOOP",
+    "NULL in a declaration": "FOR i IN 1..2 LOOP DECLARE k int := y; m int := i; BEGIN RAISE NOTICE '% %', k + 1, m;"
+    " k := x; RAISE NOTICE '% %', k + 1, m * 2; END; END LOOP",
+    "NULL in a handler": "FOR i IN 1..2 LOOP DECLARE k int := 1; BEGIN k := 1 / (i - 1); k := k + 1;"
+    " EXCEPTION WHEN division_by_zero THEN k := x; END; END LOOP",
+    "NULL of CALL in a loop": "FOR i IN 1..2 LOOP DECLARE k int := i; BEGIN CALL p(k); RAISE NOTICE '%', k + 1; END;"
+    " END LOOP",
+    "a changed variable of FOR": "FOR i IN 1..3 LOOP i := x; RAISE NOTICE '%', i + 1; END LOOP",
+    "remainders": "FOR i IN -5..5 LOOP RAISE NOTICE '% % %', i % 3, i / 3, (i - 2) % 3; END LOOP",
+    "remainders of negative ones": "FOR i IN -5..5 LOOP RAISE NOTICE '% %', i % -3, i / -3; END LOOP",
+    "no row for STRICT": "SELECT a INTO x FROM t WHERE a = 1; BEGIN SELECT a INTO STRICT x FROM t WHERE a = -1;"
+    " EXCEPTION WHEN no_data_found THEN RAISE NOTICE '%', FOUND; END",
+    "too many changed rows": "PERFORM 1 FROM t WHERE a = -1; BEGIN UPDATE t SET b = '' RETURNING a INTO x;"
+    " EXCEPTION WHEN too_many_rows THEN RAISE NOTICE '%', FOUND; END",
+    "options of RAISE in their order": "RAISE EXCEPTION 'a' USING HINT = NULL, DETAIL = r.b",
+    "two messages of RAISE": "RAISE EXCEPTION 'a' USING MESSAGE = 'b'",
+    "two errcodes of RAISE": "RAISE EXCEPTION division_by_zero USING ERRCODE = '22012'",
+    "a wrong errcode": "RAISE EXCEPTION USING ERRCODE = 'nonsense'",
+    "a constant that fails in a row": "w := ROW(1, s, 1 / 0)",
+    "a refused NULL": "DECLARE k int NOT NULL := 5; BEGIN BEGIN k := x; EXCEPTION WHEN others THEN RAISE NOTICE '%', k;"
+    " END; BEGIN SELECT NULL, 1 INTO k, x; EXCEPTION WHEN others THEN RAISE NOTICE '% %', k, x; END; END",
+    "an argument of a cursor that fails": "s := 'v'; DECLARE c CURSOR (low int) FOR SELECT a FROM t WHERE a > low;"
+    " BEGIN OPEN c(s::int); END",
+    "a constant that fails": "x := coalesce('a', '1')::int",
+    "a cursor that fails at once": "s := 'x'; DECLARE c CURSOR FOR SELECT a FROM t WHERE a > s::int; BEGIN OPEN c; END",
+    "PERFORM of nothing": "PERFORM",
     "found after loops": "FOR i IN 1..2 LOOP FOR j IN 2..1 LOOP NULL; END LOOP; END LOOP; RAISE NOTICE '%', FOUND",
     "for by 0": "FOR i IN 1..2 BY 0 LOOP NULL; END LOOP",
     "for over rows": "FOR r IN SELECT a, b FROM t WHERE a < 4 ORDER BY a LOOP RAISE NOTICE '% %', r.a, r.b; END LOOP",

@@ -149,6 +149,8 @@ CREATE FUNCTION into_fields() RETURNS text LANGUAGE plpgsql AS $$
 DECLARE r t%ROWTYPE; n int; BEGIN
   r.a := 7; SELECT b, c, 5 INTO r.b, r.c, n FROM t WHERE a = 2; RETURN r::text || n;
 END $$;
+CREATE FUNCTION empty_row() RETURNS SETOF t LANGUAGE plpgsql AS $$
+DECLARE w t%ROWTYPE; BEGIN RAISE NOTICE '%', w; RETURN NEXT w; RAISE NOTICE '%', w; END $$;
 CREATE PROCEDURE adds(x int, INOUT total int) LANGUAGE plpgsql AS $$ BEGIN total := total + x; END $$;
 CREATE PROCEDURE in_parts(n int) LANGUAGE plpgsql AS $$
 BEGIN FOR i IN 1..n LOOP INSERT INTO log (what) VALUES ('part ' || i);
@@ -159,6 +161,7 @@ CREATE TABLE checked (
 """
 
 QUERIES = (
+    "SELECT * FROM empty_row()",
     "SELECT doubled(4), doubled(NULL)",
     "SELECT a, doubled(a) FROM t WHERE doubled(a) > 12 ORDER BY doubled(a) DESC",
     "SELECT name_of(a) FROM t WHERE name_of(a) LIKE '%3'",
