@@ -11,15 +11,16 @@ from typing import TYPE_CHECKING
 
 from catalog.extensions import brought_by
 from catalog.functions.added import NOTHING, Added
-from catalog.functions.base import Function
+from catalog.functions.base import Aggregate, Function
 from catalog.types import element_of, format_type, oids
 from catalog.types.base import TypeRef
 
 if TYPE_CHECKING:
     from catalog.catalog import Catalog
-    from catalog.schema import Routine
+    from catalog.schema import AggregateParts, Routine
 
 LANGUAGE = "user"  # the language of a Function made from a Routine
+_VARIADIC = {oids.ANYARRAY: oids.ANYELEMENT, oids.ANYCOMPATIBLEARRAY: oids.ANYCOMPATIBLE, oids.ANY: oids.ANY}
 
 
 def function_of(routine: Routine, columns: tuple[tuple[str, TypeRef], ...] = ()) -> Function:
@@ -38,7 +39,7 @@ def _function_of(routine: Routine, columns: tuple[tuple[str, TypeRef], ...]) -> 
     last = inputs[-1] if inputs else None
     variadic = 0
     if last is not None and last.mode == "v":
-        variadic = oids.ANYELEMENT if last.type.oid == oids.ANYARRAY else element_of(last.type.oid)
+        variadic = _VARIADIC.get(last.type.oid) or element_of(last.type.oid)
     return Function(
         oid=routine.oid,
         name=routine.name,
@@ -58,7 +59,16 @@ def _function_of(routine: Routine, columns: tuple[tuple[str, TypeRef], ...]) -> 
         language=LANGUAGE,
         cost=routine.cost,
         rows=routine.rows,
+        aggregate=None if routine.aggregate is None else _declaration(routine.oid, routine.aggregate),
     )
+
+
+def _declaration(oid: int, parts: AggregateParts) -> Aggregate:
+    """The declaration of an aggregate as resolution and planning need it."""
+    return Aggregate(
+        oid, parts.kind, parts.direct, parts.transition, parts.final, parts.sort_operator, parts.state.oid,
+        parts.initial, parts.final_extra,
+    )  # fmt: skip
 
 
 def function_in(catalog: Catalog, routine: Routine) -> Function:

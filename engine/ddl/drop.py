@@ -39,6 +39,7 @@ from catalog.schema import (
     VirtualTable,
 )
 from catalog.system import derived_oids
+from catalog.types.base import TypeRef
 from engine.ddl import collations, names, ownership, policies, triggers
 from engine.ddl.code_users import Use, own_objects, shown_use, users_of_code
 from engine.ddl.context import DdlContext
@@ -63,12 +64,12 @@ def word_of(item: object) -> str:
 def name_object(item: SchemaObject) -> str:
     """An object as messages show it: 'table t', 'function f(integer)'."""
     if isinstance(item, Routine):
-        return f"{'function' if item.kind == 'f' else 'procedure'} {shown_signature(item)}"
+        return f"{'procedure' if item.kind == 'p' else 'function'} {shown_signature(item)}"
     return f"{word_of(item)} {item.name}"
 
 
 UNKNOWN_KINDS = {
-    "aggregate": "aggregate", "foreign table": "foreign table",
+    "foreign table": "foreign table",
     "rule": "rule", "policy": "policy", "operator": "operator",
 }  # fmt: skip
 
@@ -211,7 +212,7 @@ class Removal:
         for other in routines:
             typed = isinstance(item, USER_TYPES) and any(
                 type_.declared in (item.oid, item.array_oid)
-                for type_ in (other.result, *(argument.type for argument in other.arguments))
+                for type_ in (other.result, *(argument.type for argument in other.arguments), *_state_of(other))
             )
             if other.oid not in self.gone and (typed or item.oid in other.depends_on):
                 self._depend(other, item)
@@ -415,6 +416,14 @@ class Removal:
             detail = "\n".join(f"drop cascades to {what}" for what, _, _ in extra)
             notice = SqlError("00000", f"drop cascades to {len(extra)} other objects", detail=detail, severity="NOTICE")
         self.context.notice(notice)
+
+
+def _state_of(routine: Routine) -> tuple[TypeRef, ...]:
+    """The types of the states of an aggregate; () for other routines."""
+    parts = routine.aggregate
+    if parts is None:
+        return ()
+    return (parts.state,) if parts.moving_state is None else (parts.state, parts.moving_state)
 
 
 def drop(context: DdlContext, statement: ast.DropStmt) -> str:

@@ -61,7 +61,7 @@ def role_named(context: DdlContext, name: str) -> Role:
 def word_of(item: Owned) -> str:
     """The kind of an object, as messages show it."""
     if isinstance(item, Routine):
-        return "procedure" if item.kind == "p" else "function"
+        return {"f": "function", "p": "procedure", "a": "aggregate"}[item.kind]
     if isinstance(item, Table) and item.query is not None:
         return "materialized view"
     return _WORDS[type(item)]

@@ -84,6 +84,7 @@ class ExpressionCompiler:
         self.levels: Levels = ()  # the outer queries, if they are known
         self.overrides: dict[tree.Expr, Value] = {}
         self.parameters: set[int] = set()
+        self.checked = False  # whether the privileges for called functions are known to be held
         self._case_values: list[Value] = []
         self._domain_values: list[Value] = []
         self._conversions: dict[object, Callable[[object], object]] = {}
@@ -199,7 +200,7 @@ class ExpressionCompiler:
     ) -> str:
         arguments = [value.source for value in values]
         if function.language == LANGUAGE:
-            return routine_source(self.code, "call_routine", function, arguments, types, result)
+            return routine_source(self.code, "call_routine", function, arguments, types, result, checked=self.checked)
         found = implementation(function.source)
         if found is not None and found.python_source is not None and self._can_inline(found, arguments):
             self.code.names.update(found.python_names)

@@ -20,6 +20,8 @@ from catalog.records import dataclass
 from catalog.schema import Table, VirtualTable
 from catalog.types.base import TypeRef
 from catalog.types.oids import BOOL, RECORD
+from engine.sql.aggregate_body import AggregateBody
+from engine.sql.analyzed import Analyzed as Analyzed  # noqa: PLC0414 - its users name it tree.Analyzed
 
 ROW_NUMBER = -1
 """The column of a Var that is the hidden number (int8) of a row of a table without a primary key."""
@@ -169,6 +171,16 @@ class SortClause:
 
 
 @dataclass(frozen=True, slots=True)
+class StepInput:
+    """An input of the functions of a user-defined aggregate: 0 the state, 1... the aggregated arguments, -1... the
+    direct ones."""
+
+    number: int
+    type: TypeRef
+    location: int = node_field(default=-1, compare=False)
+
+
+@dataclass(frozen=True, slots=True)
 class Aggref:
     function: Function
     arguments: tuple[Expr, ...]
@@ -180,6 +192,7 @@ class Aggref:
     filter: Expr | None = None
     levels_up: int = 0
     location: int = node_field(default=-1, compare=False)
+    body: AggregateBody | None = node_field(default=None, compare=False)  # of a user's, when its plan is made
 
 
 @dataclass(frozen=True, slots=True)
@@ -191,6 +204,7 @@ class WindowFunc:
     star: bool = False
     filter: Expr | None = None
     location: int = node_field(default=-1, compare=False)
+    body: AggregateBody | None = node_field(default=None, compare=False)  # as in Aggref
 
 
 @dataclass(frozen=True, slots=True)
@@ -409,7 +423,7 @@ Expr = Union[
     Const, Param, Var, FuncExpr, RelabelType, CoerceViaIO, CoerceTypmod, ArrayCoerce, CaseTestExpr, Aggref, WindowFunc,
     GroupingFunc, BoolExpr, NullTest, BooleanTest, DistinctExpr, NullIfExpr, ScalarArrayOp, CoalesceExpr, MinMaxExpr,
     CaseExpr, ArrayExpr, RowExpr, RowCompare, FieldSelect, SubscriptingRef, SubLink, SqlValueFunction, NextValueExpr,
-    SetToDefault, DomainValue, CoerceToDomain, DomainRule, CurrentOf, CollateExpr,
+    SetToDefault, DomainValue, CoerceToDomain, DomainRule, CurrentOf, CollateExpr, StepInput,
 ]  # fmt: skip
 
 
@@ -780,19 +794,3 @@ Statement = Union[Query, Insert, Update, Delete, Merge]
 
 RECORDS = (RangeColumn, RowMark, ViewUse, SearchClause)
 """Parts of nodes that are not nodes: they contain no expressions, so walks (tree_walk.py) skip them."""
-
-
-@dataclass(frozen=True, slots=True)
-class Analyzed:
-    """The result of analysis: the statement, the types of its parameters, and its dependencies. `relations` are the
-    OIDs of all relations that it reads or writes, including views, for locks, privileges and invalidation."""
-
-    statement: Statement
-    parameter_types: tuple[int, ...]
-    relations: tuple[int, ...]
-    written: tuple[int, ...] = ()
-    table_oids: bool = False  # it uses the tableoid of a stored table
-    declared_types: tuple[int, ...] = ()  # parameter_types with domains, if there are any, and not their base types
-    collated: bool = False  # it depends on collations, so that collations.collate must run before planning
-    outputs: tuple[int, ...] = ()  # after collate: the collations of the output columns, or 0
-    literals: int = 0  # the number of parameters, from $1 on, that are literals of the text; none of them is NULL

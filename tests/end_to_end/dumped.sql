@@ -104,3 +104,17 @@ CREATE TRIGGER noted AFTER INSERT OR UPDATE OF legs ON shop.birds FOR EACH ROW W
 CREATE CONSTRAINT TRIGGER late AFTER INSERT ON shop.animals DEFERRABLE INITIALLY DEFERRED FOR EACH ROW
     EXECUTE FUNCTION shop.note();
 ALTER TABLE shop.birds DISABLE TRIGGER noted;
+
+CREATE FUNCTION shop.add_legs(bigint, shop.animals) RETURNS bigint LANGUAGE sql IMMUTABLE AS $$ SELECT $1 + $2.legs $$;
+CREATE FUNCTION shop.shown_legs(bigint) RETURNS text LANGUAGE plpgsql AS $$ BEGIN RETURN $1 || ' legs'; END $$;
+CREATE AGGREGATE shop.total(shop.animals) (SFUNC = shop.add_legs, STYPE = bigint, INITCOND = '0',
+    FINALFUNC = shop.shown_legs, PARALLEL = SAFE);
+COMMENT ON AGGREGATE shop.total(shop.animals) IS 'their legs';
+CREATE AGGREGATE shop.collect(VARIADIC items anycompatiblearray) (SFUNC = array_cat, STYPE = anycompatiblearray);
+CREATE AGGREGATE shop.tally(*) (SFUNC = int8inc, STYPE = int8, INITCOND = '0', MSFUNC = int8inc, MINVFUNC = int8dec,
+    MSTYPE = int8, MINITCOND = '0');
+CREATE AGGREGATE shop.least(int) (SFUNC = int4smaller, STYPE = int4, COMBINEFUNC = int4smaller, SORTOP = <);
+CREATE AGGREGATE shop.middle(double precision ORDER BY anyelement) (SFUNC = ordered_set_transition, STYPE = internal,
+    FINALFUNC = percentile_disc_final, FINALFUNC_EXTRA, FINALFUNC_MODIFY = READ_WRITE);
+REVOKE EXECUTE ON FUNCTION shop.least(int) FROM PUBLIC;
+CREATE VIEW shop.legs AS SELECT shop.total(animals.*) AS total, shop.tally(*) AS number FROM shop.animals;

@@ -15,13 +15,16 @@ from engine.sql.ast.base import (
     Statement,
 )
 from engine.sql.ast.code import (
+    AggregateArguments,
     AlterFunctionStmt,
     AlterPolicyStmt,
     CallStmt,
     ChangeStreamStmt,
+    CreateAggregateStmt,
     CreateFunctionStmt,
     CreatePolicyStmt,
     CreateTriggerStmt,
+    DefinitionItem,
     DropFromTableStmt,
     DropFunctionStmt,
     ExtensionStmt,

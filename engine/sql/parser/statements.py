@@ -17,7 +17,6 @@ from engine.sql.parser.triggers import Triggers
 # The words after CREATE, ALTER or DROP of statements that are refused by name.
 _FOREIGN_OBJECTS: Final = (
     ("access", "method"),
-    ("aggregate",),
     ("cast",),
     ("conversion",),
     ("event", "trigger"),
@@ -37,7 +36,6 @@ _FOREIGN_OBJECTS: Final = (
     ("user", "mapping"),
 )
 _REPLACEABLE: Final = (
-    ("aggregate",),
     ("language",),
     ("procedural", "language"),
     ("rule",),
@@ -122,6 +120,8 @@ class Statements(Policies, Triggers):
             return self.create_extension(start)
         if key in ("function", "procedure"):
             return self.create_function(start, self.advance().key, replace=False)
+        if key == "aggregate":
+            return self.create_aggregate(start, replace=False)
         if key in ("constraint", "trigger"):
             return self.create_trigger(start, replace=False)
         if key == "policy":
@@ -137,6 +137,8 @@ class Statements(Policies, Triggers):
             return self.create_view(start, persistence, replace=True)
         if self._curr.key in ("function", "procedure"):
             return self.create_function(start, self.advance().key, replace=True)
+        if self._curr.key == "aggregate":
+            return self.create_aggregate(start, replace=True)
         if self._curr.key in ("constraint", "trigger"):
             return self.create_trigger(start, replace=True)
         return self._refuse("CREATE", start, _REPLACEABLE)
@@ -174,6 +176,8 @@ class Statements(Policies, Triggers):
             return self.alter_extension(start)
         if key in ("function", "procedure", "routine"):
             return self.alter_function(start, self.advance().key)
+        if key == "aggregate":
+            return self.alter_aggregate(start)
         if key == "policy":
             return self.alter_policy(start)
         if key == "trigger":
@@ -204,6 +208,8 @@ class Statements(Policies, Triggers):
             return self.drop_extension(start)
         if kind in ("function", "procedure", "routine"):
             return self.drop_functions(start, kind)
+        if kind == "aggregate":
+            return self.drop_aggregates(start)
         if key in ("trigger", "rule", "policy"):
             return self.drop_from_table(start, self.advance().key)
         if kind is not None:
