@@ -695,6 +695,28 @@ class Routine:
 
 
 @dataclass(frozen=True, slots=True)
+class UserOperator:
+    """CREATE OPERATOR. `left` and `right` are types, 0: no operand. `function` 0: only another operator's COMMUTATOR or
+    NEGATOR has named it until now. Functions and operators are OIDs, 0: none."""
+
+    oid: int
+    schema: int
+    name: str
+    left: int
+    right: int
+    result: int = 0
+    function: int = 0
+    commutator: int = 0
+    negator: int = 0
+    restrict: int = 0
+    join: int = 0
+    hashes: bool = False
+    merges: bool = False
+    owner: int = BOOTSTRAP_ROLE_OID
+    comment: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class ExtensionType:
     """A type of an extension, found by its name."""
 
@@ -706,7 +728,7 @@ class ExtensionType:
 
 UserType = Enum | Domain | Composite
 USER_TYPES = (Enum, Domain, Composite)
-CODE = (Extension, Routine)
+CODE = (Extension, Routine, UserOperator)
 Relation = Table | Index | Sequence | View | VirtualTable
 SchemaObject = (
     Role
@@ -724,6 +746,7 @@ SchemaObject = (
     | Collation
     | Extension
     | Routine
+    | UserOperator
     | ChangeStream
 )
 IN_SCHEMAS = (Table, Index, Sequence, View, Collation, *USER_TYPES, *CODE)

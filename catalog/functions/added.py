@@ -12,6 +12,7 @@ from collections.abc import Mapping, Sequence
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 
+from catalog.functions import registry
 from catalog.functions.base import Function, Operator
 
 
@@ -23,6 +24,7 @@ class Added:
     functions: Mapping[str, Sequence[tuple[str, Function]]] = field(default_factory=dict)
     operators: Mapping[str, Sequence[tuple[str, Operator]]] = field(default_factory=dict)
     schemas: Mapping[int, str] = field(default_factory=dict)
+    by_oid: Mapping[int, Function] = field(default_factory=dict)  # functions of users
 
 
 NOTHING = Added()
@@ -80,6 +82,11 @@ def operators_named(name: str, schema: str | None = None) -> tuple[Operator, ...
         return ()
     wanted = path if schema is None else (schema,)
     return tuple(operator for place in wanted for where, operator in found if where == place)
+
+
+def function_of(operator: Operator) -> Function:
+    """Returns the function of an operator, built in or of a user."""
+    return _current.get()[0].by_oid.get(operator.function) or registry.function(operator.function)
 
 
 def schema_of(oid: int) -> str | None:

@@ -4,7 +4,7 @@ alters and drops it."""
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 
 from catalog import types
 from catalog.errors import SqlError
@@ -15,6 +15,7 @@ from catalog.types import element_of, oids
 from catalog.types.base import TypeRef
 from engine.ddl import routines
 from engine.ddl.context import DdlContext
+from engine.ddl.definitions import DefinitionItems
 from engine.ddl.ownership import must_own, user_role
 from engine.sql import ast
 from engine.sql.analyze import resolve_type
@@ -30,76 +31,19 @@ _KNOWN = frozenset(
 _MODIFY = {"read_only": "r", "shareable": "s", "read_write": "w"}
 _PARALLEL = {"safe": "s", "restricted": "r", "unsafe": "u"}
 _KINDS = {"n": "an ordinary", "o": "an ordered-set", "h": "a hypothetical-set"}
-_TRUE, _FALSE = ("true", "on", "1"), ("false", "off", "0")
 
 
 def _wrong(message: str, detail: str | None = None) -> SqlError:
     return SqlError("42P13", message, detail=detail)
 
 
-@dataclass(slots=True)
-class _Definition:
-    """The parameters of a definition, by name."""
-
-    items: dict[str, ast.DefinitionItem] = field(default_factory=dict)
-
-    def names(self, name: str) -> tuple[str, ...]:
-        """The name of a function or an operator; () if it is not given (defGetQualifiedName)."""
-        item = self.items.get(name)
-        if item is None:
-            return ()
-        if item.kind in ("type", "operator"):
-            return item.names
-        if item.kind in ("string", "word"):
-            return (item.text,)
-        if item.kind == "none":
-            raise SqlError("42601", f"{name} requires a parameter")
-        raise SqlError("42601", f"argument of {name} must be a name")
-
-    def type(self, context: DdlContext, name: str) -> TypeRef | None:
-        """The type of a parameter (defGetTypeName). Raises 42704."""
-        item = self.items.get(name)
-        if item is None:
-            return None
-        if item.type is not None:
-            return resolve_type(replace(item.type, location=-1), context.environment)
-        if item.kind == "string":
-            return resolve_type(ast.TypeName((item.text,)), context.environment)
-        if item.kind == "none":
-            raise SqlError("42601", f"{name} requires a parameter")
-        raise SqlError("42601", f"argument of {name} must be a type name")
-
-    def text(self, name: str) -> str | None:
-        item = self.items.get(name)
-        if item is not None and item.kind == "none":
-            raise SqlError("42601", f"{name} requires a parameter")
-        return None if item is None else item.text
-
-    def boolean(self, name: str) -> bool:
-        """defGetBoolean."""
-        item = self.items.get(name)
-        if item is None:
-            return False
-        text = "true" if item.kind == "none" else item.text.lower()
-        if text in _TRUE or text in _FALSE:
-            return text in _TRUE
-        raise SqlError("42601", f"{name} requires a Boolean value")
-
-    def integer(self, name: str) -> int:
-        item = self.items.get(name)
-        if item is None:
-            return 0
-        if item.kind != "number" or not item.text.lstrip("+-").isdigit():
-            raise SqlError("42601", f"{name} requires an integer value")
-        return int(item.text)
-
-    def modify(self, name: str, kind: str) -> str:
-        item = self.items.get(name)
-        if item is None:
-            return "r" if kind == "n" else "w"
-        if item.text not in _MODIFY:
-            raise SqlError("42601", f'parameter "{name}" must be READ_ONLY, SHAREABLE, or READ_WRITE')
-        return _MODIFY[item.text]
+def _modify(definition: DefinitionItems, name: str, kind: str) -> str:
+    item = definition.items.get(name)
+    if item is None:
+        return "r" if kind == "n" else "w"
+    if item.text not in _MODIFY:
+        raise SqlError("42601", f'parameter "{name}" must be READ_ONLY, SHAREABLE, or READ_WRITE')
+    return _MODIFY[item.text]
 
 
 def create(context: DdlContext, statement: ast.CreateAggregateStmt) -> str:
@@ -132,8 +76,8 @@ def create(context: DdlContext, statement: ast.CreateAggregateStmt) -> str:
     return "CREATE AGGREGATE"
 
 
-def _read(context: DdlContext, statement: ast.CreateAggregateStmt) -> _Definition:
-    found = _Definition()
+def _read(context: DdlContext, statement: ast.CreateAggregateStmt) -> DefinitionItems:
+    found = DefinitionItems()
     for item in statement.definition:
         name = _ALIASES.get(item.name, item.name)
         if name not in _KNOWN:
@@ -148,7 +92,7 @@ def _read(context: DdlContext, statement: ast.CreateAggregateStmt) -> _Definitio
     return found
 
 
-def _check_moving(definition: _Definition) -> None:
+def _check_moving(definition: DefinitionItems) -> None:
     if "mstype" in definition.items:
         for name in ("msfunc", "minvfunc"):
             if name not in definition.items:
@@ -160,7 +104,7 @@ def _check_moving(definition: _Definition) -> None:
 
 
 def _arguments(
-    context: DdlContext, statement: ast.CreateAggregateStmt, definition: _Definition
+    context: DdlContext, statement: ast.CreateAggregateStmt, definition: DefinitionItems
 ) -> tuple[str, int, list[RoutineArgument]]:
     """The kind of the aggregate, the number of its direct arguments, and its arguments."""
     hypothetical = definition.boolean("hypothetical")
@@ -198,7 +142,7 @@ class _Maker:
     """Finds and checks the functions of an aggregate with arguments of these types."""
 
     def __init__(
-        self, context: DdlContext, definition: _Definition, kind: str, direct: int, arguments: Sequence[int]
+        self, context: DdlContext, definition: DefinitionItems, kind: str, direct: int, arguments: Sequence[int]
     ) -> None:
         self._context = context
         self._definition = definition
@@ -229,7 +173,7 @@ class _Maker:
         parts = AggregateParts(
             transition.oid, state, self._kind, self._direct, given.text("initcond"), given.integer("sspace"),
             0 if final is None else final.oid, given.boolean("finalfunc_extra"),
-            given.modify("finalfunc_modify", self._kind), self._combine(state), *self._serial(state),
+            _modify(given, "finalfunc_modify", self._kind), self._combine(state), *self._serial(state),
         )  # fmt: skip
         self._check_polymorphic(result, "cannot determine result data type")
         if moving is not None:
@@ -367,7 +311,7 @@ class _Maker:
             parts, moving_transition=transition.oid, moving_inverse=inverse.oid, moving_state=state,
             moving_initial=given.text("minitcond"), moving_space=given.integer("msspace"),
             moving_final=0 if final is None else final.oid, moving_final_extra=extra,
-            moving_modify=given.modify("mfinalfunc_modify", self._kind),
+            moving_modify=_modify(given, "mfinalfunc_modify", self._kind),
         )  # fmt: skip
 
     def _sort_operator(self) -> int:

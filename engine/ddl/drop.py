@@ -12,7 +12,7 @@ from dataclasses import replace
 from catalog import types
 from catalog.errors import SqlError, not_supported
 from catalog.extensions import available
-from catalog.routines import shown_signature
+from catalog.routines import shown_operator, shown_signature
 from catalog.row_types import is_row_type
 from catalog.schema import (
     IN_SCHEMAS,
@@ -34,6 +34,7 @@ from catalog.schema import (
     SchemaObject,
     Sequence,
     Table,
+    UserOperator,
     UserType,
     View,
     VirtualTable,
@@ -65,12 +66,14 @@ def name_object(item: SchemaObject) -> str:
     """An object as messages show it: 'table t', 'function f(integer)'."""
     if isinstance(item, Routine):
         return f"{'procedure' if item.kind == 'p' else 'function'} {shown_signature(item)}"
+    if isinstance(item, UserOperator):
+        return f"operator {shown_operator(item)}"
     return f"{word_of(item)} {item.name}"
 
 
 UNKNOWN_KINDS = {
     "foreign table": "foreign table",
-    "rule": "rule", "policy": "policy", "operator": "operator",
+    "rule": "rule", "policy": "policy",
 }  # fmt: skip
 
 
@@ -116,11 +119,15 @@ class Removal:
             self._take_collated(item)
         elif isinstance(item, Extension):
             self._take_members(item)
+        elif isinstance(item, UserOperator):
+            schema = self.context.catalog.schema_name(item.schema)
+            self._take_callers(users_of_code(self.context, schema, lambda oid: oid == item.oid))
         elif isinstance(item, Routine):
             schema = self.context.catalog.schema_name(item.schema)
             self._take_callers(users_of_code(self.context, schema, lambda oid: oid == item.oid))
             self._take_triggers(item)
         self._take_bodies(item)
+        self._take_operators(item)
         if isinstance(item, Table | View | Sequence):
             self._take_views(item)
 
@@ -216,6 +223,16 @@ class Removal:
             )
             if other.oid not in self.gone and (typed or item.oid in other.depends_on):
                 self._depend(other, item)
+
+    def _take_operators(self, item: SchemaObject) -> None:
+        """Adds the operators with a dropped function or type."""
+        used = {item.oid, item.array_oid} if isinstance(item, USER_TYPES) else {item.oid}
+        used |= {derived_oids.row_type(item.oid)} if isinstance(item, Table | View) else set()
+        for others in list(self.context.catalog.operators.values()):
+            for other in others:
+                parts = (other.function, other.restrict, other.join, other.left, other.right, other.result)
+                if other.oid not in self.gone and not used.isdisjoint(parts):
+                    self._depend(other, item)
 
     def _take_callers(self, users: Iterable[Use]) -> None:
         """Adds the objects that call dropped functions or operators."""

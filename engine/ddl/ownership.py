@@ -29,6 +29,7 @@ from catalog.schema import (
     Sequence,
     Table,
     Tablespace,
+    UserOperator,
     View,
 )
 from engine.ddl.context import DdlContext
@@ -37,7 +38,7 @@ from engine.sql import ast
 _WORDS: dict[type[Owned], str] = {
     Table: "table", View: "view", Index: "index", Sequence: "sequence", Schema: "schema", Database: "database",
     Tablespace: "tablespace", Enum: "type", Domain: "type", Composite: "type", Collation: "collation",
-    Extension: "extension", ChangeStream: "change stream", Parameter: "parameter",
+    Extension: "extension", UserOperator: "operator", ChangeStream: "change stream", Parameter: "parameter",
 }  # fmt: skip
 
 

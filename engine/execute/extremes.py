@@ -12,7 +12,7 @@ from dataclasses import replace
 
 from catalog.catalog import Catalog
 from catalog.functions.registry import aggregate_of, operator
-from catalog.schema import Table
+from catalog.schema import FIRST_USER_OID, Table
 from catalog.types.base import TypeRef
 from catalog.types.oids import INT8
 from engine.execute.access import Finder, order_served
@@ -52,6 +52,8 @@ def _end(catalog: Catalog, query: tree.Query, table: Table, relation: int, item:
         return None
     sort = aggregate_of(item.function).sort_operator
     if not sort:
+        return None
+    if sort >= FIRST_USER_OID:
         return None
     descending = operator(sort).name == ">"
     argument = item.arguments[0]

@@ -117,4 +117,11 @@ CREATE AGGREGATE shop.least(int) (SFUNC = int4smaller, STYPE = int4, COMBINEFUNC
 CREATE AGGREGATE shop.middle(double precision ORDER BY anyelement) (SFUNC = ordered_set_transition, STYPE = internal,
     FINALFUNC = percentile_disc_final, FINALFUNC_EXTRA, FINALFUNC_MODIFY = READ_WRITE);
 REVOKE EXECUTE ON FUNCTION shop.least(int) FROM PUBLIC;
+CREATE FUNCTION shop.alike(text, text) RETURNS boolean LANGUAGE sql IMMUTABLE AS $$ SELECT lower($1) = lower($2) $$;
+CREATE OPERATOR shop.=== (FUNCTION = shop.alike, LEFTARG = text, RIGHTARG = text, COMMUTATOR = OPERATOR(shop.===),
+    RESTRICT = eqsel, JOIN = eqjoinsel, HASHES, MERGES);
+CREATE OPERATOR shop.!!! (FUNCTION = int4um, RIGHTARG = integer);
+COMMENT ON OPERATOR shop.=== (text, text) IS 'alike';
+CREATE VIEW shop.hens AS SELECT legs, OPERATOR(shop.!!!) legs AS negative FROM shop.birds
+    WHERE name OPERATOR(shop.===) 'HEN';
 CREATE VIEW shop.legs AS SELECT shop.total(animals.*) AS total, shop.tally(*) AS number FROM shop.animals;

@@ -25,6 +25,7 @@ from catalog.schema import (
     Sequence,
     Table,
     Tablespace,
+    UserOperator,
     View,
 )
 
@@ -81,6 +82,7 @@ CREATE FUNCTION {s}.invoker() RETURNS bigint LANGUAGE plpgsql AS
 CREATE PROCEDURE {s}.p() LANGUAGE sql AS 'SELECT 1';
 CREATE FUNCTION {s}.step(int, int) RETURNS int LANGUAGE sql AS 'SELECT coalesce($1, 0) + $2';
 CREATE AGGREGATE {s}.total(int) (sfunc = {s}.step, stype = int);
+CREATE OPERATOR {s}.#+# (leftarg = int, rightarg = int, function = {s}.step);
 CREATE FUNCTION {s}.fire() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN RETURN NEW; END';
 CREATE TABLE {s}.fired (a int, b int);
 CREATE TRIGGER y BEFORE INSERT ON {s}.fired FOR EACH ROW EXECUTE FUNCTION {s}.fire();
@@ -129,6 +131,7 @@ IN_SCHEMAS: dict[str, tuple[type, str]] = {
     "FUNCTION {s}.f(int)": (Routine, ""),
     "PROCEDURE {s}.p()": (Routine, ""),
     "AGGREGATE {s}.total(int)": (Routine, ""),
+    "OPERATOR {s}.#+# (int, int)": (UserOperator, ""),
     "TYPE {s}.e": (Enum, ""),
     "TYPE {s}.r": (Composite, ""),
     "DOMAIN {s}.d": (Domain, ""),
@@ -257,6 +260,10 @@ CREATE FUNCTION {s}.z() RETURNS int LANGUAGE sql AS 'SELECT 1'
 CREATE OR REPLACE FUNCTION {s}.f(int) RETURNS int LANGUAGE sql AS 'SELECT 2'
 CREATE PROCEDURE {s}.z() LANGUAGE sql AS 'SELECT 1'
 CREATE AGGREGATE {s}.z(int) (sfunc = int4pl, stype = int)
+CREATE OPERATOR {s}.#-# (leftarg = int, rightarg = int, function = int4mi)
+CREATE OPERATOR open.#-# (leftarg = int, rightarg = int, function = {s}.step)
+ALTER OPERATOR {s}.#+# (int, int) SET (RESTRICT = NONE)
+SELECT 1 OPERATOR({s}.#+#) 2
 CREATE AGGREGATE open.z(int) (sfunc = {s}.step, stype = int)
 CREATE AGGREGATE open.z(int) (sfunc = numeric_avg_accum, stype = internal)
 CREATE OR REPLACE AGGREGATE {s}.total(int) (sfunc = int4pl, stype = int)
@@ -580,7 +587,8 @@ def _of_objects(place: str) -> Iterator[str]:
         name = shown.format(s=place)
         for owner in NEW_OWNERS:
             yield f"ALTER {name} OWNER TO {owner}"
-        yield f"ALTER {name} RENAME TO z"
+        if not name.startswith("OPERATOR"):
+            yield f"ALTER {name} RENAME TO z"
         for schema in SCHEMAS if shown not in NOT_MOVED else ():
             yield f"ALTER {name} SET SCHEMA {schema}"
         yield f"COMMENT ON {name} IS 'x'"

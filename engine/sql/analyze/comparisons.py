@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
-from catalog.functions import registry
+from catalog.functions import added
 from catalog.functions.base import Function, Operator
 from catalog.types import oids
 from catalog.types.base import Integers, TypeRef
@@ -56,7 +56,7 @@ def scalar_array_op(
     declared, result = operator_types(operator, left.type.oid, element)
     if result != BOOL:
         fail("42809", "op ANY/ALL (array) requires operator to yield boolean", location)
-    function = registry.function(operator.function)
+    function = added.function_of(operator)
     if function.returns_set:
         fail("42809", "op ANY/ALL (array) requires operator not to return a set", location)
     wanted = array_type(declared[1])

@@ -235,7 +235,7 @@ class _Call:
 
 def _call_of(operator: Operator, left: int, right: int) -> _Call:
     operands, result = operator_types(operator, left, right)
-    function = registry.function(operator.function)
+    function = added.function_of(operator)
     return _Call(
         operator, function, operands, TypeRef(result), registry.has_trait(function.source, Trait.JOINS_AS_TEXT)
     )

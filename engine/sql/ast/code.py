@@ -105,6 +105,38 @@ class CreateAggregateStmt(Node):
 
 
 @dataclass(frozen=True, slots=True)
+class CreateOperatorStmt(Node):
+    name: tuple[str, ...]
+    definition: tuple[DefinitionItem, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class OperatorSignature(Node):
+    """An operator in DROP, ALTER or COMMENT; an operand without a type is missing (NONE)."""
+
+    name: tuple[str, ...]
+    left: TypeName | None
+    right: TypeName | None
+
+
+@dataclass(frozen=True, slots=True)
+class DropOperatorStmt(Node):
+    signatures: tuple[OperatorSignature, ...]
+    if_exists: bool = False
+    cascade: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class AlterOperatorStmt(Node):
+    """action: owner | schema | comment | set. `value`: the new owner, schema or comment."""
+
+    signature: OperatorSignature
+    action: str
+    value: str | None = None
+    definition: tuple[DefinitionItem, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
 class FunctionSignature(Node):
     """A function in DROP, ALTER or COMMENT. `parameters` None: only its name was given."""
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from typing import Final
 
+from catalog.errors import SqlError
 from engine.sql import ast
 from engine.sql.parser.code_objects import CodeObjects
 from engine.sql.parser.keywords import TYPE_FUNCTION_NAME
@@ -118,6 +119,59 @@ class Definitions(CodeObjects):
         self.expect("is")
         text = None if self.accept("null") else self.string()
         return ast.AlterFunctionStmt("aggregate", signature, "comment", text, location=start)
+
+    # ---- operators ----
+
+    def create_operator(self, start: int) -> ast.Node:
+        """After CREATE."""
+        self.expect("operator")
+        return ast.CreateOperatorStmt(self.any_operator(), self.definition(), location=start)
+
+    def _operator_signature(self) -> ast.OperatorSignature:
+        """operator_with_argtypes: a name and (type, type), where NONE is a missing operand."""
+        start = self._curr.start
+        name = self.any_operator()
+        self.expect("(")
+        operands = [self._operand_type()]
+        if self._curr.key == ")" and operands[0] is not None:
+            message, hint = "missing argument", "Use NONE to denote the missing argument of a unary operator."
+            raise SqlError("42601", message, hint=hint, position=self._curr.start + 1)
+        self.expect(",")
+        operands.append(self._operand_type())
+        self.expect(")")
+        return ast.OperatorSignature(name, operands[0], operands[1], location=start)
+
+    def _operand_type(self) -> ast.TypeName | None:
+        return None if self.accept("none") else self.type_name()
+
+    def drop_operators(self, start: int) -> ast.Node:
+        """After DROP."""
+        self.expect("operator")
+        if_exists = self.if_exists()
+        found = [self._operator_signature()]
+        while self.accept(","):
+            found.append(self._operator_signature())
+        return ast.DropOperatorStmt(tuple(found), if_exists, self.drop_behavior(), location=start)
+
+    def alter_operator(self, start: int) -> ast.Node:
+        """After ALTER: OWNER TO, SET SCHEMA, SET (RESTRICT = ..., JOIN = ...)."""
+        self.expect("operator")
+        found = self._operator_signature()
+        if self._curr.key == "set" and self.peek() == "(":
+            self.expect("set")
+            return ast.AlterOperatorStmt(found, "set", definition=self.definition(), location=start)
+        if self._curr.key == "rename":
+            self.fail()
+        action, value = self.change_of_any()
+        return ast.AlterOperatorStmt(found, action, value, location=start)
+
+    def comment_on_operator(self, start: int) -> ast.Node:
+        """After COMMENT ON."""
+        self.expect("operator")
+        found = self._operator_signature()
+        self.expect("is")
+        text = None if self.accept("null") else self.string()
+        return ast.AlterOperatorStmt(found, "comment", text, location=start)
 
     def change_of_any(self) -> tuple[str, str]:
         """RENAME TO, OWNER TO, SET SCHEMA: the action and its value."""

@@ -25,7 +25,6 @@ _FOREIGN_OBJECTS: Final = (
     ("language",),
     ("operator", "class"),
     ("operator", "family"),
-    ("operator",),
     ("publication",),
     ("rule",),
     ("server",),
@@ -43,6 +42,7 @@ _REPLACEABLE: Final = (
     ("trusted", "language"),
     ("trusted", "procedural", "language"),
 )
+_PARTS_OF_INDEXES: Final = ("class", "family")
 _ONLY_ALTERED: Final = (("large", "object"),)
 
 
@@ -122,6 +122,8 @@ class Statements(Policies, Triggers):
             return self.create_function(start, self.advance().key, replace=False)
         if key == "aggregate":
             return self.create_aggregate(start, replace=False)
+        if key == "operator" and self.peek() not in _PARTS_OF_INDEXES:
+            return self.create_operator(start)
         if key in ("constraint", "trigger"):
             return self.create_trigger(start, replace=False)
         if key == "policy":
@@ -178,6 +180,8 @@ class Statements(Policies, Triggers):
             return self.alter_function(start, self.advance().key)
         if key == "aggregate":
             return self.alter_aggregate(start)
+        if key == "operator" and self.peek() not in _PARTS_OF_INDEXES:
+            return self.alter_operator(start)
         if key == "policy":
             return self.alter_policy(start)
         if key == "trigger":
@@ -210,6 +214,8 @@ class Statements(Policies, Triggers):
             return self.drop_functions(start, kind)
         if kind == "aggregate":
             return self.drop_aggregates(start)
+        if key == "operator" and self.peek() not in _PARTS_OF_INDEXES:
+            return self.drop_operators(start)
         if key in ("trigger", "rule", "policy"):
             return self.drop_from_table(start, self.advance().key)
         if kind is not None:

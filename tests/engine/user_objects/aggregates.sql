@@ -157,7 +157,6 @@ SELECT newavg(DISTINCT four) FROM onek;;
 SELECT newavg() FROM onek;;
 SELECT newcnt() FROM onek;;
 SELECT newavg('x') FROM onek;;
-CREATE VIEW agg_view2 AS SELECT least_agg(four, three) AS l, least_agg(VARIADIC ARRAY[four, three]) OVER () AS w FROM onek GROUP BY four, three;;
 CREATE VIEW agg_view2 AS SELECT cleast_agg(four, three) AS l, cleast_agg(VARIADIC ARRAY[four, three]) AS w FROM onek;;
 SELECT pg_get_viewdef('agg_view2'::regclass);;
 DROP AGGREGATE cleast_agg(VARIADIC anycompatiblearray);;
