@@ -104,3 +104,25 @@ def test_statements_are_answered_as_by_postgresql(
     with psycopg.connect(shoal.dsn, autocommit=True) as ours:
         ours.execute(f"DROP DATABASE {database}")
     assert not wrong, f"{len(wrong)} of {len(statements)}:\n" + "\n".join(wrong[:20])
+
+
+def test_objects_outlive_a_kill(private_shoal: ShoalServer) -> None:
+    with psycopg.connect(private_shoal.dsn, autocommit=True) as connection:
+        for statement in (
+            "CREATE FUNCTION step(bigint, int) RETURNS bigint LANGUAGE plpgsql AS 'BEGIN RETURN $1 + $2; END'",
+            "CREATE AGGREGATE total(int) (sfunc = step, stype = bigint, initcond = '0', sortop = <)",
+            "CREATE OPERATOR ### (leftarg = bigint, rightarg = int, function = step, commutator = ###)",
+            "CREATE VIEW v AS SELECT total(n), total(n) OPERATOR(public.###) 1 AS more FROM generate_series(1, 10) n",
+        ):
+            connection.execute(statement)
+    private_shoal.kill()
+    private_shoal.start()
+    with psycopg.connect(private_shoal.dsn, autocommit=True) as connection:
+        assert connection.execute("SELECT * FROM v").fetchall() == [(55, 56)]
+        with pytest.raises(psycopg.errors.DependentObjectsStillExist):
+            connection.execute("DROP FUNCTION step(bigint, int)")
+        connection.execute("DROP FUNCTION step(bigint, int) CASCADE")
+        assert connection.execute("SELECT count(*) FROM pg_aggregate WHERE aggfnoid > 16383").fetchone() == (0,)
+        assert connection.execute("SELECT count(*) FROM pg_operator WHERE oid > 16383 AND oprcode <> 0").fetchone() == (
+            0,
+        )
