@@ -37,6 +37,7 @@ from catalog.schema import (
     Sequence,
     Table,
     Tablespace,
+    UserOperator,
     UserType,
     View,
 )
@@ -66,7 +67,9 @@ class Catalog:
     tablespaces: Mapping[str, int] = field(default_factory=dict)
     types: Mapping[tuple[int, str], int] = field(default_factory=dict)  # user types: (schema OID, name) -> OID
     heirs: frozenset[int] = frozenset()  # OIDs of the tables with parents, because every statement looks for children
-    code: Mapping[int, Extension | Routine] = field(default_factory=dict)  # by OID, those of other databases included
+    code: Mapping[int, Extension | Routine | UserOperator] = field(
+        default_factory=dict
+    )  # by OID, those of other databases included
     with_triggers: frozenset[int] = frozenset()  # OIDs of the relations with triggers, because every change looks here
 
     def with_object(self, item: SchemaObject) -> Catalog:
@@ -116,7 +119,7 @@ class Catalog:
         relations: Mapping[tuple[int, str], int],
         types: Mapping[tuple[int, str], int],
         heirs: frozenset[int],
-        code: Mapping[int, Extension | Routine],
+        code: Mapping[int, Extension | Routine | UserOperator],
     ) -> Catalog:
         named: dict[type[SchemaObject], dict[str, int]] = {
             Schema: dict(self.schemas),
@@ -313,6 +316,16 @@ class Catalog:
         found: dict[str, list[Routine]] = {}
         for item in self.code.values():
             if isinstance(item, Routine) and item.schema in here:
+                found.setdefault(item.name, []).append(item)
+        return found
+
+    @cached_property
+    def operators(self) -> Mapping[str, abc.Sequence[UserOperator]]:
+        """The user-defined operators of this database, by name."""
+        here = set(self.schemas.values()) if self.code else set()
+        found: dict[str, list[UserOperator]] = {}
+        for item in self.code.values():
+            if isinstance(item, UserOperator) and item.schema in here:
                 found.setdefault(item.name, []).append(item)
         return found
 

@@ -87,6 +87,12 @@ def beside_watched() -> bool:
     return _watched not in (0, get_ident())
 
 
+def note_pause() -> None:
+    """Called when a computation goes on after a pause, in which others have run: its time begins again."""
+    global _since
+    _since = thread_time()
+
+
 # ---- folding -------------------------------------------------------------------------------------------------------
 
 

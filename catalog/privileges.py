@@ -36,11 +36,12 @@ from catalog.schema import (
     Sequence,
     Table,
     Tablespace,
+    UserOperator,
     View,
 )
 
 Securable = Table | View | Sequence | Schema | Database | Tablespace | Routine | Parameter
-Owned = Securable | Index | Enum | Domain | Composite | Collation | Extension | ChangeStream
+Owned = Securable | Index | Enum | Domain | Composite | Collation | Extension | UserOperator | ChangeStream
 Acl = tuple[str, ...] | None
 
 ORDER = "arwdDxtXUCTcsA"

@@ -11,15 +11,16 @@ from typing import TYPE_CHECKING
 
 from catalog.extensions import brought_by
 from catalog.functions.added import NOTHING, Added
-from catalog.functions.base import Function
+from catalog.functions.base import Aggregate, Function, Operator
 from catalog.types import element_of, format_type, oids
 from catalog.types.base import TypeRef
 
 if TYPE_CHECKING:
     from catalog.catalog import Catalog
-    from catalog.schema import Routine
+    from catalog.schema import AggregateParts, Routine, UserOperator
 
 LANGUAGE = "user"  # the language of a Function made from a Routine
+_VARIADIC = {oids.ANYARRAY: oids.ANYELEMENT, oids.ANYCOMPATIBLEARRAY: oids.ANYCOMPATIBLE, oids.ANY: oids.ANY}
 
 
 def function_of(routine: Routine, columns: tuple[tuple[str, TypeRef], ...] = ()) -> Function:
@@ -38,7 +39,7 @@ def _function_of(routine: Routine, columns: tuple[tuple[str, TypeRef], ...]) -> 
     last = inputs[-1] if inputs else None
     variadic = 0
     if last is not None and last.mode == "v":
-        variadic = oids.ANYELEMENT if last.type.oid == oids.ANYARRAY else element_of(last.type.oid)
+        variadic = _VARIADIC.get(last.type.oid) or element_of(last.type.oid)
     return Function(
         oid=routine.oid,
         name=routine.name,
@@ -58,7 +59,16 @@ def _function_of(routine: Routine, columns: tuple[tuple[str, TypeRef], ...]) -> 
         language=LANGUAGE,
         cost=routine.cost,
         rows=routine.rows,
+        aggregate=None if routine.aggregate is None else _declaration(routine.oid, routine.aggregate),
     )
+
+
+def _declaration(oid: int, parts: AggregateParts) -> Aggregate:
+    """The declaration of an aggregate as resolution and planning need it."""
+    return Aggregate(
+        oid, parts.kind, parts.direct, parts.transition, parts.final, parts.sort_operator, parts.state.oid,
+        parts.initial, parts.final_extra,
+    )  # fmt: skip
 
 
 def function_in(catalog: Catalog, routine: Routine) -> Function:
@@ -70,17 +80,39 @@ def function_in(catalog: Catalog, routine: Routine) -> Function:
 
 def added_by(catalog: Catalog) -> Added:
     """The functions and operators of a database that are not built in."""
-    if not catalog.extensions and not catalog.routines:
+    if not catalog.extensions and not catalog.routines and not catalog.operators:
         return NOTHING
     found = brought_by(catalog)
     functions = {name: list(items) for name, items in found.functions.items()}
     schemas = dict(found.schemas)
+    by_oid: dict[int, Function] = {}
     for name, routines in catalog.routines.items():
         for routine in routines:
             schema = catalog.schema_name(routine.schema)
             functions.setdefault(name, []).append((schema, function_in(catalog, routine)))
-            schemas[routine.oid] = schema
-    return Added(functions, found.operators, schemas, found.dictionaries)
+            function = functions[name][-1][1]
+            by_oid[routine.oid], schemas[routine.oid] = function, schema
+    operators = {name: list(items) for name, items in found.operators.items()}
+    for name, defined in catalog.operators.items():
+        for item in defined:
+            schema = catalog.schema_name(item.schema)
+            if item.function:
+                operators.setdefault(name, []).append((schema, operator_of(item)))
+            schemas[item.oid] = schema
+    return Added(functions, operators, schemas, found.dictionaries, by_oid)
+
+
+def operator_of(item: UserOperator) -> Operator:
+    """A user-defined operator, so that it is resolved as a built-in one."""
+    return Operator(
+        item.oid, item.name, item.left, item.right, item.result, item.function, item.commutator, item.negator
+    )
+
+
+def shown_operator(item: UserOperator | Operator) -> str:
+    """The operator in messages: '+(integer,text)'."""
+    left = format_type(item.left) if item.left else "NONE"
+    return f"{item.name}({left},{format_type(item.right) if item.right else 'NONE'})"
 
 
 def shown_signature(routine: Routine) -> str:

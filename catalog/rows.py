@@ -34,6 +34,7 @@ from catalog.schema import (
     Sequence,
     Table,
     Tablespace,
+    UserOperator,
     View,
 )
 
@@ -56,6 +57,7 @@ SYSTEM_TABLES: Mapping[type[SchemaObject], int] = {
     Routine: 25,
     Collation: 26,
     Parameter: 27,
+    UserOperator: 28,
     ChangeStream: 40,
 }
 KINDS: Mapping[int, type[SchemaObject]] = {number: kind for kind, number in SYSTEM_TABLES.items()}

@@ -612,15 +612,54 @@ class RoutineArgument:
 
 
 @dataclass(frozen=True, slots=True)
+class AggregateParts:
+    """The functions and the state of an aggregate (pg_aggregate). Functions and operators are OIDs, 0: none. `kind`: n
+    normal, o ordered-set, h hypothetical-set. `direct`: the number of direct arguments. `modify`: whether the final
+    function changes the state (r no, s shareable, w yes). `moving_...`: of the moving-aggregate mode, which is kept and
+    not used, as `combine`, `serial` and `deserial` are."""
+
+    transition: int
+    state: TypeRef
+    kind: str = "n"
+    direct: int = 0
+    initial: str | None = None
+    space: int = 0
+    final: int = 0
+    final_extra: bool = False
+    modify: str = "r"
+    combine: int = 0
+    serial: int = 0
+    deserial: int = 0
+    sort_operator: int = 0
+    moving_transition: int = 0
+    moving_inverse: int = 0
+    moving_state: TypeRef | None = None
+    moving_initial: str | None = None
+    moving_space: int = 0
+    moving_final: int = 0
+    moving_final_extra: bool = False
+    moving_modify: str = "r"
+
+    @property
+    def functions(self) -> tuple[int, ...]:
+        """The OIDs of its functions."""
+        found = (
+            self.transition, self.final, self.combine, self.serial, self.deserial, self.moving_transition,
+            self.moving_inverse, self.moving_final,
+        )  # fmt: skip
+        return tuple(dict.fromkeys(oid for oid in found if oid))
+
+
+@dataclass(frozen=True, slots=True)
 class Routine:
-    """A function or procedure in SQL. `relation`: the table or view whose rows it returns; `result` is record then.
-    `statements` are the texts of a body in SQL-standard form, with all names qualified; otherwise `body` is the body's
-    string, whose names are looked up by the caller's search path."""
+    """A function, procedure or aggregate of a user. `relation`: the table or view whose rows it returns; `result` is
+    record then. `statements` are the texts of a body in SQL-standard form, with all names qualified; otherwise `body`
+    is the body's string, whose names are looked up by the caller's search path."""
 
     oid: int
     schema: int
     name: str
-    kind: str  # f function, p procedure
+    kind: str  # f function, p procedure, a aggregate
     arguments: tuple[RoutineArgument, ...]
     result: TypeRef
     returns_set: bool
@@ -641,6 +680,7 @@ class Routine:
     comment: str | None = None
     acl: tuple[str, ...] | None = None
     settings: tuple[tuple[str, str], ...] = ()  # SET clauses: names and values while the body runs
+    aggregate: AggregateParts | None = None  # of an aggregate, which has no body
 
     @property
     def inputs(self) -> tuple[RoutineArgument, ...]:
@@ -657,6 +697,28 @@ class Routine:
 
 
 @dataclass(frozen=True, slots=True)
+class UserOperator:
+    """CREATE OPERATOR. `left` and `right` are types, 0: no operand. `function` 0: only another operator's COMMUTATOR or
+    NEGATOR has named it until now. Functions and operators are OIDs, 0: none."""
+
+    oid: int
+    schema: int
+    name: str
+    left: int
+    right: int
+    result: int = 0
+    function: int = 0
+    commutator: int = 0
+    negator: int = 0
+    restrict: int = 0
+    join: int = 0
+    hashes: bool = False
+    merges: bool = False
+    owner: int = BOOTSTRAP_ROLE_OID
+    comment: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class ExtensionType:
     """A type of an extension, found by its name."""
 
@@ -668,7 +730,7 @@ class ExtensionType:
 
 UserType = Enum | Domain | Composite
 USER_TYPES = (Enum, Domain, Composite)
-CODE = (Extension, Routine)
+CODE = (Extension, Routine, UserOperator)
 Relation = Table | Index | Sequence | View | VirtualTable
 SchemaObject = (
     Role
@@ -686,6 +748,7 @@ SchemaObject = (
     | Collation
     | Extension
     | Routine
+    | UserOperator
     | ChangeStream
 )
 IN_SCHEMAS = (Table, Index, Sequence, View, Collation, *USER_TYPES, *CODE)

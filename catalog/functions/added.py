@@ -28,6 +28,7 @@ class Added:
     operators: Mapping[str, Sequence[tuple[str, Operator]]] = field(default_factory=dict)
     schemas: Mapping[int, str] = field(default_factory=dict)
     dictionaries: Mapping[int, tuple[str, str]] = field(default_factory=dict)
+    by_oid: Mapping[int, Function] = field(default_factory=dict)  # functions of users
 
 
 NOTHING = Added()
@@ -103,6 +104,11 @@ def dictionary_name(oid: int) -> str | None:
         return None
     schema, name = found
     return quote_identifier(name) if schema in path else f"{quote_identifier(schema)}.{quote_identifier(name)}"
+
+
+def function_of_user(oid: int) -> Function | None:
+    """Returns the function of a user with this OID; None if there is none."""
+    return _current.get()[0].by_oid.get(oid)
 
 
 def schema_of(oid: int) -> str | None:

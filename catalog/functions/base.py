@@ -46,6 +46,7 @@ class Function:
     rows: float = 0.0
     leakproof: bool = False  # it reveals nothing of its arguments
     reserved: bool = False  # PUBLIC has no EXECUTE privilege
+    aggregate: Aggregate | None = None  # of a user-defined aggregate; the registry has those of built-in ones
 
     def __hash__(self) -> int:  # planning uses trees of calls as keys of dictionaries
         return self.oid
@@ -135,6 +136,7 @@ class Aggregate:
     sort_operator: int
     transition_type: int
     initial_value: str | None
+    final_extra: bool = False  # the final function gets NULLs of the types of the arguments too
 
 
 @dataclass(frozen=True, slots=True)

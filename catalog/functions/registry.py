@@ -271,6 +271,34 @@ def aggregate(oid: int) -> Aggregate:
     return Aggregate(function_oid, _text(item[1]), direct, transition, final, sort, state, item[7])
 
 
+def aggregate_of(found: Function) -> Aggregate:
+    """Returns the declaration of an aggregate, built in or of a user."""
+    return found.aggregate or aggregate(found.oid)
+
+
+@functools.cache
+def _aggregates_by_steps() -> dict[tuple[int, int, str | None], tuple[int, ...]]:
+    """Returns the OIDs of built-in aggregates by transition function, final function and initial state."""
+    found: dict[tuple[int, int, str | None], tuple[int, ...]] = {}
+    for oid in _rows("pg_aggregate").by_oid:
+        item = aggregate(oid)
+        key = item.transition_function, item.final_function, item.initial_value
+        found[key] = (*found.get(key, ()), oid)
+    return found
+
+
+def twin_aggregate(parts: Aggregate, arguments: tuple[int, ...]) -> Function | None:
+    """Returns the built-in aggregate with the same functions, initial state and types of arguments; None if there is
+    none."""
+    key = parts.transition_function, parts.final_function, parts.initial_value
+    for oid in _aggregates_by_steps().get(key, ()):
+        found, other = function(oid), aggregate(oid)
+        same = (other.kind, other.direct_arguments, other.transition_type)
+        if found.argument_types == arguments and same == (parts.kind, parts.direct_arguments, parts.transition_type):
+            return found
+    return None
+
+
 def declare(declared: Function, *, inner: bool = False) -> None:
     """Declares a function that PostgreSQL does not have (OID 9000 to 9999). Raises ValueError if the OID is not free.
     An `inner` function is only for trees: analysis and code generation create its calls, with valid arguments, and SQL

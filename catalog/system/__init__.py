@@ -11,6 +11,7 @@
     builtin       pg_proc, pg_operator, pg_cast, ...: the same in every server of this release
     extensions    pg_extension, and the rows of pg_proc, pg_type, ... of extensions
     routines      pg_proc: user-defined functions, and their definitions
+    operators     user-defined operators
     triggers      pg_trigger, and the definitions of triggers
     live          pg_settings, pg_stat_activity, pg_locks, ...: the running node
     cluster       shoal_nodes, shoal_replicas, ...: the node's knowledge of its cluster

@@ -18,7 +18,7 @@ from catalog.types.array import vector_of
 from catalog.types.base import Array
 
 INTERNAL, SQL, PLPGSQL = 12, 14, 13563
-LANGUAGES = {"sql": SQL, "plpgsql": PLPGSQL}
+LANGUAGES = {"internal": INTERNAL, "sql": SQL, "plpgsql": PLPGSQL}
 """The OIDs of the languages of routines."""
 _SIMPLE_TEMPLATE, _SNOWBALL_TEMPLATE = 3727, 13150
 

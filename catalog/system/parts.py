@@ -15,6 +15,7 @@ from catalog.system import (  # noqa: F401 - each registers its parts
     names,
     object_descriptions,
     objects,
+    operators,
     partitions,
     routines,
     shared,

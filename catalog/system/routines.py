@@ -10,7 +10,7 @@ from catalog.catalog import Catalog
 from catalog.functions import registry
 from catalog.identifiers import quote_identifier, quote_literal, split_identifiers
 from catalog.routines import function_in
-from catalog.schema import PG_CATALOG_OID, Routine, RoutineArgument
+from catalog.schema import PG_CATALOG_OID, AggregateParts, Routine, RoutineArgument
 from catalog.system import derived_oids
 from catalog.system import relations as internal
 from catalog.system.builtin import LANGUAGES
@@ -110,6 +110,8 @@ def _dependencies(items: list[Item], surroundings: Surroundings) -> Columns:
         found += [(item.oid, derived_oids.PG_TYPE, oid, 0) for oid in sorted(used) if oid >= FIRST_ADDED_OID]
         if item.statements is not None:
             found += [(item.oid, *reference) for reference in surroundings.references(item)]
+        if item.aggregate is not None:
+            found += [(item.oid, *reference) for reference in _of_aggregate(item.aggregate)]
     return {
         "classid": [derived_oids.PG_PROC] * len(found),
         "objid": [row[0] for row in found],
@@ -118,6 +120,46 @@ def _dependencies(items: list[Item], surroundings: Surroundings) -> Columns:
         "refobjid": [row[2] for row in found],
         "refobjsubid": [row[3] for row in found],
         "deptype": "n",
+    }
+
+
+def _of_aggregate(parts: AggregateParts) -> list[tuple[int, int, int]]:
+    """What an aggregate depends on besides its arguments and its result: (catalog, OID, 0)."""
+    states = {parts.state.declared, *([] if parts.moving_state is None else [parts.moving_state.declared])}
+    found = [(derived_oids.PG_TYPE, oid, 0) for oid in sorted(states) if oid >= FIRST_ADDED_OID]
+    found += [(derived_oids.PG_PROC, oid, 0) for oid in parts.functions if oid >= FIRST_ADDED_OID]
+    if parts.sort_operator >= FIRST_ADDED_OID:
+        found.append((derived_oids.PG_OPERATOR, parts.sort_operator, 0))
+    return found
+
+
+@content("pg_aggregate", "catalog", routines)
+def _aggregates(items: list[Item], _: Surroundings) -> Columns:
+    found = [(item, item.aggregate) for item, *_ in items if item.aggregate is not None]
+    parts = [part for _, part in found]
+    return {
+        "aggfnoid": [item.oid for item, _ in found],
+        "aggkind": [part.kind for part in parts],
+        "aggnumdirectargs": [part.direct for part in parts],
+        "aggtransfn": [part.transition for part in parts],
+        "aggfinalfn": [part.final for part in parts],
+        "aggcombinefn": [part.combine for part in parts],
+        "aggserialfn": [part.serial for part in parts],
+        "aggdeserialfn": [part.deserial for part in parts],
+        "aggmtransfn": [part.moving_transition for part in parts],
+        "aggminvtransfn": [part.moving_inverse for part in parts],
+        "aggmfinalfn": [part.moving_final for part in parts],
+        "aggfinalextra": [part.final_extra for part in parts],
+        "aggmfinalextra": [part.moving_final_extra for part in parts],
+        "aggfinalmodify": [part.modify for part in parts],
+        "aggmfinalmodify": [part.moving_modify for part in parts],
+        "aggsortop": [part.sort_operator for part in parts],
+        "aggtranstype": [part.state.declared for part in parts],
+        "aggtransspace": [part.space for part in parts],
+        "aggmtranstype": [0 if part.moving_state is None else part.moving_state.declared for part in parts],
+        "aggmtransspace": [part.moving_space for part in parts],
+        "agginitval": [part.initial for part in parts],
+        "aggminitval": [part.moving_initial for part in parts],
     }
 
 
@@ -160,7 +202,8 @@ def _names(items: list[Item], surroundings: Surroundings) -> Columns:
         "identity": [arguments_text(item, False) for item, *_ in items],
         "result": [result_text(item) for item, *_ in items],
         "definition": [
-            definition(surroundings.catalog, item, body) for (item, *_), body in zip(items, bodies, strict=True)
+            None if item.kind == "a" else definition(surroundings.catalog, item, body)
+            for (item, *_), body in zip(items, bodies, strict=True)
         ],
         "visible": seen,
         "body": bodies,
@@ -190,6 +233,9 @@ def arguments_text(item: Routine, with_defaults: bool) -> str:
         if with_defaults and argument.default is not None:
             text += f" DEFAULT {argument.default}"
         parts.append(text)
+    if item.aggregate is not None and item.aggregate.kind != "n":
+        direct = item.aggregate.direct
+        return f"{', '.join(parts[:direct])} ORDER BY {', '.join(parts[direct:] or parts[-1:])}".strip()
     return ", ".join(parts)
 
 

@@ -23,6 +23,7 @@ from typing import Protocol
 from catalog.memory import UNLIMITED
 from catalog.schema import Table, VirtualTable
 from catalog.types.base import FormatSettings, TypeRef
+from engine.execute.user_aggregates import BuiltInSteps
 from engine.sql.tree import Expr
 from engine.storage.moments import Lsn
 
@@ -77,6 +78,7 @@ class UdfSignature:
     distinct: tuple[tuple[int, bool, bool], ...] = ()
     """For aggregates that implement DISTINCT: rows are sorted by these arguments (number, descending, NULLs first), and
     equal rows count once."""
+    steps: BuiltInSteps | None = None  # of a user-defined aggregate, which has no `source`
 
     @property
     def parameters(self) -> tuple[str, ...]:

@@ -16,8 +16,8 @@ from catalog.extensions import available
 from catalog.functions import registry
 from catalog.functions.base import Function, Operator
 from catalog.identifiers import quote_identifier
-from catalog.routines import shown_signature
-from catalog.schema import USER_TYPES, Domain, Extension, Index, Routine, SchemaObject, Table, View
+from catalog.routines import shown_operator, shown_signature
+from catalog.schema import USER_TYPES, Domain, Extension, Index, Routine, SchemaObject, Table, UserOperator, View
 from catalog.types.base import TypeRef
 from engine.ddl.context import DdlContext
 from engine.sql.analyze import analyze_expression
@@ -107,6 +107,8 @@ def shown_use(context: DdlContext, oid: int) -> str:
     routine = context.catalog.get(oid)
     if isinstance(routine, Routine):
         return f"function {shown_signature(routine)}"
+    if isinstance(routine, UserOperator):
+        return f"operator {shown_operator(routine)}"
     if types.type_row(oid) is not None:
         return f"type {types.format_type(oid)}"
     with contextlib.suppress(KeyError):

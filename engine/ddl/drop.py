@@ -13,7 +13,7 @@ from catalog import types
 from catalog.errors import SqlError, not_supported
 from catalog.extensions import available
 from catalog.operator_classes import class_of
-from catalog.routines import shown_signature
+from catalog.routines import shown_operator, shown_signature
 from catalog.row_types import is_row_type
 from catalog.schema import (
     IN_SCHEMAS,
@@ -35,11 +35,13 @@ from catalog.schema import (
     SchemaObject,
     Sequence,
     Table,
+    UserOperator,
     UserType,
     View,
     VirtualTable,
 )
 from catalog.system import derived_oids
+from catalog.types.base import TypeRef
 from engine.ddl import collations, names, ownership, policies, triggers
 from engine.ddl.code_users import Use, own_objects, shown_use, users_of_code
 from engine.ddl.context import DdlContext
@@ -64,13 +66,15 @@ def word_of(item: object) -> str:
 def name_object(item: SchemaObject) -> str:
     """An object as messages show it: 'table t', 'function f(integer)'."""
     if isinstance(item, Routine):
-        return f"{'function' if item.kind == 'f' else 'procedure'} {shown_signature(item)}"
+        return f"{'procedure' if item.kind == 'p' else 'function'} {shown_signature(item)}"
+    if isinstance(item, UserOperator):
+        return f"operator {shown_operator(item)}"
     return f"{word_of(item)} {item.name}"
 
 
 UNKNOWN_KINDS = {
-    "aggregate": "aggregate", "foreign table": "foreign table",
-    "rule": "rule", "policy": "policy", "operator": "operator",
+    "foreign table": "foreign table",
+    "rule": "rule", "policy": "policy",
 }  # fmt: skip
 
 
@@ -116,11 +120,15 @@ class Removal:
             self._take_collated(item)
         elif isinstance(item, Extension):
             self._take_members(item)
+        elif isinstance(item, UserOperator):
+            schema = self.context.catalog.schema_name(item.schema)
+            self._take_callers(users_of_code(self.context, schema, lambda oid: oid == item.oid))
         elif isinstance(item, Routine):
             schema = self.context.catalog.schema_name(item.schema)
             self._take_callers(users_of_code(self.context, schema, lambda oid: oid == item.oid))
             self._take_triggers(item)
         self._take_bodies(item)
+        self._take_operators(item)
         if isinstance(item, Table | View | Sequence):
             self._take_views(item)
 
@@ -239,10 +247,20 @@ class Removal:
         for other in routines:
             typed = isinstance(item, USER_TYPES) and any(
                 type_.declared in (item.oid, item.array_oid)
-                for type_ in (other.result, *(argument.type for argument in other.arguments))
+                for type_ in (other.result, *(argument.type for argument in other.arguments), *_state_of(other))
             )
             if other.oid not in self.gone and (typed or item.oid in other.depends_on):
                 self._depend(other, item)
+
+    def _take_operators(self, item: SchemaObject) -> None:
+        """Adds the operators with a dropped function or type."""
+        used = {item.oid, item.array_oid} if isinstance(item, USER_TYPES) else {item.oid}
+        used |= {derived_oids.row_type(item.oid)} if isinstance(item, Table | View) else set()
+        for others in list(self.context.catalog.operators.values()):
+            for other in others:
+                parts = (other.function, other.restrict, other.join, other.left, other.right, other.result)
+                if other.oid not in self.gone and not used.isdisjoint(parts):
+                    self._depend(other, item)
 
     def _take_callers(self, users: Iterable[Use]) -> None:
         """Adds the objects that call dropped functions or operators."""
@@ -443,6 +461,14 @@ class Removal:
             detail = "\n".join(f"drop cascades to {what}" for what, _, _ in extra)
             notice = SqlError("00000", f"drop cascades to {len(extra)} other objects", detail=detail, severity="NOTICE")
         self.context.notice(notice)
+
+
+def _state_of(routine: Routine) -> tuple[TypeRef, ...]:
+    """The types of the states of an aggregate; () for other routines."""
+    parts = routine.aggregate
+    if parts is None:
+        return ()
+    return (parts.state,) if parts.moving_state is None else (parts.state, parts.moving_state)
 
 
 def drop(context: DdlContext, statement: ast.DropStmt) -> str:

@@ -12,7 +12,8 @@ from catalog.types.base import TypeRef
 from engine.ddl.context import DdlContext
 from engine.sql import ast, tree
 from engine.sql.analyze import analyze_expression
-from engine.sql.analyze.routines import expanded_expression, is_routine, may_execute
+from engine.sql.analyze.routine_rights import may_execute
+from engine.sql.analyze.routines import expanded_expression, is_routine
 from engine.sql.analyze.typeinfo import BOOL_REF
 from engine.sql.deparse import deparse_expression
 from engine.sql.privileges import role_of

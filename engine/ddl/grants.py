@@ -75,7 +75,7 @@ def _objects(context: DdlContext, statement: ast.GrantStmt) -> Iterator[Securabl
             )
         elif kind in ("all_functions", "all_procedures", "all_routines"):
             schema = _get_securable(context, Schema, parts[0])
-            letters = {"all_functions": "f", "all_procedures": "p"}.get(kind, "fp")
+            letters = {"all_functions": "fa", "all_procedures": "p"}.get(kind, "fpa")
             for found in list(catalog.routines.values()):
                 yield from (item for item in found if item.schema == schema.oid and item.kind in letters)
         elif kind == "parameter":

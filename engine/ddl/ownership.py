@@ -29,6 +29,7 @@ from catalog.schema import (
     Sequence,
     Table,
     Tablespace,
+    UserOperator,
     View,
 )
 from engine.ddl.context import DdlContext
@@ -37,7 +38,7 @@ from engine.sql import ast
 _WORDS: dict[type[Owned], str] = {
     Table: "table", View: "view", Index: "index", Sequence: "sequence", Schema: "schema", Database: "database",
     Tablespace: "tablespace", Enum: "type", Domain: "type", Composite: "type", Collation: "collation",
-    Extension: "extension", ChangeStream: "change stream", Parameter: "parameter",
+    Extension: "extension", UserOperator: "operator", ChangeStream: "change stream", Parameter: "parameter",
 }  # fmt: skip
 
 
@@ -61,7 +62,7 @@ def role_named(context: DdlContext, name: str) -> Role:
 def word_of(item: Owned) -> str:
     """The kind of an object, as messages show it."""
     if isinstance(item, Routine):
-        return "procedure" if item.kind == "p" else "function"
+        return {"f": "function", "p": "procedure", "a": "aggregate"}[item.kind]
     if isinstance(item, Table) and item.query is not None:
         return "materialized view"
     return _WORDS[type(item)]

@@ -40,7 +40,7 @@ LANGUAGES = ("sql", "plpgsql")
 _NO_ARGUMENTS = frozenset(
     {oids.CSTRING, oids.ANY, oids.INTERNAL, oids.TRIGGER, oids.EVENT_TRIGGER, oids.VOID, oids.RECORD}
 )
-_ARTICLES = {"f": "function", "p": "procedure"}
+_ARTICLES = {"f": "function", "p": "procedure", "a": "aggregate function"}
 
 
 def _wrong(message: str, detail: str | None = None, hint: str | None = None) -> SqlError:
@@ -65,7 +65,7 @@ def create(context: DdlContext, statement: ast.CreateFunctionStmt) -> str:
     )  # fmt: skip
     fresh = _with_settings(context, _with_options(fresh, options), statement.options)
     _check_leakproof(context, fresh)
-    existing = _same(context, fresh)
+    existing = same_routine(context, fresh)
     if existing is not None:  # locked before its name, as by a transaction that changes its rights and then replaces it
         _check_replaced(context, existing, fresh, statement)
         context.lock_object(existing.oid)
@@ -296,7 +296,7 @@ def _relation_of(context: DdlContext, name: ast.TypeName) -> Table | View | None
     return found if isinstance(found, Table | View) else None
 
 
-def _same(context: DdlContext, item: Routine) -> Routine | None:
+def same_routine(context: DdlContext, item: Routine) -> Routine | None:
     for other in context.catalog.routines.get(item.name, ()):
         if other.schema == item.schema and other.signature == item.signature:
             return other
@@ -308,7 +308,9 @@ def _check_replaced(context: DdlContext, old: Routine, new: Routine, statement: 
         raise SqlError("42723", f'function "{new.name}" already exists with same argument types')
     must_own(context, old)
     if old.kind != new.kind:
-        raise SqlError("42809", "cannot change routine kind", detail=f'"{old.name}" is a {_ARTICLES[old.kind]}.')
+        article = "an" if old.kind == "a" else "a"
+        detail = f'"{old.name}" is {article} {_ARTICLES[old.kind]}.'
+        raise SqlError("42809", "cannot change routine kind", detail=detail)
     hint = f"Use DROP {_ARTICLES[old.kind].upper()} {shown_signature(old)} first."
     if (old.result.declared, old.returns_set, old.relation) != (new.result.declared, new.returns_set, new.relation):
         word = "whether a procedure has output parameters" if old.kind == "p" else "return type of existing function"
@@ -379,6 +381,7 @@ def _stored_text(context: DdlContext, item: Routine, query: tree.Query) -> str:
 # ---- finding --------------------------------------------------------------------------------------------------------
 
 
+_KINDS = {"function": "fa", "procedure": "p", "aggregate": "a"}  # the kinds of routines that a statement finds
 _Check = Callable[[DdlContext, Routine], None] | None
 
 
@@ -391,10 +394,12 @@ class _Wanted:
     shown: str
 
 
-def _read_signature(context: DdlContext, signature: ast.FunctionSignature) -> _Wanted:
+def _read_signature(context: DdlContext, kind: str, signature: ast.FunctionSignature) -> _Wanted:
     name = ".".join(signature.name)
     if signature.parameters is None:
         return _Wanted(None, None, name)
+    if kind == "aggregate" and not signature.parameters:
+        return _Wanted((), (), f"{name}(*)")
     found = [(item.mode, resolve_type(item.type, context.environment).oid) for item in signature.parameters]
     inputs = tuple(oid for mode, oid in found if mode in "ibv")
     shown = f"{name}({', '.join(types.format_type(oid) for oid in inputs)})"
@@ -406,12 +411,14 @@ def find_routine(
 ) -> Routine | None:
     """The routine with a signature, or None. Raises 42725 for an ambiguous name, 42809 for another kind, 42501 for a
     built-in routine and for another owner's."""
-    wanted = _read_signature(context, signature)
+    wanted = _read_signature(context, kind, signature)
     schema = signature.name[-2] if len(signature.name) > 1 else None
     environment = context.environment
     places = environment.path_oids if schema is None else (environment.schema_oid(schema),)
+    if schema is not None and not places[0]:
+        raise SqlError("3F000", f'schema "{schema}" does not exist')
     everything = context.catalog.routines.get(signature.name[-1], ())
-    kinds = {"function": "f", "procedure": "p"}.get(kind, "fp")
+    kinds = _KINDS.get(kind, "fpa")
     found: list[Routine] = []
     for place in places:
         if place == PG_CATALOG_OID and not found and wanted.inputs is not None:
@@ -431,6 +438,8 @@ def find_routine(
         raise SqlError("42725", message, hint=f"Specify the argument list to select the {kind} unambiguously.")
     (item,) = fitting
     if item.kind not in kinds:
+        if kind == "aggregate":
+            raise SqlError("42809", f"function {wanted.shown} is not an aggregate")
         raise SqlError("42809", f"{wanted.shown} is not a {kind}")
     if owned is not None:
         owned(context, item)
@@ -446,7 +455,7 @@ def securable(context: DdlContext, kind: str, signature: ast.FunctionSignature) 
     """The routine of a GRANT or REVOKE, which the grantor need not own. Raises 42883, 42725."""
     found = find_routine(context, kind, signature, owned=None)
     if found is None:
-        wanted = _read_signature(context, signature)
+        wanted = _read_signature(context, kind, signature)
         if _built_in(signature.name[-1], wanted) is not None:
             not_supported("GRANT on a built-in function")
         raise SqlError(*_missing(kind, wanted, signature))
@@ -483,7 +492,9 @@ def drop(context: DdlContext, statement: ast.DropFunctionStmt) -> str:
         try:
             found = find_routine(context, statement.kind, signature, owned=must_own_to_drop)
             if found is None:
-                sqlstate, message = _missing(statement.kind, _read_signature(context, signature), signature)
+                sqlstate, message = _missing(
+                    statement.kind, _read_signature(context, statement.kind, signature), signature
+                )
                 if statement.if_exists:
                     message = f"{statement.kind} {_as_written(signature)} does not exist"
         except SqlError as error:
@@ -491,6 +502,12 @@ def drop(context: DdlContext, statement: ast.DropFunctionStmt) -> str:
                 raise
             found, message = None, error.message
         if found is not None:
+            if found.kind == "a" and statement.kind == "function":
+                message, hint = (
+                    f'"{found.name}" is an aggregate function',
+                    "Use DROP AGGREGATE to drop aggregate functions.",
+                )
+                raise SqlError("42809", message, hint=hint)
             roots.append(found)
         elif not statement.if_exists:
             raise SqlError(sqlstate, message)
@@ -516,7 +533,7 @@ def alter(context: DdlContext, statement: ast.AlterFunctionStmt) -> str:
     tag = "COMMENT" if statement.action == "comment" else f"ALTER {statement.kind.upper()}"
     found = find_routine(context, statement.kind, statement.signature)
     if found is None:
-        wanted = _read_signature(context, statement.signature)
+        wanted = _read_signature(context, statement.kind, statement.signature)
         raise SqlError(*_missing(statement.kind, wanted, statement.signature))
     change = _ALTERATIONS[statement.action]
     context.change({found.oid: change(context, found, statement)})
@@ -553,7 +570,7 @@ def _routines(context: DdlContext) -> list[Routine]:
 
 def _check_place(context: DdlContext, item: Routine) -> Routine:
     context.lock_name(item.schema, f"{item.name}()")
-    taken = _same(context, item)
+    taken = same_routine(context, item)
     if taken is not None and taken.oid != item.oid:
         schema = context.catalog.schema_name(item.schema)
         raise SqlError("42723", f'function {shown_signature(item)} already exists in schema "{schema}"')
@@ -567,6 +584,8 @@ def _set_owner(context: DdlContext, item: Routine, statement: ast.AlterFunctionS
 
 
 def _alter_options(context: DdlContext, item: Routine, statement: ast.AlterFunctionStmt) -> Routine:
+    if item.kind == "a":
+        raise SqlError("42809", f'"{item.name}" is an aggregate function')
     options = _options(statement.options)
     if "support" in options:
         not_supported("SUPPORT of a function")

@@ -29,7 +29,7 @@ from catalog.schema import (
 from catalog.types import oids
 from engine.ddl import names, ownership
 from engine.sql import ast, tree
-from engine.sql.analyze.routines import check_execute
+from engine.sql.analyze.routine_rights import check_execute
 from engine.sql.analyze.trigger_conditions import NEW, OLD, analyse_condition, entries_of
 from engine.sql.deparse import deparse_expression
 from engine.sql.parser import parse_expression

@@ -9,7 +9,7 @@ A query without GROUP BY has exactly one group, made before the first row.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 
 from catalog.functions.base import AggregateSteps, Trait
@@ -20,7 +20,16 @@ from engine.execute.expressions import ExpressionCompiler
 from engine.execute.measured import write_kept, write_kept_value
 from engine.execute.records import Levels, known_type
 from engine.execute.row_order import each_once, sort_function, sort_rows
+from engine.execute.user_aggregates import (
+    built_in_steps,
+    computed_elsewhere,
+    final_value,
+    python_steps,
+    write_initial_state,
+    write_step,
+)
 from engine.sql import tree
+from engine.sql.aggregate_body import AggregateBody
 from engine.sql.tree_walk import children
 
 
@@ -65,6 +74,8 @@ class GroupWriter:
                 raise NotOnRowPath("aggregate of an outer query")
             if node not in self.kept.aggregates:
                 self.kept.aggregates.append(node)
+            for argument in node.direct_arguments if node.body is not None else ():
+                self._visit(argument, depth)
             return
         if isinstance(node, tree.GroupingFunc) and not depth:
             raise NotOnRowPath("GROUPING")
@@ -94,6 +105,8 @@ class GroupWriter:
         for aggregate in self.kept.aggregates:
             if aggregate.distinct or aggregate.order_by:
                 items.append("[]")
+            elif computed_elsewhere(aggregate):
+                items.append(write_initial_state(self.code, body_of(aggregate)))
             elif counts_rows(aggregate):
                 items.append("0")
             else:
@@ -136,7 +149,8 @@ class GroupWriter:
                 code.line(f"{name} = {value.source}")
                 value = value.with_name(name)
             values.append(value)
-        steps = None if counts_rows(aggregate) else steps_of(aggregate)
+        apart = computed_elsewhere(aggregate)
+        steps = None if apart or counts_rows(aggregate) else steps_of(aggregate)
         if not sees_nulls(aggregate):
             tests = [f"{value.source} is not None" for value in values if value.nullable]
             if tests:
@@ -146,6 +160,8 @@ class GroupWriter:
             sources += [self.expressions.value(clause.expression).source for clause in aggregate.order_by]
             code.line(f"group[{position}].append(({''.join(source + ', ' for source in sources)}))")
             write_kept(code, f"group[{position}]")
+        elif apart:
+            write_step(self.expressions, body_of(aggregate), f"group[{position}]", values)
         elif steps is None:
             code.line(f"group[{position}] += 1")
         else:
@@ -166,7 +182,8 @@ class GroupWriter:
             overrides[item] = Value(name, nullable=True, atom=True)
         for position, aggregate in enumerate(self.kept.aggregates, len(self.kept.values)):
             name = code.temporary("a")
-            code.line(f"{name} = {self._final(f'group[{position}]', aggregate)}")
+            final = self._final_apart if computed_elsewhere(aggregate) else self._final
+            code.line(f"{name} = {final(f'group[{position}]', aggregate)}")
             overrides[aggregate] = Value(name, not counts_rows(aggregate), atom=True)
         if self.query.having is not None:
             code.indent(f"if {self.expressions.true(self.query.having)}:")
@@ -177,13 +194,47 @@ class GroupWriter:
             return f"{self.code.constant(finisher(aggregate, self.expressions.levels), 'finish')}({state})"
         return state if counts else f"{self.code.constant(steps_of(aggregate)[2], 'final')}({state})"
 
+    def _final_apart(self, state: str, aggregate: tree.Aggref) -> str:
+        """Source of the result of an aggregate with functions of users. With DISTINCT or ORDER BY its state has been
+        the list of its rows until now."""
+        code, body = self.code, body_of(aggregate)
+        if aggregate.distinct or aggregate.order_by:
+            arrange = code.constant(arranger(aggregate, self.expressions.levels), "arrange")
+            rows, state = f"{arrange}({state})", code.temporary("state")
+            code.line(f"{state} = {write_initial_state(code, body)}")
+            names = [code.temporary("c") for _ in aggregate.arguments]
+            depth = code.depth
+            number = code.temporary("number")
+            code.indent(f"for {number}, ({''.join(f'{name}, ' for name in names)}*_) in enumerate({rows}):")
+            code.write_limit(number, 0)
+            write_step(self.expressions, body, state, [Value(name, nullable=True, atom=True) for name in names])
+            code.dedent_to(depth)
+        direct = []
+        for argument in aggregate.direct_arguments:
+            value = self.expressions.value(argument)
+            name = code.temporary("d")
+            code.line(f"{name} = {value.source}")
+            direct.append(value.with_name(name))
+        return final_value(self.expressions, body, state, direct)
+
+
+def body_of(aggregate: tree.Aggref) -> AggregateBody:
+    """The computation of a user-defined aggregate."""
+    assert aggregate.body is not None
+    return aggregate.body
+
 
 def sees_nulls(aggregate: tree.Aggref) -> bool:
+    if aggregate.body is not None:
+        return not aggregate.body.strict
     found = implementation(aggregate.function.source)
     return found is not None and found.steps_see_nulls
 
 
 def steps_of(aggregate: tree.Aggref) -> AggregateSteps:
+    built_in = built_in_steps(aggregate)
+    if built_in is not None and not aggregate.direct_arguments:
+        return python_steps(built_in, [argument.type for argument in aggregate.arguments], 0, aggregate.type)
     if aggregate.direct_arguments:
         raise NotOnRowPath("ordered-set aggregate")
     found = implementation(aggregate.function.source)
@@ -197,8 +248,22 @@ def steps_of(aggregate: tree.Aggref) -> AggregateSteps:
 def finisher(aggregate: tree.Aggref, levels: Levels) -> Callable[[list[Sequence[object]]], object]:
     """The result of an aggregate with DISTINCT or ORDER BY over its collected arguments."""
     width = len(aggregate.arguments)
-    order_by = list(aggregate.order_by)
     make, step, final = _COUNTING if counts_rows(aggregate) else steps_of(aggregate)
+    arrange = arranger(aggregate, levels)
+
+    def finish(rows: list[Sequence[object]]) -> object:
+        state = make()
+        for row in arrange(rows):
+            state = step(state, *row[:width])
+        return final(state)
+
+    return finish
+
+
+def arranger(aggregate: tree.Aggref, levels: Levels) -> Callable[[list[Sequence[object]]], Iterable[Sequence[object]]]:
+    """Sorts the collected arguments of an aggregate with DISTINCT or ORDER BY, and leaves out repeated ones."""
+    width = len(aggregate.arguments)
+    order_by = list(aggregate.order_by)
     kinds = [known_type(argument, levels) for argument in aggregate.arguments]
     sorts = [
         (
@@ -210,11 +275,8 @@ def finisher(aggregate: tree.Aggref, levels: Levels) -> Callable[[list[Sequence[
     if aggregate.distinct and not sorts:
         sorts = [(sort_function(i, kind, False, False), False) for i, kind in enumerate(kinds)]
 
-    def finish(rows: list[Sequence[object]]) -> object:
+    def arrange(rows: list[Sequence[object]]) -> Iterable[Sequence[object]]:
         sort_rows(rows, sorts)
-        state = make()
-        for row in each_once(rows, kinds) if aggregate.distinct else rows:
-            state = step(state, *row[:width])
-        return final(state)
+        return each_once(rows, kinds) if aggregate.distinct else rows
 
-    return finish
+    return arrange

@@ -59,12 +59,13 @@ class Code:
 
     `literals`: this many parameters, from $1 on, are literals of a text: none is NULL, and no test for it is written.
     `brief`: the code will run once, so compiling it costs more than running it: it should be short, and equal to that
-    of other statements.
+    of other statements. `stays`: no other path can run the plan, for any number of rows.
     """
 
-    def __init__(self, literals: int = 0, brief: bool = False) -> None:
+    def __init__(self, literals: int = 0, brief: bool = False, stays: bool = False) -> None:
         self.literals = literals
         self.brief = brief
+        self.stays = stays
         self.names: dict[str, object] = {}
         self.has_large = False  # a large constant, which may be in every row
         self.in_plan = False  # the code of a plan, which begins with `metered` if that is used
@@ -124,6 +125,14 @@ class Code:
         """Opens a block until `dedent`: later lines are inside it."""
         self.line(header, use)
         self._depth += 1
+
+    def write_limit(self, counter: str, limit: int) -> None:
+        """The code after a row was counted: at the limit the statement goes to the columnar path. A plan that no other
+        path can run has no limit, and lets other sessions run from time to time."""
+        if self.stays:
+            self.line(f"if not {counter} & 255: {self.context_call}.session.let_others_run()")
+        else:
+            self.line(f"if {counter} > {limit}: raise RowPathFull")
 
     def name_value(self, value: object, hint: str) -> str:
         """A global name bound to the value, even if a literal exists: it may differ between plans that are otherwise

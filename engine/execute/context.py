@@ -28,11 +28,12 @@ if TYPE_CHECKING:
 @dataclass(frozen=True, slots=True)
 class RoutineCall:
     """A call of a user-defined function that was not replaced by its body. `types`: of the arguments; `result`: of the
-    result, both as they are in the call."""
+    result, both as they are in the call. `checked`: that it may be called is known."""
 
     oid: int
     types: tuple[int, ...]
     result: TypeRef
+    checked: bool = False
 
 
 class SessionServices(Protocol):
@@ -56,6 +57,7 @@ class SessionServices(Protocol):
     def virtual_rows(self, relation: VirtualTable) -> object: ...  # engine/system_views/rows.py: VirtualRows
     def type_named(self, text: str) -> TypeRef: ...
     def call_routine(self, call: RoutineCall, arguments: Sequence[object]) -> object: ...
+    def let_others_run(self) -> None: ...  # a long loop calls it from time to time
     def routine_rows(
         self, call: RoutineCall, arguments: Sequence[object], columns: Sequence[TypeRef]
     ) -> Sequence[tuple[object, ...]]: ...

@@ -85,6 +85,7 @@ class ExpressionCompiler:
         self.levels: Levels = ()  # the outer queries, if they are known
         self.overrides: dict[tree.Expr, Value] = {}
         self.parameters: set[int] = set()
+        self.checked = False  # whether the privileges for called functions are known to be held
         self._case_values: list[Value] = []
         self._domain_values: list[Value] = []
         self._conversions: dict[object, Callable[[object], object]] = {}
@@ -200,7 +201,7 @@ class ExpressionCompiler:
     ) -> str:
         arguments = [value.source for value in values]
         if function.language == LANGUAGE:
-            return routine_source(self.code, "call_routine", function, arguments, types, result)
+            return routine_source(self.code, "call_routine", function, arguments, types, result, checked=self.checked)
         found = implementation(function.source)
         if function.source in REMAINDERS and arguments[1].isdigit() and arguments[1] != "0":
             name = tested = arguments[0]

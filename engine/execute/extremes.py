@@ -11,8 +11,8 @@ from __future__ import annotations
 from dataclasses import replace
 
 from catalog.catalog import Catalog
-from catalog.functions.registry import aggregate, operator
-from catalog.schema import Table
+from catalog.functions.registry import aggregate_of, operator
+from catalog.schema import FIRST_USER_OID, Table
 from catalog.types.base import TypeRef
 from catalog.types.oids import INT8
 from engine.execute.access import Finder, order_served
@@ -50,8 +50,10 @@ def _end(catalog: Catalog, query: tree.Query, table: Table, relation: int, item:
     """The sub-query that computes one aggregate from the end of a key or index, None if none has its order."""
     if item.filter is not None or item.levels_up or len(item.arguments) != 1 or item.order_by:
         return None
-    sort = aggregate(item.function.oid).sort_operator
+    sort = aggregate_of(item.function).sort_operator
     if not sort:
+        return None
+    if sort >= FIRST_USER_OID:
         return None
     descending = operator(sort).name == ">"
     argument = item.arguments[0]

@@ -33,6 +33,7 @@ from engine.execute.frame import CompiledPlan, Run, result_fields, write_functio
 from engine.execute.measured import write_kept
 from engine.execute.output import ListSink, Sink
 from engine.execute.records import level_of
+from engine.execute.routine_source import calls_routines
 from engine.execute.select import QueryCompiler
 from engine.execute.together import compile_together, parameters_of_a_row
 from engine.execute.writer import Checks, TableWriter
@@ -68,6 +69,7 @@ class ModifyPlan(CompiledPlan):
         statement = analyzed.statement
         assert not isinstance(statement, (tree.Query, tree.Merge))
         self._statement: Statement = statement
+        self._stays = calls_routines(catalog, statement)
         self._catalog = catalog
         self._settings = settings
         if isinstance(statement, (tree.Update, tree.Delete)) and statement.members:
@@ -93,7 +95,7 @@ class ModifyPlan(CompiledPlan):
         return compile_together(InsertCompiler(shell, statement), each)
 
     def _compile(self, formats: tuple[int, ...] | None) -> Run:
-        code = Code(self.literals)
+        code = Code(self.literals, stays=self._stays)
         try:
             return self._write(code, formats)
         except BaseException:

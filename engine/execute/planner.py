@@ -21,6 +21,7 @@ from engine.execute.frame import CompiledPlan, Run, result_fields, write_functio
 from engine.execute.modify import ModifyPlan
 from engine.execute.output import ListSink, Sink
 from engine.execute.pull_up import pull_up
+from engine.execute.routine_source import calls_routines
 from engine.execute.select import QueryCompiler
 from engine.execute.small import NotSmall, small_query
 from engine.execute.whole_rows import LargeRows
@@ -74,6 +75,8 @@ class SelectPlan(CompiledPlan):
     ) -> None:
         """`written`: generates code even if the interpreter could run it (engine/execute/small.py)."""
         assert isinstance(analyzed.statement, tree.Query)
+        self._stays = calls_routines(catalog, analyzed.statement)
+        brief = brief and not self._stays
         self._brief = brief
         self._framed: _Framed | None = None
         self._query = analyzed.statement
@@ -158,7 +161,7 @@ class SelectPlan(CompiledPlan):
         return lines
 
     def _make_code(self, formats: tuple[int, ...] | None) -> tuple[Code, QueryCompiler]:
-        code = Code(self.literals, self._brief)
+        code = Code(self.literals, self._brief, self._stays)
         code.in_plan = True
         try:
             return code, self._write(code, formats)

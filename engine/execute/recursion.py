@@ -98,7 +98,7 @@ def _write_term(compiler: QueryCompiler, working: str, rows: str) -> None:
     code.line("made = []")
     code.indent(f"for row in fresh({rows}):")
     code.line("n += 1", LineUse.COUNT)
-    code.line(f"if n > {RANGE_LIMIT}: raise RowPathFull")
+    code.write_limit("n", RANGE_LIMIT)
     code.line("made.append(row)")
     write_kept(code, "made")
     code.line("yield row")

@@ -5,14 +5,26 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from catalog.catalog import Catalog
 from catalog.functions.base import Function
 from catalog.types.base import TypeRef
 from engine.execute.code import Code
 from engine.execute.context import RoutineCall
+from engine.execute.user_aggregates import computed_elsewhere
 from engine.sql import tree
+from engine.sql.analyze.routines import is_routine
+from engine.sql.tree_walk import walk
 
 if TYPE_CHECKING:
     from engine.execute.expressions import ExpressionCompiler
+
+
+def calls_routines(catalog: Catalog, statement: object) -> bool:
+    """Whether a statement calls functions of users that stay calls, or aggregates with such functions: then no other
+    path can run it."""
+    if not catalog.routines:
+        return False
+    return any(is_routine(item) or computed_elsewhere(item) for item in walk(statement))
 
 
 def routine_source(
@@ -23,9 +35,10 @@ def routine_source(
     types: Sequence[TypeRef],
     result: TypeRef,
     more: str = "",
+    checked: bool = False,
 ) -> str:
     """Source of a call by a method of SessionServices."""
-    call = code.constant(RoutineCall(function.oid, tuple(item.oid for item in types), result), "call")
+    call = code.constant(RoutineCall(function.oid, tuple(item.oid for item in types), result, checked), "call")
     given = "".join(f"{argument}, " for argument in arguments)
     return f"{code.context_call}.session.{method}({call}, ({given}){more})"
 

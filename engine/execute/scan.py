@@ -75,7 +75,7 @@ class ScanWriter:
 
     def _count(self) -> None:
         self.code.line(f"{self._counter} += 1", LineUse.COUNT if self._counter == COUNTER else LineUse.NOTHING)
-        self.code.line(f"if {self._counter} > {self._limit}: raise RowPathFull")
+        self.code.write_limit(self._counter, self._limit)
 
     def _refuse_cut_keys(self, key: str) -> None:
         self.code.line(f"if len({key}) >= {MAX_KEY_BYTES}: raise RowPathFull")

@@ -446,7 +446,7 @@ class QueryCompiler:
             if scanned[0] is self._steps[0]:
                 # It counts its own rows: a small source may be read for each of them.
                 self._outermost = scanned[0]
-                if not self._reads_to_the_end(scanned[0]):
+                if self.code.stays or not self._reads_to_the_end(scanned[0]):
                     self.code.line("outer_rows = 0")
             else:
                 self.scan_limit = FULL_SCAN_LIMIT
@@ -502,11 +502,10 @@ class QueryCompiler:
         ordered = bool(self.query.order_by)
         if code.brief and self._reads_whole_rows(step, step.access, ordered):
             depth, needed, named = code.depth, self._get_needed(step.relation), self._get_named(step.relation)
-            limit = FULL_SCAN_LIMIT
-            write_whole_rows(code, step.access, step.relation, needed, named, limit, step.reverse, self.columns)
+            most = FULL_SCAN_LIMIT
+            write_whole_rows(code, step.access, step.relation, needed, named, most, step.reverse, self.columns)
             inside()
-            code.dedent_to(depth)
-            return
+            return code.dedent_to(depth)
         names = RowNames(code.temporary("key"), code.temporary("value"))
         self.row_names[step.relation] = names
 
@@ -516,7 +515,8 @@ class QueryCompiler:
 
         limit, counter = self.scan_limit, "n"
         if step is self._outermost:
-            limit, counter = FULL_SCAN_LIMIT, "" if self._reads_to_the_end(step) else "outer_rows"
+            at_once = self._reads_to_the_end(step) and not code.stays
+            limit, counter = FULL_SCAN_LIMIT, "" if at_once else "outer_rows"
         outermost = self.parent is None and step is self._steps[0]
         scans = ScanWriter(code, self.expressions, limit, counter, outermost)
         scans.write(step.access, names, row, step.reverse, ordered)
@@ -567,7 +567,7 @@ class QueryCompiler:
         if not isinstance(call, tree.FuncExpr) or not asks_session(call):
             code.names["RowPathFull"] = RowPathFull
             code.line("n += 1", LineUse.COUNT)
-            code.line(f"if n > {RANGE_LIMIT}: raise RowPathFull")
+            code.write_limit("n", RANGE_LIMIT)
         for position, name in enumerate(names):
             self.columns[relation, position + 1] = Value(name, nullable=True, atom=True)
         loop = MeteredLoop(code)
@@ -637,7 +637,7 @@ class QueryCompiler:
         source = self.expressions.set_function(call)
         if not call.function.returns_set:
             source = f"({source},)"
-        elif self._reads_all:
+        elif self._reads_all and not self.code.stays:
             source = write_at_most(self.code, RANGE_LIMIT, call, source)
         if call.type.oid == RECORD and call.function.source == "array_unnest":
             columns = [column.type for column in entry.columns[: entry.column_counts[0]]]

@@ -113,7 +113,7 @@ def open_set_functions(
     names = [code.temporary("c") for _ in calls]
     sources = [expressions.set_function(call) for call in calls]
     if len(calls) == 1:
-        source = write_at_most(code, limit, calls[0], sources[0]) if whole else sources[0]
+        source = write_at_most(code, limit, calls[0], sources[0]) if whole and not code.stays else sources[0]
         code.indent(f"for {names[0]} in {source}:")
     else:
         code.names["zip_longest"] = zip_longest
@@ -121,6 +121,6 @@ def open_set_functions(
     if not all(asks_session(call) for call in calls):
         code.names["RowPathFull"] = RowPathFull
         code.line("n += 1", LineUse.COUNT)
-        code.line(f"if n > {limit}: raise RowPathFull")
+        code.write_limit("n", limit)
     for call, name in zip(calls, names, strict=True):
         expressions.overrides[call] = Value(name, nullable=True, atom=True)

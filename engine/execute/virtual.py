@@ -140,7 +140,7 @@ class VirtualWriter:
         row = code.temporary("row")
         code.indent(f"for {row} in {self._rows(access, query_rows)}:")
         code.line("n += 1", LineUse.COUNT)
-        code.line(f"if n > {ROW_LIMIT}: raise RowPathFull")
+        code.write_limit("n", ROW_LIMIT)
         for number in needed:
             if number < 0:
                 raise NotOnRowPath("a system column")

@@ -106,6 +106,10 @@ class FunctionServices:
         """The value of a call of a user's function."""
         return self._session.routines.call(call, arguments)
 
+    def let_others_run(self) -> None:
+        """In a statement that may wait: other sessions run, if this one has run for a while."""
+        self._session.routines.let_others_run()
+
     def routine_rows(
         self, call: RoutineCall, arguments: Sequence[object], columns: Sequence[TypeRef]
     ) -> Sequence[tuple[object, ...]]:

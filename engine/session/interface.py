@@ -169,6 +169,9 @@ class Routines(Protocol):
     def call(self, call: RoutineCall, arguments: Sequence[object]) -> object:
         """The value of a call, in internal form. Raises 0A000 where the statement cannot wait."""
 
+    def let_others_run(self) -> None:
+        """In a statement that may wait: other sessions run, if this one has run for a while."""
+
     def rows(
         self, call: RoutineCall, arguments: Sequence[object], columns: Sequence[TypeRef]
     ) -> Sequence[tuple[object, ...]]:

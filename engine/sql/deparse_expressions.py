@@ -279,17 +279,19 @@ class ExpressionPrinter:
         self.sequence("[", number, "]")
 
     def plain_call(self, expr: tree.FuncExpr) -> None:
-        function = expr.function
-        self.add(f"{self.function_name(function)}(")
+        self.add(f"{self.function_name(expr.function)}(")
+        self.arguments(expr.function, expr.arguments, expr.variadic)
+        self.add(")")
+
+    def arguments(self, function: Function, arguments: Sequence[tree.Expr], variadic: bool = False) -> None:
         collected = bool(function.variadic) and function.variadic != ANY
-        for position, argument in enumerate(expr.arguments):
+        for position, argument in enumerate(arguments):
             if position:
                 self.add(", ")
-            if (collected or expr.variadic) and position == len(expr.arguments) - 1:
+            if (collected or variadic) and position == len(arguments) - 1:
                 self.add("VARIADIC ")
             whole = self.whole_row(argument)
             self.expression(argument) if whole is None else self.add(whole)
-        self.add(")")
 
     def whole_row(self, expr: tree.Expr) -> str | None:
         """t.* for the row of a table or a view that has become a value of its row type; None for anything else."""
@@ -591,7 +593,7 @@ class ExpressionPrinter:
         self.add(f"{self.function_name(expr.function)}(")
         if expr.distinct:
             self.add("DISTINCT ")
-        ordered_set = registry.aggregate(expr.function.oid).kind != "n"
+        ordered_set = registry.aggregate_of(expr.function).kind != "n"
         if ordered_set:
             self.expressions(expr.direct_arguments)
             self.add(") WITHIN GROUP (ORDER BY ")
@@ -599,7 +601,7 @@ class ExpressionPrinter:
         else:
             if expr.star:
                 self.add("*")
-            self.expressions(expr.arguments)
+            self.arguments(expr.function, expr.arguments)
             if expr.order_by:
                 self.add(" ORDER BY ")
                 self.sort_list(expr.order_by)

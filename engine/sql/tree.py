@@ -21,6 +21,7 @@ from catalog.schema import Table, VirtualTable
 from catalog.types.base import TypeRef
 from catalog.types.oids import BOOL, RECORD
 from engine.sql import tree_records
+from engine.sql.aggregate_body import AggregateBody
 
 RangeColumn = tree_records.RangeColumn
 RowMark = tree_records.RowMark
@@ -175,6 +176,16 @@ class SortClause:
 
 
 @dataclass(frozen=True, slots=True)
+class StepInput:
+    """An input of the functions of a user-defined aggregate: 0 the state, 1... the aggregated arguments, -1... the
+    direct ones."""
+
+    number: int
+    type: TypeRef
+    location: int = node_field(default=-1, compare=False)
+
+
+@dataclass(frozen=True, slots=True)
 class Aggref:
     function: Function
     arguments: tuple[Expr, ...]
@@ -186,6 +197,7 @@ class Aggref:
     filter: Expr | None = None
     levels_up: int = 0
     location: int = node_field(default=-1, compare=False)
+    body: AggregateBody | None = node_field(default=None, compare=False)  # of a user's, when its plan is made
 
 
 @dataclass(frozen=True, slots=True)
@@ -197,6 +209,7 @@ class WindowFunc:
     star: bool = False
     filter: Expr | None = None
     location: int = node_field(default=-1, compare=False)
+    body: AggregateBody | None = node_field(default=None, compare=False)  # as in Aggref
 
 
 @dataclass(frozen=True, slots=True)
@@ -416,7 +429,7 @@ Expr = Union[
     Const, Param, Var, FuncExpr, RelabelType, CoerceViaIO, CoerceTypmod, ArrayCoerce, CaseTestExpr, Aggref, WindowFunc,
     GroupingFunc, BoolExpr, NullTest, BooleanTest, DistinctExpr, NullIfExpr, ScalarArrayOp, CoalesceExpr, MinMaxExpr,
     CaseExpr, ArrayExpr, RowExpr, RowCompare, FieldSelect, SubscriptingRef, SubLink, SqlValueFunction, NextValueExpr,
-    SetToDefault, DomainValue, CoerceToDomain, DomainRule, CurrentOf, CollateExpr,
+    SetToDefault, DomainValue, CoerceToDomain, DomainRule, CurrentOf, CollateExpr, StepInput,
 ]  # fmt: skip
 
 

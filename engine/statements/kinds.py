@@ -6,6 +6,7 @@ from typing import Any
 
 from catalog.errors import not_supported
 from engine.ddl import (
+    aggregates,
     alter,
     change_streams,
     collations,
@@ -16,6 +17,7 @@ from engine.ddl import (
     grants,
     indexes,
     objects,
+    operators,
     owned,
     policies,
     routines,
@@ -272,6 +274,10 @@ SCHEMA_CHANGES = (
     _change(ast.ExtensionStmt, extensions.extension),
     _change(ast.ChangeStreamStmt, change_streams.change_stream),
     _change(ast.CreateFunctionStmt, routines.create),
+    _change(ast.CreateAggregateStmt, aggregates.create),
+    _change(ast.CreateOperatorStmt, operators.create),
+    _change(ast.AlterOperatorStmt, operators.alter),
+    _change(ast.DropOperatorStmt, operators.drop),
     _change(ast.DropFunctionStmt, routines.drop),
     _relation(ast.CreateTriggerStmt, triggers.create, command="CREATE TRIGGER"),
     _change(ast.DropFromTableStmt, drop.drop_from_table),

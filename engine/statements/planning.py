@@ -26,6 +26,7 @@ from catalog.types.oids import INT4, INT8, NUMERIC, UNKNOWN
 from engine.execute.constants import fails_first, has_failing, without_unreached
 from engine.execute.planner import plan_row
 from engine.execute.pull_up import merge_locking
+from engine.execute.routine_source import calls_routines
 from engine.partitions.expand import concerns, expand
 from engine.partitions.plans import plan_by_parameters
 from engine.session.plan import UnplannedStatement
@@ -35,7 +36,7 @@ from engine.session.statement_texts import LONG_TEXT, LONGEST_KEPT, may_read_pas
 from engine.sql import ast, tree
 from engine.sql.analyze import Environment, analyze
 from engine.sql.analyze.collations import collate
-from engine.sql.analyze.routines import expand_calls, is_routine
+from engine.sql.analyze.routines import expand_calls
 from engine.sql.analyze.rules import check_calls
 from engine.sql.barriers import mark_barriers
 from engine.sql.dialects.names import SHOAL
@@ -294,7 +295,7 @@ def plan_statement(
         plan.columnar = TriggerPath(plan, changes)
         plan.is_prompt = True
         plan.set_row(None)
-    elif session.catalog.routines and any(map(is_routine, walk(analyzed.statement))):
+    elif calls_routines(session.catalog, analyzed.statement):
         _run_with_calls(plan)
     paths.choose(session, plan)
     return prepared

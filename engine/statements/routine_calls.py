@@ -18,7 +18,8 @@ from engine.execute.context import ExecContext, Field, RoutineCall
 from engine.sql import ast, privileges, tree
 from engine.sql.analyze import Shared, analyze_expression
 from engine.sql.analyze.resolve import signature
-from engine.sql.analyze.routines import body_of, check_execute, is_routine, refuse_trigger_function, runner
+from engine.sql.analyze.routine_rights import check_execute
+from engine.sql.analyze.routines import body_of, is_routine, refuse_trigger_function, runner
 from engine.sql.tree_walk import walk
 from engine.statements import registry
 from engine.statements.utility import UtilityPlan

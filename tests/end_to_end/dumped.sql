@@ -111,3 +111,24 @@ ALTER TABLE shop.replicated REPLICA IDENTITY USING INDEX replicated_code;
 ALTER TABLE shop.animals REPLICA IDENTITY FULL;
 CREATE VIEW shop.versions AS SELECT r.id, r.xmin IS NOT NULL AS written, r.ctid = r.ctid AS placed FROM shop.replicated r;
 INSERT INTO shop.replicated VALUES (1, 'one', NULL), (2, 'two', 'second');
+
+CREATE FUNCTION shop.add_legs(bigint, shop.animals) RETURNS bigint LANGUAGE sql IMMUTABLE AS $$ SELECT $1 + $2.legs $$;
+CREATE FUNCTION shop.shown_legs(bigint) RETURNS text LANGUAGE plpgsql AS $$ BEGIN RETURN $1 || ' legs'; END $$;
+CREATE AGGREGATE shop.total(shop.animals) (SFUNC = shop.add_legs, STYPE = bigint, INITCOND = '0',
+    FINALFUNC = shop.shown_legs, PARALLEL = SAFE);
+COMMENT ON AGGREGATE shop.total(shop.animals) IS 'their legs';
+CREATE AGGREGATE shop.collect(VARIADIC items anycompatiblearray) (SFUNC = array_cat, STYPE = anycompatiblearray);
+CREATE AGGREGATE shop.tally(*) (SFUNC = int8inc, STYPE = int8, INITCOND = '0', MSFUNC = int8inc, MINVFUNC = int8dec,
+    MSTYPE = int8, MINITCOND = '0');
+CREATE AGGREGATE shop.least(int) (SFUNC = int4smaller, STYPE = int4, COMBINEFUNC = int4smaller, SORTOP = <);
+CREATE AGGREGATE shop.middle(double precision ORDER BY anyelement) (SFUNC = ordered_set_transition, STYPE = internal,
+    FINALFUNC = percentile_disc_final, FINALFUNC_EXTRA, FINALFUNC_MODIFY = READ_WRITE);
+REVOKE EXECUTE ON FUNCTION shop.least(int) FROM PUBLIC;
+CREATE FUNCTION shop.alike(text, text) RETURNS boolean LANGUAGE sql IMMUTABLE AS $$ SELECT lower($1) = lower($2) $$;
+CREATE OPERATOR shop.=== (FUNCTION = shop.alike, LEFTARG = text, RIGHTARG = text, COMMUTATOR = OPERATOR(shop.===),
+    RESTRICT = eqsel, JOIN = eqjoinsel, HASHES, MERGES);
+CREATE OPERATOR shop.!!! (FUNCTION = int4um, RIGHTARG = integer);
+COMMENT ON OPERATOR shop.=== (text, text) IS 'alike';
+CREATE VIEW shop.hens AS SELECT legs, OPERATOR(shop.!!!) legs AS negative FROM shop.birds
+    WHERE name OPERATOR(shop.===) 'HEN';
+CREATE VIEW shop.legs AS SELECT shop.total(animals.*) AS total, shop.tally(*) AS number FROM shop.animals;

@@ -25,6 +25,7 @@ from catalog.schema import (
     Sequence,
     Table,
     Tablespace,
+    UserOperator,
     View,
 )
 
@@ -79,11 +80,15 @@ CREATE FUNCTION {s}.definer() RETURNS bigint LANGUAGE plpgsql SECURITY DEFINER A
 CREATE FUNCTION {s}.invoker() RETURNS bigint LANGUAGE plpgsql AS
 'DECLARE n bigint; BEGIN UPDATE {s}.t SET b = 3; SELECT count(*) INTO n FROM {s}.t; RETURN n; END';
 CREATE PROCEDURE {s}.p() LANGUAGE sql AS 'SELECT 1';
+CREATE FUNCTION {s}.step(int, int) RETURNS int LANGUAGE sql AS 'SELECT coalesce($1, 0) + $2';
+CREATE AGGREGATE {s}.total(int) (sfunc = {s}.step, stype = int);
+CREATE OPERATOR {s}.#+# (leftarg = int, rightarg = int, function = {s}.step);
 CREATE FUNCTION {s}.fire() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN RETURN NEW; END';
 CREATE TABLE {s}.fired (a int, b int);
 CREATE TRIGGER y BEFORE INSERT ON {s}.fired FOR EACH ROW EXECUTE FUNCTION {s}.fire();
 REVOKE EXECUTE ON FUNCTION {s}.fire() FROM PUBLIC;
-REVOKE EXECUTE ON FUNCTION {s}.f(int), {s}.counted() FROM PUBLIC; REVOKE EXECUTE ON PROCEDURE {s}.p() FROM PUBLIC;
+REVOKE EXECUTE ON FUNCTION {s}.f(int), {s}.counted(), {s}.total(int), {s}.step(int, int) FROM PUBLIC;
+REVOKE EXECUTE ON PROCEDURE {s}.p() FROM PUBLIC;
 CREATE TYPE {s}.e AS ENUM ('x', 'y'); CREATE DOMAIN {s}.d AS int CONSTRAINT fine CHECK (VALUE > 0);
 CREATE TYPE {s}.r AS (a int, b text); CREATE COLLATION {s}.k (provider = icu, locale = 'de');
 GRANT ALL ON ALL TABLES IN SCHEMA {s} TO grantee; GRANT ALL ON ALL SEQUENCES IN SCHEMA {s} TO grantee;
@@ -125,6 +130,8 @@ IN_SCHEMAS: dict[str, tuple[type, str]] = {
     "SEQUENCE {s}.q2": (Sequence, ""),
     "FUNCTION {s}.f(int)": (Routine, ""),
     "PROCEDURE {s}.p()": (Routine, ""),
+    "AGGREGATE {s}.total(int)": (Routine, ""),
+    "OPERATOR {s}.#+# (int, int)": (UserOperator, ""),
     "TYPE {s}.e": (Enum, ""),
     "TYPE {s}.r": (Composite, ""),
     "DOMAIN {s}.d": (Domain, ""),
@@ -138,6 +145,7 @@ GRANTED = {  # what GRANT calls it: privileges
     "SEQUENCE {s}.q": ("USAGE", "ALL"),
     "FUNCTION {s}.f(int)": ("EXECUTE",),
     "PROCEDURE {s}.p()": ("EXECUTE",),
+    "FUNCTION {s}.total(int)": ("EXECUTE",),
     "ALL TABLES IN SCHEMA {s}": ("SELECT",),
     "ALL FUNCTIONS IN SCHEMA {s}": ("EXECUTE",),
     "SCHEMA lent": ("USAGE", "CREATE", "ALL"),
@@ -251,6 +259,14 @@ CREATE SEQUENCE open.z OWNED BY {s}.t.a
 CREATE FUNCTION {s}.z() RETURNS int LANGUAGE sql AS 'SELECT 1'
 CREATE OR REPLACE FUNCTION {s}.f(int) RETURNS int LANGUAGE sql AS 'SELECT 2'
 CREATE PROCEDURE {s}.z() LANGUAGE sql AS 'SELECT 1'
+CREATE AGGREGATE {s}.z(int) (sfunc = int4pl, stype = int)
+CREATE OPERATOR {s}.#-# (leftarg = int, rightarg = int, function = int4mi)
+CREATE OPERATOR open.#-# (leftarg = int, rightarg = int, function = {s}.step)
+ALTER OPERATOR {s}.#+# (int, int) SET (RESTRICT = NONE)
+SELECT 1 OPERATOR({s}.#+#) 2
+CREATE AGGREGATE open.z(int) (sfunc = {s}.step, stype = int)
+CREATE AGGREGATE open.z(int) (sfunc = numeric_avg_accum, stype = internal)
+CREATE OR REPLACE AGGREGATE {s}.total(int) (sfunc = int4pl, stype = int)
 CREATE TYPE {s}.z AS ENUM ('a')
 CREATE TYPE {s}.z AS (a int)
 CREATE DOMAIN {s}.z AS int
@@ -302,6 +318,7 @@ SELECT {s}.definer(), {s}.invoker()
 DO 'BEGIN PERFORM a FROM {s}.t; END'
 DO 'BEGIN EXECUTE ''UPDATE {s}.t SET b = 2''; END'
 CREATE FUNCTION {s}.z() RETURNS int LANGUAGE plpgsql AS 'BEGIN RETURN 1; END'
+SELECT {s}.total(a) FROM (VALUES (1), (2)) x (a)
 CALL {s}.p()
 EXPLAIN SELECT * FROM {s}.t
 PREPARE z AS SELECT * FROM {s}.t
@@ -575,7 +592,8 @@ def _of_objects(place: str) -> Iterator[str]:
         name = shown.format(s=place)
         for owner in NEW_OWNERS:
             yield f"ALTER {name} OWNER TO {owner}"
-        yield f"ALTER {name} RENAME TO z"
+        if not name.startswith("OPERATOR"):
+            yield f"ALTER {name} RENAME TO z"
         for schema in SCHEMAS if shown not in NOT_MOVED else ():
             yield f"ALTER {name} SET SCHEMA {schema}"
         yield f"COMMENT ON {name} IS 'x'"

@@ -55,12 +55,13 @@ class Difference:
 _ANY = ".*"
 DIFFERENCES = (
     Difference(
-        r"ALTER (FUNCTION|PROCEDURE|TYPE|DOMAIN|COLLATION|SCHEMA|DATABASE|TABLESPACE|CHANGE STREAM) .* OWNER TO owner",
+        r"ALTER (FUNCTION|PROCEDURE|AGGREGATE|OPERATOR|TYPE|DOMAIN|COLLATION|SCHEMA|DATABASE|TABLESPACE|CHANGE STREAM) "
+        r".* OWNER TO owner",
         _ANY,
         "who does not own it cannot give it to the owner that it has: PostgreSQL lets everybody do nothing",
     ),
     Difference(
-        r"ALTER (FUNCTION|PROCEDURE|TYPE|DOMAIN|COLLATION) bare\..* SET SCHEMA bare",
+        r"ALTER (FUNCTION|PROCEDURE|AGGREGATE|OPERATOR|TYPE|DOMAIN|COLLATION) bare\..* SET SCHEMA bare",
         "schemaowner",
         "the same of the schema where it is",
     ),

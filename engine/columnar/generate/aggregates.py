@@ -10,13 +10,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from catalog.duckdb.nodes import CastTo, Clause, Filled, Part, Sql, comma_list, fill, join_parts
+from catalog.duckdb.nodes import CastTo, Clause, Filled, Part, Sql, Words, comma_list, fill, join_parts
 from catalog.duckdb.templates import DISTINCT_MARK, FILTER_MARK, ORDER_MARK
-from catalog.duckdb.types import BIGINT, HUGEINT, CharType, DuckDBType
+from catalog.duckdb.types import BIGINT, BOOLEAN, HUGEINT, CharType, DuckDBType
 from catalog.errors import not_supported
 from catalog.functions import registry
 from catalog.functions.base import Function, Implementation, Trait
 from catalog.functions.duckdb_errors import raising
+from catalog.routines import LANGUAGE
 from catalog.types import oids
 from catalog.types.base import TypeRef
 from engine.columnar.generate.comparisons import comparable, is_native, sort_item, sort_key
@@ -47,6 +48,7 @@ from engine.columnar.generate.state import (
 )
 from engine.columnar.generate.texts import as_declared
 from engine.columnar.generate.udf import aggregate_signature, named_signature
+from engine.execute.user_aggregates import BuiltInSteps, built_in_steps
 from engine.sql import tree
 from engine.sql.tree_walk import walk
 
@@ -67,6 +69,8 @@ class Call:
     order: Clause = ""  # ' ORDER BY ...'
     sorting: Sequence[tuple[int, bool, bool]] = ()  # with DISTINCT: the order of the arguments (UdfSignature.distinct)
     after: Clause = ""  # FILTER and OVER clauses
+    steps: BuiltInSteps | None = None  # of a user-defined aggregate
+    strict: bool = True  # the same: rows with a NULL are left out
 
     @property
     def shown(self) -> str:
@@ -121,6 +125,8 @@ def _aggregate(scope: Scope, node: tree.Aggref) -> Piece:
         order=order,
         sorting=_sorting(node) if node.distinct else (),
         after="" if condition is None else fill(" FILTER (WHERE {})", condition),
+        steps=built_in_steps(node),
+        strict=node.body is None or node.body.strict,
     )
     piece = aggregate_call(call)
     if node.distinct:  # DuckDB searches the expressions of ORDER BY among the arguments, except for volatile ones
@@ -167,6 +173,8 @@ def _sort_items(scope: Scope, clauses: tuple[tree.SortClause, ...]) -> Sql:
 
 def aggregate_call(call: Call) -> Piece:
     """Returns the SQL of an aggregate. Raises 0A000 with its name if it has no implementation here."""
+    if call.function.language == LANGUAGE:
+        return _of_user(call)
     found = registry.implementation(call.function.source)
     if found is None:
         not_supported(f"aggregate {call.shown}")
@@ -179,9 +187,16 @@ def aggregate_call(call: Call) -> Piece:
         sql = fill(f"{call.function.name}({{}}){FILTER_MARK}", call.arguments[0].sql)
         return Piece(call.marked(sql), call.arguments[0].form)
     if call.distinct and call.by_key and call.function.name not in ("count", "min", "max"):
-        return _over_lists(call, found)
+        return _call_python(call, found)
     native = _keyed(call) or _native(call, found)
-    return native if native is not None else _over_lists(call, found)
+    return native if native is not None else _call_python(call, found)
+
+
+def _call_python(call: Call, found: Implementation) -> Piece:
+    """Returns the call of a UDF with the steps of a built-in aggregate. Raises 0A000 if there are none."""
+    if found.python_aggregate is None and found.aggregate_for_types is None:
+        not_supported(f"aggregate {call.shown}")
+    return _over_lists(call, found.steps_see_nulls)
 
 
 def _depends_on_order(call: Call) -> bool:
@@ -260,16 +275,31 @@ def _native(call: Call, found: Implementation) -> Piece | None:
     return Piece(call.marked(sql), form_of(result.oid, result.typmod if result.oid == oids.NUMERIC else -1))
 
 
-def _over_lists(call: Call, found: Implementation) -> Piece:
-    """Returns the call of a UDF over LISTs of the group's values. Raises 0A000 if there is none."""
-    if found.python_aggregate is None and found.aggregate_for_types is None:
-        not_supported(f"aggregate {call.shown}")
+def _of_user(call: Call) -> Piece:
+    """Returns the call of a user-defined aggregate whose functions are built in. Raises 0A000 for others."""
+    if call.steps is None:
+        not_supported(f"aggregate {call.shown}, whose functions are not built in, on this query")
+    if not call.arguments:
+        call.arguments, call.types = [Piece(Words("TRUE"), BOOLEAN)], [TypeRef(oids.BOOL)]
+    if call.distinct and not call.order and _is_sortable(call):
+        call.order = " ORDER BY " + sort_item(call.generation, call.arguments[0], call.types[0], False, False)
+    return _over_lists(call, not call.strict)
+
+
+def _is_sortable(call: Call) -> bool:
+    return len(call.arguments) == 1 and not call.by_key
+
+
+def _over_lists(call: Call, sees_nulls: bool) -> Piece:
+    """Returns the call of a UDF over LISTs of the group's values."""
     if any(piece.fields for piece in call.arguments):
         not_supported(f"a record as argument of aggregate {call.function.name} on this query")
     sorting: Sequence[tuple[int, bool, bool]] = ()
     if call.distinct and (len(call.arguments) != 1 or call.by_key or (call.order and not _of_floats(call))):
         sorting, call.distinct, call.order = call.sorting, "", ""
-    signature = aggregate_signature(call.function, found, call.types, call.result, call.direct, sorting)
+    signature = aggregate_signature(
+        call.function, call.types, call.result, call.direct, sorting, sees_nulls=sees_nulls, steps=call.steps
+    )
     arguments = [as_declared(piece, type_.oid) for piece, type_ in zip(call.arguments, call.types, strict=True)]
     template = f"list({DISTINCT_MARK}{{}}{ORDER_MARK}){FILTER_MARK}"
     lists = [call.marked(fill(template, sql)) for sql in arguments[call.direct :]]
@@ -305,6 +335,8 @@ def _window_function(scope: Scope, node: tree.WindowFunc) -> Piece:
         types=[argument.type for argument in node.arguments],
         result=node.type,
         after=after,
+        steps=built_in_steps(node),
+        strict=node.body is None or node.body.strict,
     )
     if is_aggregate:
         return aggregate_call(call)

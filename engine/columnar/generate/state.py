@@ -237,6 +237,8 @@ def used_types(signature: UdfSignature) -> Iterator[int]:
     """Yields the type OIDs of a UDF's result, arguments and result fields."""
     yield signature.result_type.oid
     yield from (item.oid for item in (*signature.argument_types, *signature.result_fields))
+    if signature.steps is not None:
+        yield signature.steps.state
 
 
 def has_whole(table: Table) -> bool:

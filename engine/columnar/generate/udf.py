@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Sequence
+from hashlib import blake2b
 
 from catalog.duckdb.types import DuckDBType, StructType, list_of, struct_of
 from catalog.errors import not_supported
@@ -26,6 +27,7 @@ from catalog.types.base import TypeRef
 from catalog.types.user import FIRST_USER_OID
 from engine.columnar.generate.forms import arrays_as_text, form_of
 from engine.columnar.interface import UdfSignature
+from engine.execute.user_aggregates import BuiltInSteps
 
 _UNDECIDED = oids.POLYMORPHIC | {oids.ANY}
 TEXT = TypeRef(oids.TEXT)
@@ -122,15 +124,19 @@ def set_signature(
 
 def aggregate_signature(
     function: Function,
-    found: Implementation,
     arguments: Sequence[TypeRef],
     result: TypeRef,
     direct: int,
     distinct: Sequence[tuple[int, bool, bool]] = (),
+    *,
+    sees_nulls: bool = False,
+    steps: BuiltInSteps | None = None,
 ) -> UdfSignature:
     """Returns the UDF of an aggregate. Each argument after the first `direct` ones is a LIST; `distinct` as in
-    UdfSignature."""
+    UdfSignature. `steps`: of a user-defined aggregate, which may be replaced by another one with its OID."""
     suffix = "".join(f"_{item.oid}" for item in arguments)
+    if steps is not None:
+        suffix += "_" + blake2b(repr((steps, result.oid, sees_nulls)).encode(), digest_size=8).hexdigest()
     suffix += "".join(f"_{place}{'da'[not down]}{'fl'[not first]}" for place, down, first in distinct)
     return UdfSignature(
         name=f"a_{function.oid}{suffix}",
@@ -143,10 +149,10 @@ def aggregate_signature(
         ),
         result_type=TypeRef(result.oid),
         result_duckdb=str(udf_form(result.oid)),
-        strict=not found.steps_see_nulls,
-        context="call" if found.needs_context else "",
+        strict=not sees_nulls,
         direct=direct,
         distinct=tuple(distinct),
+        steps=steps,
     )
 
 

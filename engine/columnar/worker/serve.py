@@ -38,6 +38,7 @@ from engine.columnar.worker.query import (
 )
 from engine.columnar.worker.room import Room
 from engine.columnar.worker.tables import ArrayUse, Tables
+from engine.execute.user_aggregates import BuiltInSteps
 from engine.storage.columns import ShapedArray
 
 RUNNING_QUERIES = 4
@@ -440,6 +441,7 @@ def signature_of(fields: Any) -> UdfSignature:
             "argument_duckdb": tuple(fields["argument_duckdb"]),
             "result_type": TypeRef(**fields["result_type"]),
             "result_fields": tuple(TypeRef(**reference) for reference in fields["result_fields"]),
+            "steps": None if fields["steps"] is None else BuiltInSteps(**fields["steps"]),
         }
     )
 

@@ -20,7 +20,7 @@ import pyarrow as pa
 from catalog import types
 from catalog.duckdb.types import ListType, parse_type
 from catalog.errors import SqlError, not_supported
-from catalog.functions.base import CallContext, Implementation
+from catalog.functions.base import AggregateSteps, CallContext, Implementation
 from catalog.functions.duckdb_errors import udf_error_message
 from catalog.functions.registry import implementation
 from catalog.memory import LARGE, meter, size_of
@@ -31,6 +31,7 @@ from engine.columnar.worker import values
 from engine.columnar.worker.calls import call
 from engine.execute.measured import may_last
 from engine.execute.row_order import each_once, sort_function, sort_rows
+from engine.execute.user_aggregates import python_steps
 from engine.storage.columns import one_array
 
 RowFunction = Callable[..., Any]
@@ -268,10 +269,15 @@ def _python_side(signature: UdfSignature) -> Maker:
 
 
 def _aggregate(signature: UdfSignature) -> Maker:
-    found = _implementation(signature.source)
-    steps = found.python_aggregate
-    if steps is None and found.aggregate_for_types is not None:
-        steps = found.aggregate_for_types(signature.argument_types, signature.result_type)
+    if signature.steps is not None:
+        steps: AggregateSteps | None = python_steps(
+            signature.steps, signature.argument_types, signature.direct, signature.result_type
+        )
+    else:
+        found = _implementation(signature.source)
+        steps = found.python_aggregate
+        if steps is None and found.aggregate_for_types is not None:
+            steps = found.aggregate_for_types(signature.argument_types, signature.result_type)
     if steps is None:
         not_supported(f"aggregate {signature.source} in an analytic query")
     initial, step, final = steps

@@ -33,7 +33,7 @@ def aggregate_call(
 ) -> tree.Expr:
     """A call of an aggregate, plain or as a window function; `direct` arguments come before WITHIN GROUP's."""
     name = function.name
-    detail = registry.aggregate(function.oid)
+    detail = registry.aggregate_of(function)
     if not arguments and not node.star and not node.within_group:
         fail("42809", f"{name}(*) must be used to call a parameterless aggregate function", node)
     if node.within_group and detail.kind == "n":
@@ -81,7 +81,7 @@ def unify_hypothetical(
 ) -> list[tree.Expr]:
     """rank(x) WITHIN GROUP (ORDER BY y) and similar calls: each direct argument gets a common type with its ordering
     column."""
-    if registry.aggregate(function.oid).kind != "h":
+    if registry.aggregate_of(function).kind != "h":
         return arguments
     count = len(arguments) - direct
     if count != direct:

@@ -757,8 +757,7 @@ def _fail_unsupported(what: str) -> NoReturn:
 
 def _within(node: tree.Aggref) -> bool:
     """Whether the call is WITHIN GROUP, whose ORDER BY has the aggregated values."""
-    declared = registry.aggregate(node.function.oid)
-    return declared is not None and declared.kind != "n"
+    return registry.aggregate_of(node.function).kind != "n"
 
 
 _Handler = Callable[["Collator", Any], tuple[Any, Derived]]

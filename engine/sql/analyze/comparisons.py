@@ -6,7 +6,6 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
-from catalog.functions import registry
 from catalog.functions.base import Function, Operator
 from catalog.types import oids
 from catalog.types.base import Integers, TypeRef
@@ -17,7 +16,7 @@ from engine.sql.analyze.calls import no_sets_since
 from engine.sql.analyze.declared import array_over, element_within
 from engine.sql.analyze.dispatch import handles, operand, select_query
 from engine.sql.analyze.errors import expr_location, fail, refuse
-from engine.sql.analyze.resolve import argument, make_operator, operator_for, operator_types
+from engine.sql.analyze.resolve import argument, function_of, make_operator, operator_for, operator_types
 from engine.sql.analyze.set_operations import recast
 from engine.sql.analyze.state import State
 from engine.sql.analyze.targets import expand_star
@@ -56,7 +55,7 @@ def scalar_array_op(
     declared, result = operator_types(operator, left.type.oid, element)
     if result != BOOL:
         fail("42809", "op ANY/ALL (array) requires operator to yield boolean", location)
-    function = registry.function(operator.function)
+    function = function_of(operator)
     if function.returns_set:
         fail("42809", "op ANY/ALL (array) requires operator not to return a set", location)
     wanted = array_type(declared[1])

@@ -233,9 +233,14 @@ class _Call:
     joins_as_text: bool
 
 
+def function_of(operator: Operator) -> Function:
+    """The function of an operator, built in or of a user."""
+    return added.function_of_user(operator.function) or registry.function(operator.function)
+
+
 def _call_of(operator: Operator, left: int, right: int) -> _Call:
     operands, result = operator_types(operator, left, right)
-    function = registry.function(operator.function)
+    function = function_of(operator)
     return _Call(
         operator, function, operands, TypeRef(result), registry.has_trait(function.source, Trait.JOINS_AS_TEXT)
     )

@@ -28,7 +28,6 @@ from catalog.derived import DerivedValues
 from catalog.errors import SqlError, not_supported
 from catalog.functions.base import Function
 from catalog.functions.registry import functions_named
-from catalog.privileges import may
 from catalog.routines import LANGUAGE
 from catalog.schema import Role, Routine
 from catalog.types import format_type, oids
@@ -37,11 +36,13 @@ from catalog.types.composite import CompositeType
 from catalog.types.user import entry_of
 from engine.sql import ast, privileges, tree
 from engine.sql.analyze import coerce
+from engine.sql.analyze.aggregate_bodies import with_body
 from engine.sql.analyze.collation_needs import needs_collations
 from engine.sql.analyze.column_definitions import check_row
 from engine.sql.analyze.dispatch import change_statement, select_query
 from engine.sql.analyze.environment import Environment, inner_environment
 from engine.sql.analyze.routine_columns import columns_of_call, is_row, output_columns
+from engine.sql.analyze.routine_rights import check_execute, may_execute
 from engine.sql.analyze.state import RoutineNames, Shared, State
 from engine.sql.parser import parse
 from engine.sql.tree_walk import is_volatile, shift_levels, substitute, transform, walk, walk_with_depth
@@ -273,18 +274,6 @@ def inline_call(expression: tree.Expr, catalog: Catalog) -> tree.Expr:
         return cast(tree.Expr, Expansion(inside, None).of(expression))
 
 
-def may_execute(routine: Routine, catalog: Catalog, role: Role) -> bool:
-    """All users may execute it if no privilege was granted or revoked."""
-    return routine.acl is None or role.superuser or may(catalog, routine, role, "X")
-
-
-def check_execute(routine: Routine, catalog: Catalog, role: Role) -> None:
-    """42501 unless the role may call it."""
-    if not may_execute(routine, catalog, role):
-        word = "function" if routine.kind == "f" else "procedure"
-        raise SqlError("42501", f"permission denied for {word} {routine.name}")
-
-
 def _check_today(routine: Routine, today: Catalog, caller: Role, role: Role, query: tree.Query) -> None:
     """A call in the past also needs the present privileges. Raises 42501, 42704 if a role was dropped."""
     now = today.get(routine.oid)
@@ -369,8 +358,37 @@ class Expansion:
         if isinstance(node, tree.Query):
             return self._in_targets(node)
         if isinstance(node, tree.Aggref | tree.WindowFunc) and node.function.language == LANGUAGE:
-            not_supported(f"aggregate {node.function.name}")
+            return self._aggregate(node)
         return node
+
+    def _aggregate(self, call: tree.Aggref | tree.WindowFunc) -> tree.Expr:
+        """The call of a user-defined aggregate with its computation. The aggregate's owner must be able to call its
+        functions."""
+        catalog, role = self._environment.catalog, self._role
+        aggregate = catalog.get(call.function.oid)
+        assert isinstance(aggregate, Routine) and aggregate.aggregate is not None
+        if role is not None:
+            check_execute(aggregate, catalog, role)
+            owner = catalog.get(aggregate.owner)
+            for oid in (aggregate.aggregate.transition, aggregate.aggregate.final):
+                function = catalog.get(oid)
+                if isinstance(function, Routine) and isinstance(owner, Role):
+                    check_execute(function, catalog, owner)
+        return with_body(call, self._environment, self._step)
+
+    def _step(self, call: tree.Expr) -> tree.Expr:
+        """A call of an aggregate's function: the expression that a function in SQL consists of, or the call itself."""
+        if not isinstance(call, tree.FuncExpr) or not is_routine(call) or call.type.oid == oids.RECORD:
+            return call
+        catalog = self._environment.catalog
+        routine = catalog.get(call.function.oid)
+        assert isinstance(routine, Routine)
+        if is_row(call.type) or (self._role is not None and not may_execute(routine, catalog, self._role)):
+            return call
+        if self._is_kept(call):
+            return call
+        value = self._scalar(call, None)
+        return call if any(isinstance(item, tree.Query) for item in walk(value)) else value
 
     def _is_kept(self, call: tree.FuncExpr) -> bool:
         """Whether the call stays a call: of a function in PL/pgSQL, or of one in SQL whose body is more than a query or

@@ -15,19 +15,26 @@ from engine.sql.ast.base import (
     Statement,
 )
 from engine.sql.ast.code import (
+    AggregateArguments,
     AlterFunctionStmt,
+    AlterOperatorStmt,
     AlterPolicyStmt,
     CallStmt,
     ChangeStreamStmt,
+    CreateAggregateStmt,
     CreateFunctionStmt,
+    CreateOperatorStmt,
     CreatePolicyStmt,
     CreateTriggerStmt,
+    DefinitionItem,
     DropFromTableStmt,
     DropFunctionStmt,
+    DropOperatorStmt,
     ExtensionStmt,
     FunctionOption,
     FunctionParameter,
     FunctionSignature,
+    OperatorSignature,
 )
 from engine.sql.ast.definitions import (
     AlterCompositeStmt,

@@ -74,6 +74,69 @@ class CreateFunctionStmt(Node):
 
 
 @dataclass(frozen=True, slots=True)
+class DefinitionItem(Node):
+    """A parameter in the definition of an aggregate or a similar object. kind: none (without a value), string, number,
+    operator, word (a reserved word) or type, which may also be the name of a function. `names`: its parts."""
+
+    name: str
+    kind: str
+    text: str = ""
+    names: tuple[str, ...] = ()
+    type: TypeName | None = None
+    returns_set: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class AggregateArguments(Node):
+    """`direct`: the number of arguments before ORDER BY; -1 without it."""
+
+    parameters: tuple[FunctionParameter, ...]
+    direct: int = -1
+
+
+@dataclass(frozen=True, slots=True)
+class CreateAggregateStmt(Node):
+    """`arguments` None: the old form, with a parameter basetype."""
+
+    name: tuple[str, ...]
+    arguments: AggregateArguments | None
+    definition: tuple[DefinitionItem, ...]
+    replace: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class CreateOperatorStmt(Node):
+    name: tuple[str, ...]
+    definition: tuple[DefinitionItem, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class OperatorSignature(Node):
+    """An operator in DROP, ALTER or COMMENT; an operand without a type is missing (NONE)."""
+
+    name: tuple[str, ...]
+    left: TypeName | None
+    right: TypeName | None
+
+
+@dataclass(frozen=True, slots=True)
+class DropOperatorStmt(Node):
+    signatures: tuple[OperatorSignature, ...]
+    if_exists: bool = False
+    cascade: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class AlterOperatorStmt(Node):
+    """action: owner | schema | comment | set. `value`: the new owner, schema or comment."""
+
+    signature: OperatorSignature
+    action: str
+    value: str | None = None
+    definition: tuple[DefinitionItem, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
 class FunctionSignature(Node):
     """A function in DROP, ALTER or COMMENT. `parameters` None: only its name was given."""
 
@@ -83,7 +146,7 @@ class FunctionSignature(Node):
 
 @dataclass(frozen=True, slots=True)
 class DropFunctionStmt(Node):
-    kind: str  # function | procedure | routine
+    kind: str  # function | procedure | routine | aggregate
     signatures: tuple[FunctionSignature, ...]
     if_exists: bool = False
     cascade: bool = False

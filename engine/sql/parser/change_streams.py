@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from engine.sql import ast
-from engine.sql.parser.code_objects import CodeObjects
+from engine.sql.parser.definitions import Definitions
 
 
-class ChangeStreams(CodeObjects):
+class ChangeStreams(Definitions):
     """ChangeStreamStmt. CHANGE and STREAM are words only in these statements, and are not reserved as names."""
 
     def accept_change_stream(self) -> bool:

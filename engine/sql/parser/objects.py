@@ -5,9 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from engine.sql import ast
-from engine.sql.parser.keywords import TYPE_FUNCTION_NAME
 from engine.sql.parser.tables import Tables
-from engine.sql.parser.type_names import BUILT_IN_TYPES
 
 # DROP and COMMENT: the words of a kind of object, and its name in the tree.
 _KINDS: Final[dict[tuple[str, ...], str]] = {
@@ -26,7 +24,6 @@ _KINDS: Final[dict[tuple[str, ...], str]] = {
     },
 }
 _PHRASES: Final = tuple(_KINDS)
-_WITH_ARGUMENTS: Final = ("function", "procedure", "routine", "aggregate")
 _SIMPLE_NAMES: Final = frozenset(
     ("schema", "extension", "publication", "server", "access method", "event trigger", "language")
 ) | {"foreign data wrapper"}
@@ -191,7 +188,7 @@ class Objects(Tables):
         return None if words is None else _KINDS[words]
 
     def drop_objects(self, start: int, kind: str) -> ast.Node:
-        """After DROP and the kind. Skips arguments of functions."""
+        """After DROP and the kind."""
         concurrently = kind == "index" and self.accept("concurrently")
         if_exists = self.if_exists()
         names = [self._object_name(kind)]
@@ -202,43 +199,14 @@ class Objects(Tables):
     def _object_name(self, kind: str) -> tuple[str, ...]:
         if kind in _SIMPLE_NAMES:
             return (self.column_name(),)
-        if kind not in _WITH_ARGUMENTS:
-            return self.type_name().names if kind in ("type", "domain") else self.any_name()
-        return self.function_signature(required=kind == "aggregate")
-
-    def function_signature(self, *, required: bool = False) -> tuple[str, ...]:
-        """The name of a function; skips its arguments."""
-        name = (self.type_function_name(),) if self.peek() != "." else self.any_name()
-        if required:
-            self.expect("(")
-            self._signature_arguments()
-            self.expect(")")
-        elif self.accept("("):
-            if self._curr.key != ")":
-                self._signature_arguments()
-            self.expect(")")
-        return name
+        return self.type_name().names if kind in ("type", "domain") else self.any_name()
 
     if TYPE_CHECKING:
 
         def comment_on_function(self, start: int, kind: str) -> ast.Node: ...
+        def comment_on_aggregate(self, start: int) -> ast.Node: ...
+        def comment_on_operator(self, start: int) -> ast.Node: ...
         def function_signatures(self) -> tuple[ast.FunctionSignature, ...]: ...
-
-    def _signature_arguments(self) -> None:
-        """func_args and aggr_args: [mode] [name] type, ...; * and ORDER BY for aggregates."""
-        if self.accept("*"):
-            return
-        while True:
-            if self.accept("order"):
-                self.expect("by")
-            self.optional_keyword("in", "out", "inout", "variadic")
-            self.accept("out")
-            named = self._curr.key in TYPE_FUNCTION_NAME and self._curr.key not in BUILT_IN_TYPES
-            if named and (self.peek() in TYPE_FUNCTION_NAME or self.peek() in BUILT_IN_TYPES):
-                self.advance()
-            self.type_name()
-            if not self.accept(",") and self._curr.key != "order":
-                return
 
     def truncate(self) -> ast.Node:
         start = self.expect("truncate").start
@@ -267,6 +235,8 @@ class Objects(Tables):
                 kind = "domain constraint"
             on = self.any_name()
         else:
+            if self._curr.key == "operator" and self.peek() not in ("class", "family"):
+                return self.comment_on_operator(start)
             known = self.object_kind()
             if known is None:
                 what = self._curr.key.upper()
@@ -275,6 +245,8 @@ class Objects(Tables):
                 return self.skip_statement(f"COMMENT ON {what}", start)
             if known in ("function", "procedure", "routine"):
                 return self.comment_on_function(start, known)
+            if known == "aggregate":
+                return self.comment_on_aggregate(start)
             kind, names = known, self._object_name(known)
         self.expect("is")
         text = None

@@ -17,7 +17,6 @@ from engine.sql.parser.triggers import Triggers
 # The words after CREATE, ALTER or DROP of statements that are refused by name.
 _FOREIGN_OBJECTS: Final = (
     ("access", "method"),
-    ("aggregate",),
     ("cast",),
     ("conversion",),
     ("event", "trigger"),
@@ -26,7 +25,6 @@ _FOREIGN_OBJECTS: Final = (
     ("language",),
     ("operator", "class"),
     ("operator", "family"),
-    ("operator",),
     ("publication",),
     ("rule",),
     ("server",),
@@ -37,7 +35,6 @@ _FOREIGN_OBJECTS: Final = (
     ("user", "mapping"),
 )
 _REPLACEABLE: Final = (
-    ("aggregate",),
     ("language",),
     ("procedural", "language"),
     ("rule",),
@@ -45,6 +42,7 @@ _REPLACEABLE: Final = (
     ("trusted", "language"),
     ("trusted", "procedural", "language"),
 )
+_PARTS_OF_INDEXES: Final = ("class", "family")
 _ONLY_ALTERED: Final = (("large", "object"),)
 
 
@@ -122,6 +120,10 @@ class Statements(Policies, Triggers):
             return self.create_extension(start)
         if key in ("function", "procedure"):
             return self.create_function(start, self.advance().key, replace=False)
+        if key == "aggregate":
+            return self.create_aggregate(start, replace=False)
+        if key == "operator" and self.peek() not in _PARTS_OF_INDEXES:
+            return self.create_operator(start)
         if key in ("constraint", "trigger"):
             return self.create_trigger(start, replace=False)
         if key == "policy":
@@ -137,6 +139,8 @@ class Statements(Policies, Triggers):
             return self.create_view(start, persistence, replace=True)
         if self._curr.key in ("function", "procedure"):
             return self.create_function(start, self.advance().key, replace=True)
+        if self._curr.key == "aggregate":
+            return self.create_aggregate(start, replace=True)
         if self._curr.key in ("constraint", "trigger"):
             return self.create_trigger(start, replace=True)
         return self._refuse("CREATE", start, _REPLACEABLE)
@@ -174,6 +178,10 @@ class Statements(Policies, Triggers):
             return self.alter_extension(start)
         if key in ("function", "procedure", "routine"):
             return self.alter_function(start, self.advance().key)
+        if key == "aggregate":
+            return self.alter_aggregate(start)
+        if key == "operator" and self.peek() not in _PARTS_OF_INDEXES:
+            return self.alter_operator(start)
         if key == "policy":
             return self.alter_policy(start)
         if key == "trigger":
@@ -204,6 +212,10 @@ class Statements(Policies, Triggers):
             return self.drop_extension(start)
         if kind in ("function", "procedure", "routine"):
             return self.drop_functions(start, kind)
+        if kind == "aggregate":
+            return self.drop_aggregates(start)
+        if key == "operator" and self.peek() not in _PARTS_OF_INDEXES:
+            return self.drop_operators(start)
         if key in ("trigger", "rule", "policy"):
             return self.drop_from_table(start, self.advance().key)
         if kind is not None:

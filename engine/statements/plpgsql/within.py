@@ -10,6 +10,7 @@ from time import perf_counter
 from typing import TYPE_CHECKING, TypeVar, cast
 
 from catalog.errors import not_supported
+from catalog.patience import note_pause
 from catalog.schema import Routine
 from catalog.types import oids
 from catalog.types.base import TypeRef
@@ -87,6 +88,13 @@ class CallsWithin:
             wanted = columns if call.result.oid == oids.RECORD and not routine.outputs else None
             return rows_of_program(session, program, known, routine, arguments, wanted)
 
+    def let_others_run(self) -> None:
+        """See `Routines`."""
+        if perf_counter() - self._yielded > SLICE_SECONDS and suspend.is_running():
+            wait_within(self._session, asyncio.sleep(0))
+            self._yielded = perf_counter()
+            note_pause()
+
     def _begin(self, call: RoutineCall) -> Routine:
         """The function of a call, which the user may call here."""
         session = self._session
@@ -94,10 +102,9 @@ class CallsWithin:
         assert isinstance(routine, Routine)
         if not suspend.is_running():
             not_supported(f"function {routine.name}, which runs statements, here")
-        if perf_counter() - self._yielded > SLICE_SECONDS:
-            wait_within(session, asyncio.sleep(0))
-            self._yielded = perf_counter()
-        check_may_call(session, routine)
+        self.let_others_run()
+        if not call.checked:
+            check_may_call(session, routine)
         return routine
 
     def _run_sql(self, routine: Routine, call: RoutineCall, arguments: Sequence[object]) -> Rows:

@@ -1,0 +1,1 @@
+"""User-defined aggregates, operators, casts and range types, beside PostgreSQL."""
