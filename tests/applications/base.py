@@ -83,15 +83,22 @@ def run(command: list[str], directory: pathlib.Path, seconds: float, environment
     return output
 
 
-def install_once(name: str, wanted: str, tools: tuple[str, ...], commands: list[list[str]]) -> pathlib.Path:
-    """The folder of what `commands` install, run in it once for each text `wanted`. Raises NotInstalled."""
+def install_once(
+    name: str, wanted: str, tools: tuple[str, ...], commands: list[list[str]], source: pathlib.Path | None = None
+) -> pathlib.Path:
+    """The folder of what `commands` install, run in it once for each text `wanted`. `source`: a folder with what they
+    build, copied before. Raises NotInstalled."""
     for tool in tools:
         if shutil.which(tool) is None:
             raise NotInstalled(f"{tool} is not on this machine")
+    if source is not None:
+        wanted += "".join(file.read_text() for file in sorted(source.iterdir()))
     place = CACHE / f"{name}-{hashlib.sha256(wanted.encode()).hexdigest()[:12]}"
     installed = place / ".installed"
     if not installed.exists():
         place.mkdir(parents=True, exist_ok=True)
+        if source is not None:
+            copy_programs(source, place)
         print(f"installing {name}", file=sys.stderr, flush=True)
         for command in commands:
             try:
@@ -169,3 +176,45 @@ class PythonApplication:
             **self.environment,
         }
         run([str(python), "main.py"], directory, self.seconds, settings)
+
+
+@dataclass(frozen=True)
+class MavenApplication:
+    """Its folder of `programs` has a pom.xml with its dependencies, and Main.java."""
+
+    name: str
+    version: str
+    seconds: float = DRIVE_SECONDS
+
+    def install(self) -> pathlib.Path:
+        """See Application."""
+        commands = [
+            ["mvn", "-q", "-B", "dependency:copy-dependencies", "-DoutputDirectory=lib"],
+            ["javac", "-nowarn", "-cp", "lib/*", "-d", "classes", "Main.java"],
+        ]
+        tools = ("mvn", "javac", "java")
+        return install_once(self.name, self.version, tools, commands, PROGRAMS / self.name)
+
+    def drive(self, place: pathlib.Path, database: Database, directory: pathlib.Path) -> None:
+        """See Application."""
+        path = f"{place / 'classes'}{os.pathsep}{place / 'lib'}/*"
+        run(["java", "-cp", path, "Main"], directory, self.seconds, database.environment)
+
+
+@dataclass(frozen=True)
+class GoApplication:
+    """Its folder of `programs` has main.go. `modules`: what it imports, with versions."""
+
+    name: str
+    version: str
+    modules: tuple[str, ...]
+    seconds: float = DRIVE_SECONDS
+
+    def install(self) -> pathlib.Path:
+        """See Application."""
+        commands = [["go", "mod", "init", "driven"], ["go", "get", *self.modules], ["go", "build", "-o", "driven", "."]]
+        return install_once(self.name, " ".join(self.modules), ("go",), commands, PROGRAMS / self.name)
+
+    def drive(self, place: pathlib.Path, database: Database, directory: pathlib.Path) -> None:
+        """See Application."""
+        run([str(place / "driven")], directory, self.seconds, database.environment)

@@ -2,7 +2,19 @@
 
 from __future__ import annotations
 
-from tests.applications import drizzle_kit, graphile_worker, mlflow, procrastinate, sequelize, typeorm
+from tests.applications import (
+    apache_superset,
+    drizzle_kit,
+    graphile_worker,
+    hibernate,
+    mlflow,
+    prefect,
+    procrastinate,
+    river,
+    sequelize,
+    synapse,
+    typeorm,
+)
 from tests.applications.base import Application
 
 APPLICATIONS: tuple[Application, ...] = (
@@ -11,5 +23,10 @@ APPLICATIONS: tuple[Application, ...] = (
     sequelize.APPLICATION,
     typeorm.APPLICATION,
     drizzle_kit.APPLICATION,
+    hibernate.APPLICATION,
     mlflow.APPLICATION,
+    apache_superset.APPLICATION,
+    synapse.APPLICATION,
+    prefect.APPLICATION,
+    river.APPLICATION,
 )

@@ -6,7 +6,47 @@ import pytest
 
 from tests.engine.session.conftest import Pair
 
+_LOCKS = (  # a row and its parent refer to each other
+    "CREATE TABLE mode (id int PRIMARY KEY, token int)",
+    "CREATE TABLE locks (id int PRIMARY KEY REFERENCES mode)",
+    "ALTER TABLE mode ADD CONSTRAINT held FOREIGN KEY (token) REFERENCES locks DEFERRABLE INITIALLY DEFERRED",
+)
+
 STATEMENTS = {
+    "constraints are deferred to the end of the statement around a trigger": (
+        *_LOCKS,
+        "CREATE FUNCTION add_mode() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN INSERT INTO mode VALUES (NEW.id, "
+        "NEW.id) ON CONFLICT (id) DO UPDATE SET token = NEW.id; RETURN NEW; END $$",
+        "CREATE TRIGGER t BEFORE INSERT ON locks FOR EACH ROW EXECUTE FUNCTION add_mode()",
+        "INSERT INTO locks VALUES (1)",
+        "INSERT INTO locks SELECT g FROM generate_series(2, 20) g",
+        "INSERT INTO mode VALUES (21, 21)",
+        "SELECT count(*) FROM mode",
+        "DROP TABLE mode, locks",
+        "DROP FUNCTION add_mode",
+    ),
+    "constraints are deferred in DO, in functions and in several statements at once": (
+        *_LOCKS,
+        "DO $$ BEGIN INSERT INTO mode VALUES (1, 1); INSERT INTO locks VALUES (1); END $$",
+        "DO $$ BEGIN INSERT INTO mode VALUES (2, 2); END $$",
+        "INSERT INTO mode VALUES (3, 3); INSERT INTO locks VALUES (3)",
+        "INSERT INTO mode VALUES (4, 4); SELECT 4",
+        "DO $$ BEGIN SET CONSTRAINTS held IMMEDIATE; INSERT INTO mode VALUES (5, 5); END $$",
+        "CREATE FUNCTION take(int) RETURNS int LANGUAGE sql AS $$ INSERT INTO mode VALUES ($1, $1); "
+        "INSERT INTO locks VALUES ($1) RETURNING id $$",
+        "SELECT take(6)",
+        "SELECT sum(take(g)) FROM generate_series(7, 30) g",
+        "CREATE FUNCTION refuse() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN IF NOT EXISTS (SELECT FROM locks WHERE "
+        "id = NEW.id) THEN RAISE 'no lock %', NEW.id; END IF; RETURN NULL; END $$",
+        "CREATE CONSTRAINT TRIGGER late AFTER INSERT ON mode DEFERRABLE INITIALLY DEFERRED FOR EACH ROW "
+        "EXECUTE FUNCTION refuse()",
+        "SELECT take(31)",
+        "INSERT INTO mode VALUES (32, NULL)",
+        "DO $$ BEGIN INSERT INTO mode VALUES (33, NULL); INSERT INTO locks VALUES (33); END $$",
+        "SELECT * FROM mode",
+        "DROP TABLE mode, locks",
+        "DROP FUNCTION take, refuse",
+    ),
     "functions of pg_temp": (
         "CREATE TABLE pg_temp.kept (id int PRIMARY KEY, t text)",
         "CREATE FUNCTION pg_temp.keep(OUT response pg_temp.kept, OUT caught text) LANGUAGE plpgsql AS $$ BEGIN "
