@@ -197,7 +197,7 @@ class MavenApplication:
 
     def drive(self, place: pathlib.Path, database: Database, directory: pathlib.Path) -> None:
         """See Application."""
-        path = f"{place / 'classes'}{os.pathsep}{place / 'lib'}/*"
+        path = os.pathsep.join([str(place / "classes"), str(place), f"{place / 'lib'}/*"])
         run(["java", "-cp", path, "Main"], directory, self.seconds, database.environment)
 
 

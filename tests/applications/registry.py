@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from tests.applications import (
     apache_superset,
+    django,
     drizzle_kit,
     graphile_worker,
     hibernate,
+    liquibase,
     mlflow,
     prefect,
     procrastinate,
@@ -18,12 +20,14 @@ from tests.applications import (
 from tests.applications.base import Application
 
 APPLICATIONS: tuple[Application, ...] = (
+    django.APPLICATION,
     procrastinate.APPLICATION,
     graphile_worker.APPLICATION,
     sequelize.APPLICATION,
     typeorm.APPLICATION,
     drizzle_kit.APPLICATION,
     hibernate.APPLICATION,
+    liquibase.APPLICATION,
     mlflow.APPLICATION,
     apache_superset.APPLICATION,
     synapse.APPLICATION,
