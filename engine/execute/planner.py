@@ -82,7 +82,7 @@ class SelectPlan(CompiledPlan):
         self._settings = settings
         fields = result_fields(self._query.targets, (self._query,))
         super().__init__(fields, analyzed)
-        self.writes = self.finds_rows = bool(self._query.row_marks)
+        self.writes = self.finds_rows = bool(analyzed.locked)
         self._pulled_up = pull_up(self._query)
         may_be_small = brief and not written
         self._small = (
@@ -179,7 +179,7 @@ class SelectPlan(CompiledPlan):
             len(self.parameter_types),
             "context.reader",
             lambda: compiler.write(sink),
-            not self._query.row_marks,
+            not self.writes,
             small,
         )
         return compiler

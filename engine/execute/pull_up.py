@@ -28,6 +28,7 @@ from engine.sql.tree_walk import (
     own_parts,
     shift_levels,
     substitute,
+    transform,
     variables,
 )
 
@@ -46,6 +47,34 @@ def pull_up(query: tree.Query) -> tree.Query:
             if item.column == 0 and item.levels_up == 0:
                 inner.pop(item.relation, None)  # its row as a whole
     return push_down(_dissolve(query, inner) if inner else query)
+
+
+def merge_locking(statement: tree.Statement) -> tree.Statement:
+    """The statement with simple sub-queries merged whose rows the clause of an outer query locks: it locks only those
+    that the outer query needs (PostgreSQL: pull_up_subqueries, for which such clauses are no obstacle)."""
+
+    def change(node: object, _depth: int) -> object:
+        return _merge_marked(node) if isinstance(node, tree.Query) else node
+
+    return transform(statement, change)
+
+
+def _merge_marked(query: tree.Query) -> tree.Query:
+    inner: dict[int, tree.Query] = {}
+    marks = list(query.row_marks)
+    last = len(query.range_table)
+    for relation in firm_places(query.from_items) if query.set_operation is None else ():
+        entry = query.range_table[relation]
+        if not isinstance(entry, tree.RangeSubquery) or entry.apart or not entry.query.row_marks:
+            continue
+        within = replace(entry.query, row_marks=())
+        whole = any(item.column == 0 and item.relation == relation and not item.levels_up
+                    for item in variables(own_parts(query)))  # fmt: skip
+        if _is_plain(within) and not whole and all(mark.from_outer for mark in entry.query.row_marks):
+            inner[relation] = within
+            marks += (replace(mark, relation=mark.relation + last) for mark in entry.query.row_marks)
+            last += len(within.range_table)
+    return replace(_dissolve(query, inner), row_marks=tuple(marks)) if inner else query
 
 
 def push_down(query: tree.Query) -> tree.Query:

@@ -54,9 +54,9 @@ from engine.execute.sets import Identity, identity_of, leftmost, set_combiner
 from engine.execute.subqueries import rows_once, sublink_truth, sublink_value
 from engine.execute.virtual import ROW_LIMIT, VirtualAccess, VirtualWriter, virtual_access
 from engine.execute.whole_rows import write_whole_rows
-from engine.execute.writer import TableWriter
+from engine.execute.writer import same_key_test
 from engine.sql import tree
-from engine.sql.parts import is_result
+from engine.sql.parts import is_result, reaches_out
 from engine.sql.set_places import sets_apart
 from engine.sql.tree_walk import conjuncts, has_sublink, is_the_same_for_every_row, relations_of, variables, walk
 from engine.storage.keys import row_number_of
@@ -136,10 +136,15 @@ class QueryCompiler:
             (query.has_windows, "window function"),
             (query.limit_with_ties, "FETCH WITH TIES"),
             (query.grouping_sets, "grouping sets"),
-            (query.row_marks and self.parent is not None, "row locks of a sub-query"),
+            (query.row_marks and not self._locks_here(), "row locks of a sub-query"),
         ):
             if present:
                 raise NotOnRowPath(name)
+
+    def _locks_here(self) -> bool:
+        """Whether row locks belong to this query. Those of a sub-query that refers to nothing outside are taken before
+        the statement runs (engine/sql/parts.py)."""
+        return self.parent is None or reaches_out(self.query, named_too=self.parent.parent is not None)
 
     @property
     def notes(self) -> list[PlanNote]:
@@ -747,21 +752,14 @@ class QueryCompiler:
         assert isinstance(table, tree.RangeTable) and isinstance(table.table, Table)
         code.names["SqlError"] = SqlError
         with code.block("try:"):
-            same = "" if strength != KEY_SHARE else self._same_key(table.table)
+            test = same_key_test(self.catalog, table.table) if strength == KEY_SHARE else None
+            same = "" if test is None else f", {code.constant(test, 'same_key')}"
             code.line(f"{row.value} = get_locked({row.key}, {strength}, {mark.wait!r}{same})")
             code.line(f"if {row.value} is None: _, {row.value} = get_moved({row.key}, {strength}, {mark.wait!r})")
         with code.block("except SqlError as error:"):
             code.line(f"raise {code.name_value(lock_refusal(table.table.name), 'refusal')}(error) from None")
         code.indent(f"if {row.value} is not None:")
         self.write_columns(mark.relation, row)
-
-    def _same_key(self, table: Table) -> str:
-        """The argument of get_locked that tests whether a row's unique columns are unchanged, if its key does not show
-        it."""
-        writer = TableWriter(self.catalog, table)
-        if writer.unique_columns() <= frozenset(table.key_columns):
-            return ""
-        return f", {self.code.constant(writer.same_unique, 'same_key')}"
 
     # ---- sub-queries ------------------------------------------------------------------------------------------------
 

@@ -567,6 +567,13 @@ class TableWriter:
         return f"Key ({', '.join(names)})=({', '.join(texts)})"
 
 
+def same_key_test(catalog: Catalog, table: Table) -> Callable[[bytes, bytes], bool] | None:
+    """The test whether two versions of a row agree in all unique columns (Transaction.get_locked); None if the row's
+    key shows it."""
+    writer = TableWriter(catalog, table)
+    return None if writer.unique_columns() <= frozenset(table.key_columns) else writer.same_unique
+
+
 def policy_violation(name: str) -> SqlError:
     """42501 for a row that a policy does not allow. `name`: the end of the name of its check (engine/sql/tree.py)."""
     policy, table = name[1:].split(POLICY_CHECK)

@@ -28,8 +28,9 @@ from engine.partitions.router import column_numbers, key_column_numbers
 from engine.sql import tree
 from engine.sql.analyze import Environment
 from engine.sql.analyze.rules import runnable_rules, table_rules
-from engine.sql.table_subqueries import as_subquery, replace_columns, row_of, uses
-from engine.sql.tree_walk import conjuncts, firm_places, has_sublink, transform
+from engine.sql.table_subqueries import as_subquery, replace_columns, row_columns, row_of, uses
+from engine.sql.tree_records import RowPlace
+from engine.sql.tree_walk import conjuncts, firm_places, transform
 
 _OID_REF, _ROW_REF = TypeRef(OID), TypeRef(INT8)
 _OF_STATEMENT = (tree.POLICY_CHECK, tree.VIEW_CHECK)
@@ -57,9 +58,14 @@ def expand(
     its own range table."""
     expansion = _Expansion(environment, chosen or {})
     statement = expansion.statement(analyzed.statement)
-    relations = dict.fromkeys((*analyzed.relations, *expansion.read))
-    written = dict.fromkeys((*analyzed.written, *expansion.written))
-    return replace(analyzed, statement=statement, relations=tuple(relations), written=tuple(written), table_oids=False)
+    relations = _with_members(analyzed.relations, expansion.read)
+    written = _with_members(analyzed.written, expansion.written)
+    locked = _with_members(analyzed.locked, expansion.locked)
+    return replace(analyzed, statement=statement, relations=relations, written=written, locked=locked, table_oids=False)
+
+
+def _with_members(oids: Iterable[int], members: Iterable[int]) -> tuple[int, ...]:
+    return tuple(dict.fromkeys((*oids, *members)))
 
 
 def spread(statement: tree.Update | tree.Delete, environment: Environment) -> tuple[tree.Update | tree.Delete, ...]:
@@ -77,6 +83,7 @@ class _Expansion:
         self.chosen = chosen
         self.read: dict[int, None] = {}
         self.written: dict[int, None] = {}
+        self.locked: dict[int, None] = {}
 
     def statement(self, statement: tree.Statement) -> tree.Statement:
         changed = transform(statement, self._node)
@@ -98,53 +105,7 @@ class _Expansion:
     # ---- reading ----------------------------------------------------------------------------------------------------
 
     def _query(self, query: tree.Query, chosen: Mapping[int, Sequence[Table]]) -> tree.Query:
-        locking = self._lock_members(query, chosen)
-        return locking or self._read_members(query, query.from_items, query.where, 0, chosen)
-
-    def _lock_members(self, query: tree.Query, chosen: Mapping[int, Sequence[Table]]) -> tree.Query | None:
-        """FOR UPDATE and similar clauses on the only table of a query: for each member a sub-query that locks its rows
-        (engine/sql/parts.py runs them first). None for other queries, also for LIMIT, which decides what is locked."""
-        item = query.from_items[0] if len(query.from_items) == 1 else None
-        if len(query.row_marks) != 1 or not isinstance(item, tree.FromRef) or query.limit or query.offset or query.ctes:
-            return None
-        mark, entry = query.row_marks[0], query.range_table[item.relation]
-        if mark.relation != item.relation or not isinstance(entry, tree.RangeTable):
-            return None
-        if has_sublink(query.where) or entry.sample is not None:
-            return None
-        table = entry.table
-        if not isinstance(table, Table) or not self._stands_for_others(query, item.relation):
-            return None
-        found = chosen.get(item.relation) or self._members(entry, item.relation, conjuncts(query.where))
-        if len(found) < 2:
-            return None
-        self.read.update(dict.fromkeys(member.oid for member in found))
-        with_oid = uses(query, item.relation, tree.TABLE_OID)
-        arms = [self._locking_arm(query, entry, mark, member, with_oid) for member in found]
-        columns = tuple(tree.RangeColumn(target.name, target.expression.type) for target in arms[0].targets)
-        union = tree.RangeSubquery(_union(arms, columns), entry.alias, columns)
-        entries = tuple(union if number == item.relation else each for number, each in enumerate(query.range_table))
-        changed = replace(query, range_table=entries, where=None, row_marks=())
-        return as_subquery(changed, item.relation, entry, union)
-
-    def _locking_arm(
-        self, query: tree.Query, entry: tree.RangeTable, mark: tree.RowMark, member: Table, with_oid: bool
-    ) -> tree.Query:
-        """The rows of one member that the query's condition holds for, locked."""
-        table = entry.table
-        assert isinstance(table, Table)
-        numbers = column_numbers(table, member)
-
-        def change(item: tree.Var) -> tree.Expr:
-            if item.column == tree.TABLE_OID:
-                return tree.Const(member.oid, _OID_REF)
-            item = replace(item, relation=0)
-            return row_of(item, table, numbers) if item.column == 0 else replace(item, column=numbers[item.column])
-
-        condition = replace_columns(tree.Query((), query.range_table, where=query.where), mark.relation, change)
-        assert isinstance(condition, tree.Query)
-        arm = self._arm(entry, table, member, with_oid)
-        return replace(arm, where=condition.where, row_marks=(replace(mark, relation=0),))
+        return self._read_members(query, query.from_items, query.where, 0, chosen)
 
     def _read_members(
         self,
@@ -166,14 +127,20 @@ class _Expansion:
         firm = set(firm_places(tuple(from_items)))
         tests = [*conjuncts(where), *_join_conditions(from_items)]
         entries = list(range_table)
+        marks = _marks_of(statement)
         for relation in wanted:
             entry = range_table[relation]
             assert isinstance(entry, tree.RangeTable)
             found = chosen.get(relation)
             if found is None:
                 found = self._members(entry, relation, tests if relation in firm else [])
-            entries[relation] = self._union_of(statement, entry, relation, found)
+            if relation in marks:
+                entries[relation], marks[relation] = self._marked_union(statement, entry, marks[relation], found)
+            else:
+                entries[relation] = self._union_of(statement, entry, relation, found)
         changed = replace(statement, range_table=tuple(entries))
+        if isinstance(changed, tree.Query):
+            changed = replace(changed, row_marks=tuple(marks.values()))
         for relation in wanted:
             before, after = range_table[relation], entries[relation]
             if isinstance(before, tree.RangeTable) and isinstance(after, tree.RangeSubquery):
@@ -207,14 +174,48 @@ class _Expansion:
             return replace(entry, table=found[0], only=True)
         if not found:
             found = [table]  # its own storage is empty
-        arms = [self._arm(entry, table, item, with_oid) for item in found]
-        columns = tuple(tree.RangeColumn(target.name, target.expression.type) for target in arms[0].targets)
-        return tree.RangeSubquery(_union(arms, columns), entry.alias, columns)
+        return _union_as(entry, [self._arm(entry, table, item, with_oid) for item in found])
+
+    def _marked_union(
+        self, statement: tree.Statement, entry: tree.RangeTable, mark: tree.RowMark, found: Sequence[Table]
+    ) -> tuple[tree.RangeEntry, tree.RowMark]:
+        """A table whose rows are to be locked: its columns, then the keys of the members' rows, then tableoid. Members
+        whose keys have the same types share columns."""
+        table = entry.table
+        assert isinstance(table, Table)
+        self.locked.update(dict.fromkeys(item.oid for item in found))
+        if len(found) == 1:
+            union = self._union_of(statement, entry, mark.relation, found)
+            if isinstance(union, tree.RangeTable):
+                return union, mark
+        self.read.update(dict.fromkeys(item.oid for item in found))
+        found = found or [table]  # its own storage is empty
+        columns_of = {item.oid: row_columns(item) for item in found}
+        shapes = dict.fromkeys(tuple(type_ for _, type_ in columns) for columns in columns_of.values())
+        arms, members = [], []
+        for item in found:
+            places: list[tree.Target] = []
+            for shape in shapes:
+                own = columns_of[item.oid] if shape == tuple(type_ for _, type_ in columns_of[item.oid]) else ()
+                first = table.next_column + len(places)
+                if own:
+                    members.append(RowPlace(item, tuple(range(first, first + len(own)))))
+                    places += (tree.Target(tree.Var(0, number, type_), "place") for number, type_ in own)
+                else:
+                    places += (tree.Target(tree.Const(None, type_), "place") for type_ in shape)
+            arms.append(self._arm(entry, table, item, True, places))
+        union = _union_as(entry, arms)
+        return union, replace(mark, members=tuple(members), table_column=len(union.columns))
 
     def _arm(
-        self, entry: tree.RangeTable, table: Table, member: Table, with_oid: bool, with_row: bool = False
+        self,
+        entry: tree.RangeTable,
+        table: Table,
+        member: Table,
+        with_oid: bool,
+        places: Sequence[tree.Target] = (),
     ) -> tree.Query:
-        """SELECT the table's columns FROM one member."""
+        """SELECT the table's columns, the places of the rows, and tableoid FROM one member."""
         shown = {column.number: item.name for column, item in zip(table.columns, entry.columns, strict=True)}
         numbers = column_numbers(table, member)
         targets = []
@@ -225,10 +226,7 @@ class _Expansion:
             else:
                 value = tree.Const(None, TypeRef(INT4))
             targets.append(tree.Target(value, shown.get(number, "")))
-        if with_row:
-            hidden = not member.key_columns and member.partitioning is None
-            row = tree.Var(0, tree.ROW_NUMBER, _ROW_REF) if hidden else tree.Const(None, _ROW_REF)
-            targets.append(tree.Target(row, "r"))
+        targets += places
         if with_oid:
             targets.append(tree.Target(tree.Const(member.oid, _OID_REF), "tableoid"))
         columns = tuple(tree.RangeColumn(column.name, column.type) for column in member.columns)
@@ -337,9 +335,8 @@ class _Expansion:
         found = self._members(entry, 0, conjuncts(statement.condition))
         self.written.update(dict.fromkeys(item.oid for item in found))
         self.read.update(dict.fromkeys(item.oid for item in found))
-        arms = [self._arm(entry, table, item, True, True) for item in found or [table]]
-        columns = tuple(tree.RangeColumn(target.name, target.expression.type) for target in arms[0].targets)
-        target = tree.RangeSubquery(_union(arms, columns), entry.alias, columns)
+        arms = [self._arm(entry, table, item, True, (_row_number(item),)) for item in found or [table]]
+        target = _union_as(entry, arms)
         entries = (target, *changed.range_table[1:])
         changed = replace(changed, range_table=entries, checks=_checks_of_statement(statement), in_members=True)
         return as_subquery(changed, 0, entry, target)
@@ -356,6 +353,20 @@ def _alike(table: Table, member: Table) -> bool:
     return [(column.number, column.name) for column in table.columns] == [
         (column.number, column.name) for column in member.columns
     ]
+
+
+def _marks_of(statement: tree.Statement) -> dict[int, tree.RowMark]:
+    return {mark.relation: mark for mark in statement.row_marks} if isinstance(statement, tree.Query) else {}
+
+
+def _row_number(member: Table) -> tree.Target:
+    hidden = not member.key_columns and member.partitioning is None
+    return tree.Target(tree.Var(0, tree.ROW_NUMBER, _ROW_REF) if hidden else tree.Const(None, _ROW_REF), "r")
+
+
+def _union_as(entry: tree.RangeTable, arms: list[tree.Query]) -> tree.RangeSubquery:
+    columns = tuple(tree.RangeColumn(target.name, target.expression.type) for target in arms[0].targets)
+    return tree.RangeSubquery(_union(arms, columns), entry.alias, columns)
 
 
 def _union(arms: list[tree.Query], columns: tuple[tree.RangeColumn, ...]) -> tree.Query:

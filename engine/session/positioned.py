@@ -20,9 +20,8 @@ from typing import TYPE_CHECKING, Protocol
 from catalog.errors import SqlError, not_supported
 from catalog.schema import Table
 from catalog.types import lookup
-from catalog.types.base import TypeRef
-from catalog.types.oids import INT8
 from engine.sql import tree
+from engine.sql.table_subqueries import row_columns
 from engine.storage.keys import row_key_encoder, row_number_key
 
 if TYPE_CHECKING:
@@ -43,7 +42,7 @@ class Places:
     def key(self, values: Sequence[bytes | None]) -> bytes:
         """The key of the row whose places, in binary, are among these values."""
         own = values[self.first : self.first + self.width]
-        types = _place_types(self.table)
+        types = [type_ for _, type_ in row_columns(self.table)]
         decoded = [
             lookup(type_.oid).binary_decoder()(value)
             for type_, value in zip(types, own, strict=True)
@@ -75,15 +74,10 @@ def add_places(query: tree.Query) -> tuple[tree.Query, tuple[Places, ...]]:
         if not isinstance(entry, tree.RangeTable) or not isinstance(entry.table, Table):
             continue
         table = entry.table
-        numbers = table.key_columns or (tree.ROW_NUMBER,)
-        tables.append(Places(table, len(targets), len(numbers)))
-        for number, type_ in zip(numbers, _place_types(table), strict=True):
-            targets.append(tree.Target(tree.Var(relation, number, type_), "place"))
+        columns = row_columns(table)
+        tables.append(Places(table, len(targets), len(columns)))
+        targets += (tree.Target(tree.Var(relation, number, type_), "place") for number, type_ in columns)
     return (replace(query, targets=(*targets, *query.targets)) if tables else query), tuple(tables)
-
-
-def _place_types(table: Table) -> list[TypeRef]:
-    return [table.column_by_number(number).type for number in table.key_columns] or [TypeRef(INT8)]
 
 
 def _relations(query: tree.Query) -> list[int]:

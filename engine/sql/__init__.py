@@ -5,6 +5,7 @@
     ast/                nodes of the raw tree, one file for a group of statements
     analyze/            names, types, operators, collations, views, domains
     tree.py             nodes of the analysed tree: every name resolved, every expression typed
+    tree_records.py     parts of its nodes that are not nodes
     tree_walk.py        walks and copies of both trees, and searches in them
     lift.py             replaces literals by parameters, so that statements that differ in them share one plan
     normalize.py        statements without their constants, as pg_stat_statements shows them

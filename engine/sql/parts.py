@@ -18,18 +18,22 @@ Everything here is a function of the tree.
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterable, Sequence
+from collections.abc import Callable, Container, Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import TypeVar
 
 from catalog.errors import not_supported
-from catalog.schema import Column, VirtualTable
+from catalog.schema import Column, Table, VirtualTable
 from catalog.types.oids import RECORD
 from engine.sql import tree
-from engine.sql.tree_walk import transform, walk_with_depth
+from engine.sql.table_subqueries import row_columns, row_of
+from engine.sql.tree_records import RowPlace
+from engine.sql.tree_walk import transform, walk, walk_with_depth
 
 FIRST_RESULT_OID = 0xFFFF_0000
 """The OID of the first result of a statement, as a virtual table; further results follow."""
+
+_LOCKED_RESULT_OID = FIRST_RESULT_OID + 0xFFFE
 
 _LOCKED = "*locked"  # names of WITH queries that cannot occur in a text
 _OUTER = "*"
@@ -38,12 +42,27 @@ _Node = TypeVar("_Node")
 
 
 @dataclass(frozen=True, slots=True)
+class LockStep:
+    """Locks the rows from which the rows of a query were made, one after the other, up to LIMIT.
+
+    The query returns the columns of its result, then the keys of the rows to lock and the OIDs of their tables, where
+    `marks` say, then LIMIT and OFFSET if it has them. Positions in its rows count from 1.
+    """
+
+    marks: tuple[tree.RowMark, ...]
+    limit: int | None
+    offset: int | None
+
+
+@dataclass(frozen=True, slots=True)
 class Part:
-    """One statement to run. `result`: the virtual table of its rows, or None if nothing reads them."""
+    """One statement to run. `result`: the virtual table of its rows, or None if nothing reads them. `locks`: what is
+    done with its rows before they are those of `result`."""
 
     name: str
     statement: tree.Statement
     result: VirtualTable | None = None
+    locks: LockStep | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +89,76 @@ def take_apart(root: tree.Statement) -> Parts | None:
 
 
 def _must_run(cte: tree.Cte) -> bool:
-    return not isinstance(cte.query, tree.Query) or bool(cte.query.row_marks)
+    return not isinstance(cte.query, tree.Query) or _locks_rows(cte.query)
+
+
+def _locks_rows(node: object) -> bool:
+    return any(isinstance(item, tree.Query) and item.row_marks for item in walk(node))
+
+
+def _locks_inside(statement: tree.Statement) -> bool:
+    """Whether a sub-query of it locks rows, which the row path alone does."""
+    own = replace(statement, row_marks=()) if isinstance(statement, tree.Query) else statement
+    return _locks_rows(own)
+
+
+def take_locks_apart(query: tree.Query) -> Parts:
+    """A query with FOR UPDATE and similar clauses as two parts: the first one has the rows in their order, and locks
+    them; the main one returns them."""
+    inner: list[tree.Target] = []
+
+    def add(expression: tree.Expr, name: str = "place") -> tree.Expr:
+        """The expression in the main part, whose value the first part has. Rows are made in the main part."""
+        if isinstance(expression, tree.Var) and expression.column == 0:
+            expression = _whole_row(query, expression)
+        if isinstance(expression, tree.RowExpr):
+            return replace(expression, elements=tuple([add(item) for item in expression.elements]))
+        inner.append(tree.Target(expression, name))
+        return tree.Var(0, len(inner), expression.type, 0, name)
+
+    targets = tuple([replace(item, expression=add(item.expression, item.name)) for item in query.output])
+    columns = tuple(Column(number, item.name, item.expression.type) for number, item in enumerate(inner, 1))
+
+    def add_place(expression: tree.Expr) -> int:
+        inner.append(tree.Target(expression, "place"))
+        return len(inner)
+
+    marks = tuple([_add_places(query, mark, add_place) for mark in query.row_marks])
+    whole = query.limit_with_ties  # SKIP LOCKED is not allowed with it
+    counts = [None if item is None or whole else add_place(item) for item in (query.limit, query.offset)]
+    sources = replace(query, targets=tuple(inner), row_marks=())
+    if not whole and (query.offset or any(mark.wait == "skip locked" for mark in marks)):
+        sources = replace(sources, limit=None, offset=None)  # rows that are left out do not count
+    result = VirtualTable(_LOCKED_RESULT_OID, 0, "locked", columns)
+    shown = tuple(tree.RangeColumn(column.name, column.type) for column in columns)
+    main = tree.Query(targets, (tree.RangeTable(result, result.name, shown),), (tree.FromRef(0),))
+    return Parts((Part("", sources, result, LockStep(marks, *counts)),), Part("", main), ())
+
+
+def _whole_row(query: tree.Query, item: tree.Var) -> tree.Expr:
+    entry = None if item.levels_up else query.range_table[item.relation]
+    if not isinstance(entry, tree.RangeTable) or not isinstance(entry.table, Table):
+        return item
+    return row_of(item, entry.table, {column.number: column.number for column in entry.table.columns})
+
+
+def _add_places(query: tree.Query, mark: tree.RowMark, add: Callable[[tree.Expr], int]) -> tree.RowMark:
+    """The mark with the positions of the keys of its rows, which `add` adds to the result."""
+    entry = query.range_table[mark.relation]
+    if isinstance(entry, tree.RangeTable):
+        assert isinstance(entry.table, Table)
+        positions = tuple([add(tree.Var(mark.relation, number, type_)) for number, type_ in row_columns(entry.table)])
+        return replace(mark, members=(RowPlace(entry.table, positions),))
+    assert isinstance(entry, tree.RangeSubquery)
+    found: dict[int, int] = {}
+    members = []
+    for member in mark.members:
+        for number in member.columns:
+            if number not in found:
+                found[number] = add(tree.Var(mark.relation, number, entry.columns[number - 1].type))
+        members.append(replace(member, columns=tuple(found[number] for number in member.columns)))
+    table = add(tree.Var(mark.relation, mark.table_column, entry.columns[mark.table_column - 1].type))
+    return replace(mark, members=tuple(members), table_column=table)
 
 
 # ---- sub-queries that lock rows -------------------------------------------------------------------------------------
@@ -84,7 +172,7 @@ def _lift_locking(root: tree.Statement) -> tree.Statement:
         if not isinstance(item, (tree.SubLink, tree.RangeSubquery)):
             return item
         query = item.query
-        if not query.row_marks or depth < 1 or _reaches_out(query, named_too=depth > 1):
+        if not query.row_marks or depth < 1 or reaches_out(query, named_too=depth > 1):
             return item
         columns = tuple(tree.RangeColumn(target.name, target.expression.type) for target in query.output)
         cte = tree.Cte(f"{_LOCKED} {len(lifted)}", columns, query)
@@ -98,7 +186,7 @@ def _lift_locking(root: tree.Statement) -> tree.Statement:
     return replace(changed, ctes=(*lifted, *changed.ctes))
 
 
-def _reaches_out(query: tree.Query, named_too: bool) -> bool:
+def reaches_out(query: tree.Query, named_too: bool) -> bool:
     """Whether a query refers to columns of outer queries, or (`named_too`) to their WITH queries."""
     kinds = (tree.Var, tree.Aggref, tree.RangeCte) if named_too else (tree.Var, tree.Aggref)
     return any(isinstance(item, kinds) and item.levels_up >= depth for item, depth in walk_with_depth(query))
@@ -126,6 +214,7 @@ class _Splitter:
         self.direct_main = _references(replace(root, ctes=()), 1)
         self.own = {cte.name for cte in root.ctes if _must_run(cte)}
         self.own |= {cte.name for cte in root.ctes if isinstance(cte.query, tree.Query) and cte.query.volatile}
+        self.own |= self._get_reached([name for name in self.own if _locks_inside(self.ctes[name].query)])
         while self._promote():
             pass
 

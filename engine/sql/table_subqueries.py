@@ -10,11 +10,18 @@ from typing import TypeVar, cast
 
 from catalog.schema import Table
 from catalog.types.base import TypeRef
-from catalog.types.oids import RECORD
+from catalog.types.oids import INT8, RECORD
 from engine.sql import tree
 from engine.sql.tree_walk import transform, walk_with_depth
 
 _Reading = TypeVar("_Reading", tree.Query, tree.Update, tree.Delete, tree.Merge)
+
+
+def row_columns(table: Table) -> tuple[tuple[int, TypeRef], ...]:
+    """The columns that have the key of the table's row, with their types."""
+    numbers = table.key_columns or (tree.ROW_NUMBER,)
+    types = [table.column_by_number(number).type for number in table.key_columns] or [TypeRef(INT8)]
+    return tuple(zip(numbers, types, strict=True))
 
 
 def own_variables(node: object, relation: int) -> Iterator[tuple[tree.Var, int]]:

@@ -20,6 +20,12 @@ from catalog.records import dataclass
 from catalog.schema import Table, VirtualTable
 from catalog.types.base import TypeRef
 from catalog.types.oids import BOOL, RECORD
+from engine.sql import tree_records
+
+RangeColumn = tree_records.RangeColumn
+RowMark = tree_records.RowMark
+SearchClause = tree_records.SearchClause
+ViewUse = tree_records.ViewUse
 
 ROW_NUMBER = -1
 """The column of a Var that is the hidden number (int8) of a row of a table without a primary key."""
@@ -417,15 +423,6 @@ Expr = Union[
 
 
 @dataclass(frozen=True, slots=True)
-class RangeColumn:
-    """`collation`: its OID from a column definition list, or 0 for the collation of the type or the query."""
-
-    name: str
-    type: TypeRef
-    collation: int = 0
-
-
-@dataclass(frozen=True, slots=True)
 class Sample:
     """TABLESAMPLE. method: bernoulli | system; `percent` is a float4, `seed` (REPEATABLE) a float8, without columns."""
 
@@ -542,13 +539,6 @@ class Target:
 
 
 @dataclass(frozen=True, slots=True)
-class SearchClause:
-    breadth: bool
-    columns: tuple[str, ...]
-    sequence: str
-
-
-@dataclass(frozen=True, slots=True)
 class CycleClause:
     columns: tuple[str, ...]
     mark: str
@@ -583,15 +573,6 @@ class SetOperation:
     left: SetOperation | FromRef
     right: SetOperation | FromRef
     types: tuple[TypeRef, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class RowMark:
-    """FOR UPDATE, FOR SHARE and similar clauses on one range table entry."""
-
-    relation: int
-    strength: str  # update | no key update | share | key share
-    wait: str  # block | skip locked | nowait
 
 
 @dataclass(frozen=True, slots=True)
@@ -657,18 +638,6 @@ class OnConflict:
     provided: tuple[tuple[Param, str, Const], ...] = ()
     policies: tuple[tuple[str, Expr], ...] = ()
     checks: tuple[tuple[str, Expr], ...] = ()
-
-
-@dataclass(frozen=True, slots=True)
-class ViewUse:
-    """A view through which a statement changes a table: the numbers of its columns that are read, inserted into and
-    updated, and of the columns of its base relation that its query names (`referred`)."""
-
-    oid: int
-    read: tuple[int, ...]
-    inserted: tuple[int, ...]
-    updated: tuple[int, ...]
-    referred: tuple[int, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -778,9 +747,6 @@ TABLE_OID = -6
 
 Statement = Union[Query, Insert, Update, Delete, Merge]
 
-RECORDS = (RangeColumn, RowMark, ViewUse, SearchClause)
-"""Parts of nodes that are not nodes: they contain no expressions, so walks (tree_walk.py) skip them."""
-
 
 @dataclass(frozen=True, slots=True)
 class Analyzed:
@@ -791,6 +757,7 @@ class Analyzed:
     parameter_types: tuple[int, ...]
     relations: tuple[int, ...]
     written: tuple[int, ...] = ()
+    locked: tuple[int, ...] = ()  # whose rows FOR UPDATE and similar clauses lock, also those of sub-queries
     table_oids: bool = False  # it uses the tableoid of a stored table
     declared_types: tuple[int, ...] = ()  # parameter_types with domains, if there are any, and not their base types
     collated: bool = False  # it depends on collations, so that collations.collate must run before planning

@@ -37,7 +37,7 @@ _ROWS = re.compile(r"tuple\[tuple\[Expr, (Expr|\.\.\.)\], \.\.\.\]")
 def _is_node(kind: type) -> bool:
     if issubclass(kind, ast.Node):
         return True
-    return kind.__module__ == tree.__name__ and is_dataclass(kind) and kind not in tree.RECORDS
+    return kind.__module__ == tree.__name__ and is_dataclass(kind)
 
 
 def _words(module: object, unions: Sequence[str]) -> frozenset[str]:

@@ -36,6 +36,7 @@ from engine.statements.data_change import Again, Call, Done, PartOf
 from engine.statements.dml import ColumnarChange
 from engine.statements.patient_transaction import patient
 from engine.statements.plpgsql import suspend
+from engine.statements.row_locks import LockPlan
 from engine.statements.rows_plan import ColumnarPath, RowsPlan
 from engine.storage.columns import one_array, to_values
 from engine.txn.interface import LockWait
@@ -57,6 +58,7 @@ class PlannedPart:
     part: Part
     plan: RowsPlan
     alone: bool
+    locks: LockPlan | None
 
 
 class CompoundPath:
@@ -82,7 +84,11 @@ class CompoundPath:
         for part in ordered:
             statement = part.statement
             alone = isinstance(statement, tree.Query) or (written[statement.table.oid] == 1 and not moves)
-            found.append(PlannedPart(part, make_part(session, whole, statement), alone))
+            plan = make_part(session, whole, statement)
+            locks = None
+            if part.locks is not None and part.result is not None:
+                locks = LockPlan(part.locks, part.result, whole.catalog)
+            found.append(PlannedPart(part, plan, alone, locks))
         self.parts = tuple(found)
         self.main = len(parts.before)
         self.counted = range(*parts.counted) if parts.counted else None
@@ -127,7 +133,7 @@ class CompoundPath:
         yield from describe_part(self.parts[self.main].plan)
         for number, planned in enumerate(self.parts):
             if number != self.main:
-                yield f"  CTE {planned.part.name}"
+                yield "  LockRows" if planned.locks is not None else f"  CTE {planned.part.name}"
                 yield from (f"    {line}" for line in describe_part(planned.plan))
 
 
@@ -143,13 +149,21 @@ def describe(plan: RowsPlan, verbose: bool) -> list[str]:
 # ---- results of parts -----------------------------------------------------------------------------------------------
 
 
+def rows_of(batch: Any, columns: Sequence[Field]) -> Sequence[Sequence[object]]:
+    """The rows of an Arrow batch in internal form."""
+    values = [
+        to_values(one_array(column), field.type.oid) for column, field in zip(batch.columns, columns, strict=True)
+    ]
+    return list(zip(*values, strict=True)) if values else [()] * batch.num_rows
+
+
 class Result:
     """The rows of a part's RETURNING, which count as memory of the connection."""
 
     def __init__(self, columns: Sequence[Field], account: Account) -> None:
         self._holding = Holding(account)
         self._row_bytes = 64 + 64 * len(columns)
-        self._types = [column.type for column in columns]
+        self._columns = columns
         self._rows: list[Sequence[object]] = []
         self._batches: list[Any] = []
         self._joined: Any = None
@@ -168,11 +182,7 @@ class Result:
         """All rows in internal form. Raises 53200."""
         for batch in self._batches:
             self._holding.add(batch.num_rows * self._row_bytes)
-            columns = [
-                to_values(one_array(column), type_.oid)
-                for column, type_ in zip(batch.columns, self._types, strict=True)
-            ]
-            self._rows.extend(zip(*columns, strict=True) if columns else [()] * batch.num_rows)
+            self._rows.extend(rows_of(batch, self._columns))
         self._batches = []
         return self._rows
 
@@ -237,7 +247,7 @@ class _Execution:
                 await self._run_main(planned)
                 self.counts.append(self.portal.count)
             else:
-                self.counts.append(await self._run_part(planned))
+                self.counts.append(await self._run_part(planned, self._result_of(planned)))
         if self.path.counted is not None:
             self.portal.count = sum(self.counts[place] for place in self.path.counted)
         self.view.end_parts()
@@ -252,25 +262,35 @@ class _Execution:
         """Runs a function that waits for nothing, or (where triggers may fire) in a greenlet, so that it may."""
         return await suspend.run(function) if self.fires else function()
 
-    async def _run_part(self, planned: PlannedPart) -> int:
-        """Runs a part; returns the number of rows that it has changed or returned."""
+    def _result_of(self, planned: PlannedPart) -> Result:
+        """Where the rows of a part go; several parts may add rows to one result."""
         columns = planned.plan.columns
-        result = Result(columns.fields if columns is not None else (), self.session.memory)
-        if planned.part.result is not None:  # to which several parts may add rows
-            result = self.results.setdefault(planned.part.result.oid, result)
+        fields = columns.fields if columns is not None else ()
+        table = planned.part.result
+        if table is None:
+            return Result(fields, self.session.memory)
+        if table.oid not in self.results:
+            self.results[table.oid] = Result(fields[: len(table.columns)], self.session.memory)
+        return self.results[table.oid]
+
+    async def _run_part(self, planned: PlannedPart, result: Result) -> int:
+        """Runs a part; returns the number of rows that it has changed or returned."""
         self.view.begin_part(not planned.alone)
         plan = planned.plan
+        locker = None if planned.locks is None else planned.locks.begin(self.session, self.context, self.view)
         if plan.row is not None and plan.columnar is None:
             try:
                 self.context.results = _Rows(self.results)
                 run = partial(plan.row.rows, self.context, self.portal.parameters)
                 rows, count = await self._run_at_once(run)
-                result.add_rows(rows)
+                result.add_rows(rows if locker is None else await locker.lock(rows))
                 return count
             except RowPathFull:
                 self.path.make_path(self.session, plan)
         if isinstance(plan.columnar, ColumnarChange):
             return (await self._change(planned, plan.columnar, result)).count
+        if isinstance(plan.columnar, CompoundPath):
+            return await self._run_within(plan.columnar, result)
         assert isinstance(plan.columnar, ColumnarRead)
         query, values = plan.columnar.call(self.portal.parameters, self.context)
         stream = await self.session.node.columnar.batches(
@@ -279,10 +299,31 @@ class _Execution:
         try:
             count = 0
             async for batch in stream:
-                result.add_batch(batch)
                 count += batch.num_rows  # type: ignore[attr-defined]
+                if locker is None:
+                    result.add_batch(batch)
+                    continue
+                assert plan.columns is not None
+                result.add_rows(await locker.lock(rows_of(batch, plan.columns.fields)))
+                if locker.done:
+                    break
         finally:
             await stream.close()
+        return count
+
+    async def _run_within(self, path: CompoundPath, result: Result | None) -> int:
+        """Runs a part that consists of parts; its rows go to the client if there is no `result`."""
+        count = 0
+        for number, planned in enumerate(path.parts):
+            if number != path.main:
+                await self._run_part(planned, self._result_of(planned))
+            elif result is None:
+                await self._run_main(planned)
+            else:
+                count = await self._run_part(planned, result)
+        for planned in path.parts:
+            if planned.part.result is not None:
+                del self.results[planned.part.result.oid]
         return count
 
     async def _run_main(self, planned: PlannedPart) -> None:
@@ -305,6 +346,9 @@ class _Execution:
             if done.returned is not None:
                 portal.stream = done.returned
                 portal.chunks = done.returned.__aiter__()
+            return
+        if isinstance(plan.columnar, CompoundPath):
+            await self._run_within(plan.columnar, None)
             return
         assert isinstance(plan.columnar, ColumnarRead)
         query, values = plan.columnar.call(portal.parameters, self.context, portal.formats)

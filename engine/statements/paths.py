@@ -10,6 +10,7 @@ from catalog.errors import SqlError
 from engine.execute.planner import plan_row
 from engine.partitions.parts import parts_of
 from engine.sql import tree
+from engine.sql.parts import take_locks_apart
 from engine.statements.columnar_read import ColumnarRead
 from engine.statements.compound import CompoundPath
 from engine.statements.dml import ColumnarChange
@@ -26,9 +27,9 @@ def columnar_of(session: Session, plan: RowsPlan) -> ColumnarPath:
     if plan.columnar is None:
         root = plan.analyzed.statement
         changes_members = isinstance(root, tree.Update | tree.Delete) and root.members
-        locks_members = isinstance(root, tree.Query) and plan.writes and not root.row_marks
-        in_parts = plan.row is None or changes_members or locks_members
-        parts = parts_of(root, session.environment) if in_parts else None
+        parts = parts_of(root, session.environment) if plan.row is None or changes_members else None
+        if parts is None and isinstance(root, tree.Query) and root.row_marks:
+            parts = take_locks_apart(root)
         if parts is not None:
             plan.columnar = CompoundPath(session, plan, parts, _part, columnar_of)
             plan.writes = True

@@ -25,6 +25,7 @@ from catalog.types.datetime import reading_constants
 from catalog.types.oids import INT4, INT8, NUMERIC, UNKNOWN
 from engine.execute.constants import fails_first, has_failing, without_unreached
 from engine.execute.planner import plan_row
+from engine.execute.pull_up import merge_locking
 from engine.partitions.expand import concerns, expand
 from engine.partitions.plans import plan_by_parameters
 from engine.session.plan import UnplannedStatement
@@ -259,14 +260,15 @@ def plan_statement(
     if has_policies(session.catalog, session.catalog_today, analyzed.relations):
         analyzed = apply_policies(analyzed, environment, session.identity.security_context())
     analyzed = mark_barriers(analyzed, session.catalog)
+    if analyzed.locked:
+        analyzed = replace(analyzed, statement=merge_locking(analyzed.statement))
     root = analyzed.statement
     for part in (root, *(cte.query for cte in root.ctes)) if analyzed.written else ():
         if isinstance(part, tree.Insert | tree.Update) or (isinstance(part, tree.Merge) and _makes_rows(part)):
             check_calls(part.table, environment)
-    marked = isinstance(root, tree.Query) and bool(root.row_marks)
-    plan = RowsPlan(analyzed, session.catalog, session.key.format, bool(analyzed.written) or marked)
-    plan.locks = _lock_modes(_lockable(session, analyzed.relations), analyzed.written, marked)
-    plan.temporary = not marked and _are_temporary(session, analyzed.written)
+    plan = RowsPlan(analyzed, session.catalog, session.key.format, bool(analyzed.written or analyzed.locked))
+    plan.locks = _lock_modes(session, analyzed)
+    plan.temporary = not analyzed.locked and _are_temporary(session, analyzed.written)
     prepared = Prepared.of(
         statement, analyzed.parameter_types, session.catalog, session.key, plan, analyzed.declared_types
     )
@@ -283,7 +285,7 @@ def plan_statement(
         analyzed = plan.analyzed = replace(analyzed, statement=query)
     if inherited:
         plan.set_row(plan_by_parameters(analyzed, session.environment, session.key.format))
-        _take_members(session, plan, analyzed, marked)
+        _take_members(session, plan, analyzed)
     else:
         plan.set_row(plan_row(analyzed, session.catalog, session.key.format, brief))
     if changes:
@@ -310,11 +312,11 @@ def _run_with_calls(plan: RowsPlan) -> None:
     plan.set_row(None)
 
 
-def _take_members(session: Session, plan: RowsPlan, analyzed: tree.Analyzed, marked: bool) -> None:
+def _take_members(session: Session, plan: RowsPlan, analyzed: tree.Analyzed) -> None:
     """The statement over the members of its tables (engine/partitions/expand.py), with their locks."""
     plan.analyzed = analyzed = expand(analyzed, session.environment)
     plan.relations, plan.written = analyzed.relations, analyzed.written
-    plan.all_locks = _lock_modes(_lockable(session, analyzed.relations), analyzed.written, marked)
+    plan.all_locks = _lock_modes(session, analyzed)
     if plan.row is None:
         plan.locks = plan.all_locks
         plan.set_row(plan_row(analyzed, session.catalog, session.key.format))
@@ -328,15 +330,12 @@ def _are_temporary(session: Session, written: Sequence[int]) -> bool:
     return all(session.catalog.table(oid).schema == temporary for oid in written)
 
 
-def _lockable(session: Session, relations: Sequence[int]) -> list[int]:
-    objects = session.catalog.objects
-    return [oid for oid in relations if oid in objects]
-
-
-def _lock_modes(relations: Sequence[int], written: Sequence[int], marked: bool) -> tuple[tuple[int, int], ...]:
+def _lock_modes(session: Session, analyzed: tree.Analyzed) -> tuple[tuple[int, int], ...]:
     """The table locks of a statement: (OID, mode)."""
-    modes = {oid: ROW_SHARE if marked else ACCESS_SHARE for oid in relations}
-    modes.update(dict.fromkeys(written, ROW_EXCLUSIVE))
+    objects = session.catalog.objects
+    modes = {oid: ACCESS_SHARE for oid in analyzed.relations if oid in objects}
+    modes.update({oid: ROW_SHARE for oid in analyzed.locked if oid in objects})
+    modes.update(dict.fromkeys(analyzed.written, ROW_EXCLUSIVE))
     return tuple(modes.items())
 
 

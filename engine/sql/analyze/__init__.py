@@ -80,12 +80,12 @@ def analyze(
         analysed = change_statement(state, statement)
     types = _parameter_types(shared, analysed) if shared.parameters else ()
     declared = tuple(map(shared.get_declared, range(1, len(types) + 1))) if shared.domains else ()
-    relations, written = tuple(shared.relations), tuple(shared.written)
+    relations, written, locked = tuple(shared.relations), tuple(shared.written), tuple(shared.locked)
     collated = needs_collations(environment.catalog, relations, shared.collated)
     if collated:
         collations.Collator(environment.catalog).statement(analysed)  # for its errors
     return tree.Analyzed(
-        analysed, types, relations, written, _asks_table_oids(shared), declared, collated=collated, literals=literals
+        analysed, types, relations, written, locked, _asks_table_oids(shared), declared, collated, literals=literals
     )
 
 

@@ -254,7 +254,7 @@ def _reachable(state: State) -> list[int]:
 def _mark(state: State, index: int, clause: ast.LockingClause, marks: dict[int, tree.RowMark]) -> None:
     entry = state.entries[index]
     if isinstance(entry, tree.RangeSubquery):
-        state.entries[index] = replace(entry, query=_mark_inside(entry.query, clause))
+        state.entries[index] = replace(entry, query=_mark_inside(state, entry.query, clause))
         return
     if isinstance(entry, tree.RangeTable) and isinstance(entry.table, Table) and entry.table.query is not None:
         fail("42809", f'cannot lock rows in materialized view "{entry.table.name}"')
@@ -266,9 +266,11 @@ def _mark(state: State, index: int, clause: ast.LockingClause, marks: dict[int, 
             "nowait" if "nowait" in (wait, old.wait) else "skip locked" if "skip locked" in (wait, old.wait) else wait
         )
     marks[index] = tree.RowMark(index, strength, wait)
+    if isinstance(entry, tree.RangeTable):
+        state.shared.locked[entry.table.oid] = None
 
 
-def _mark_inside(query: tree.Query, clause: ast.LockingClause) -> tree.Query:
+def _mark_inside(state: State, query: tree.Query, clause: ast.LockingClause) -> tree.Query:
     """The subquery with all its tables locked too."""
     inner_node = ast.SelectStmt(locking=(clause,))
     check_lockable(inner_node, query)
@@ -276,7 +278,8 @@ def _mark_inside(query: tree.Query, clause: ast.LockingClause) -> tree.Query:
     entries = list(query.range_table)
     for index, entry in enumerate(entries):
         if isinstance(entry, tree.RangeSubquery):
-            entries[index] = replace(entry, query=_mark_inside(entry.query, clause))
+            entries[index] = replace(entry, query=_mark_inside(state, entry.query, clause))
         elif isinstance(entry, tree.RangeTable) and index not in marks:
-            marks[index] = tree.RowMark(index, clause.strength, clause.wait)
+            marks[index] = tree.RowMark(index, clause.strength, clause.wait, from_outer=True)
+            state.shared.locked[entry.table.oid] = None
     return replace(query, range_table=tuple(entries), row_marks=tuple(marks.values()))

@@ -108,7 +108,8 @@ def analyse_body(
         found = _statement(State(shared), node)
         if any(number > len(types) for number in shared.parameters):
             raise SqlError("42P02", f"there is no parameter ${max(shared.parameters)}")
-        statements.append(tree.Analyzed(found, types, tuple(shared.relations), tuple(shared.written)))
+        relations, written, locked = tuple(shared.relations), tuple(shared.written), tuple(shared.locked)
+        statements.append(tree.Analyzed(found, types, relations, written, locked))
     if result.oid != oids.VOID and function.kind == "f":
         if not statements:
             raise _no_query(result)

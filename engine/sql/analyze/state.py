@@ -63,8 +63,8 @@ class Shared:
     """The state of the whole statement: environment, parameters, relations."""
 
     __slots__ = (
-        "collated", "domain_value", "domains", "environment", "literals", "parameters", "recorded", "relations",
-        "routine", "sources", "table_oids", "unresolved", "written",
+        "collated", "domain_value", "domains", "environment", "literals", "locked", "parameters", "recorded",
+        "relations", "routine", "sources", "table_oids", "unresolved", "written",
     )  # fmt: skip
 
     def __init__(self, environment: Environment, parameters: Iterable[int]) -> None:
@@ -75,6 +75,7 @@ class Shared:
         self.unresolved = 0  # Params made while their type was unknown, less those resolved since
         self.relations: dict[int, None] = {}
         self.written: dict[int, None] = {}
+        self.locked: dict[int, None] = {}  # by FOR UPDATE and similar clauses
         self.table_oids = False
         self.collated = False  # COLLATE occurs
         self.domain_value: tree.Expr | None = None  # the expression for VALUE in a domain's condition

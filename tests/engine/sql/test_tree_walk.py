@@ -14,7 +14,7 @@ import pytest
 from catalog.catalog import Catalog
 from catalog.schema import Column, Schema, Table
 from catalog.types.base import Array, TypeRef
-from engine.sql import ast, tree, tree_walk
+from engine.sql import ast, tree, tree_records, tree_walk
 from engine.sql.analyze import Environment, analyze, analyze_expression
 from engine.sql.parser import parse, parse_expression
 from engine.sql.tree_walk import (
@@ -74,7 +74,7 @@ def classes(module: types.ModuleType, base: type = object) -> list[type]:
     return [
         kind
         for kind in vars(module).values()
-        if isinstance(kind, type) and is_dataclass(kind) and issubclass(kind, base) and kind not in tree.RECORDS
+        if isinstance(kind, type) and is_dataclass(kind) and issubclass(kind, base)
     ]
 
 
@@ -154,9 +154,9 @@ def sample_holds(hint: Any) -> bool:
 
 
 def test_a_record_is_no_node() -> None:
-    for kind in tree.RECORDS:
+    for kind in classes(tree_records):
         assert node_fields[kind] is tree_walk.NO_NODE
-        assert not any(map(sample_holds, typing.get_type_hints(kind, None, vars(tree)).values()))
+        assert not any(map(sample_holds, typing.get_type_hints(kind, None, vars(tree_records)).values()))
     with pytest.raises(TypeError, match="RangeColumn is not a node of a tree"):
         children(tree.RangeColumn("a", INT4))
 
@@ -173,7 +173,7 @@ def parts_by_hand(node: object) -> list[object]:
         if isinstance(value, tuple) and not hasattr(value, "_fields"):
             pending[:0] = value
         elif isinstance(value, ast.Node) or (is_dataclass(value) and type(value).__module__ == tree.__name__):
-            found += [] if isinstance(value, tree.RECORDS) else [value]
+            found.append(value)
     return found
 
 
