@@ -10,6 +10,8 @@ from tests.applications import (
     hibernate,
     liquibase,
     mlflow,
+    pg_boss,
+    pgqueuer,
     prefect,
     procrastinate,
     river,
@@ -32,5 +34,7 @@ APPLICATIONS: tuple[Application, ...] = (
     apache_superset.APPLICATION,
     synapse.APPLICATION,
     prefect.APPLICATION,
+    pg_boss.APPLICATION,
+    pgqueuer.APPLICATION,
     river.APPLICATION,
 )
