@@ -7,9 +7,10 @@ PORT   ?= 5440
 SECONDS_OF_TORTURE ?= 300
 BUDGET ?= 20m
 SUITES ?=
+APPLICATIONS ?=
 WORKERS ?= 4
 
-.PHONY: help serve cluster install test test-long lint docs differential torture torture-cluster conformance bench bench-cluster bench-spark packages console lock clean
+.PHONY: help serve cluster install test test-long lint docs differential torture torture-cluster conformance applications bench bench-cluster bench-spark packages console lock clean
 
 help:            ## these lines
 	@grep -E '^[a-z-]+: .*##' $(MAKEFILE_LIST) | sed -E 's/: [^#]*## */\t/' | expand -t 18
@@ -70,6 +71,10 @@ torture-cluster: packages $(VENV)/.development      ## kills and freezes a clust
 
 conformance: packages $(VENV)/.development      ## suites that others wrote, on PostgreSQL and on Shoal: docs/conformance.md
 	$(VENV)/bin/python -m tests.conformance $(SUITES)
+
+# What an application needs is fetched by its language's own client; one that cannot be had counts as not run.
+applications: $(VENV)/.development      ## applications that others wrote, installed and driven against Shoal (APPLICATIONS: these)
+	$(VENV)/bin/python -m tests.applications $(APPLICATIONS)
 
 bench: packages $(VENV)/.development      ## Shoal beside PostgreSQL: pgbench, COPY, scans, an analytic query
 	$(VENV)/bin/python -m bench

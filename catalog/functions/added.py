@@ -75,7 +75,9 @@ def has_functions_named(name: str) -> bool:
 
 def functions_named(name: str, schema: str) -> tuple[Function, ...]:
     """Returns the added functions of this name in a schema."""
-    return tuple(function for where, function in _current.get()[0].functions.get(name, ()) if where == schema)
+    added, path = _current.get()
+    wanted = _schema_called(schema, path)
+    return tuple(function for where, function in added.functions.get(name, ()) if where == wanted)
 
 
 def operators_named(name: str, schema: str | None = None) -> tuple[Operator, ...]:
@@ -84,7 +86,7 @@ def operators_named(name: str, schema: str | None = None) -> tuple[Operator, ...
     found = added.operators.get(name)
     if found is None:
         return ()
-    wanted = path if schema is None else (schema,)
+    wanted = path if schema is None else (_schema_called(schema, path),)
     return tuple(operator for place in wanted for where, operator in found if where == place)
 
 
@@ -109,6 +111,13 @@ def dictionary_name(oid: int) -> str | None:
 def function_of_user(oid: int) -> Function | None:
     """Returns the function of a user with this OID; None if there is none."""
     return _current.get()[0].by_oid.get(oid)
+
+
+def _schema_called(name: str, path: tuple[str, ...]) -> str:
+    """Returns the full name of a schema: pg_temp is the temporary schema of the session, which its path contains."""
+    if name != "pg_temp":
+        return name
+    return next((schema for schema in path if schema.startswith("pg_temp_")), name)
 
 
 def schema_of(oid: int) -> str | None:

@@ -37,7 +37,7 @@ from engine.sql.analyze.collations import collate_expression
 from engine.sql.analyze.routines import expanded_expression
 from engine.sql.analyze.rules import bind_text, runnable_rules
 from engine.sql.tree_walk import walk
-from engine.storage.columns import Column
+from engine.storage.columns import Column, ShapedArray
 from engine.storage.keys import storage_prefix
 from engine.storage.newest import NewestRows
 from engine.storage.rows import RowCodec
@@ -89,8 +89,11 @@ def _has_null(catalog: Catalog, table: Table, number: int) -> SqlError:
 
 
 def _columns_of(codec: RowCodec, rows: Column, numbers: Sequence[int] | None) -> RowSet:
-    """Stored rows as columns: all columns, or the given ones."""
-    batch = codec.batches.decode(rows, numbers)
+    """Stored rows as columns: all columns, or the given ones. Arrays are text where one of them is not a list."""
+    try:
+        batch = codec.batches.decode(rows, numbers)
+    except ShapedArray:
+        batch = codec.whole_batches.decode(rows, numbers)
     wanted = [column.number for column in codec.table.columns] if numbers is None else numbers
     return RowSet(codec.table, len(rows), dict(zip(wanted, batch.columns, strict=True)))
 

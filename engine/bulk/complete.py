@@ -33,7 +33,7 @@ from engine.execute.expressions import ExpressionCompiler, compile_expression
 from engine.execute.writer import TableWriter
 from engine.sql import tree
 from engine.sql.tree_walk import is_volatile
-from engine.storage.columns import Column, Numbers, from_values
+from engine.storage.columns import Column, Numbers, ShapedArray, from_values
 from engine.txn.locks import ROW_EXCLUSIVE
 
 if TYPE_CHECKING:
@@ -178,8 +178,12 @@ class RowCompleter:
         """The rows with defaults and generated columns, and the positions of the rows that WHERE keeps (None: all)."""
         more: dict[int, Sequence[object] | Column] = dict(drawn)
         for number, value in self._once.items():
-            one = from_values([value], self.table.column_by_number(number).type.oid)
-            more[number] = one.take(pa.array(np.zeros(rows.count, np.int32)))
+            try:
+                one = from_values([value], self.table.column_by_number(number).type.oid)
+            except ShapedArray:
+                more[number] = [value] * rows.count
+            else:
+                more[number] = one.take(pa.array(np.zeros(rows.count, np.int32)))
         rows = rows.with_columns(more)
         kept = None
         context = self._context

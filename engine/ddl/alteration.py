@@ -311,13 +311,6 @@ class Alteration:
         column = self.builder.column_named(command.name or "")
         assert command.type is not None
         target = resolve_type(command.type, self.context.environment)
-        if views := self._views_reading(column, f"altering the type of column {column.name}"):
-            detail = f'rule _RETURN on {name_object(views[0])} depends on column "{column.name}"'
-            raise SqlError("0A000", "cannot alter type of a column used by a view or rule", detail=detail)
-        if bound := policies.policies_with_column(self.context, self.table, column.number):
-            table, policy = bound[0]
-            detail = f'{policies.show_policy(policy, table)} depends on column "{column.name}"'
-            raise SqlError("0A000", "cannot alter type of a column used in a policy definition", detail=detail)
         source: ast.Node = command.definition or ast.ColumnRef((column.name,))
         kind = "transform expressions"
         try:
@@ -344,6 +337,7 @@ class Alteration:
                     f'default for column "{column.name}" cannot be cast automatically to type {format_type(target.oid)}'
                 )
                 raise SqlError("42804", message) from None
+        self._refuse_type_of_used(column)
         self._lock_keys(column)
         self.builder.change_column(changed)
         for oid in self.table.indexes:
@@ -357,6 +351,20 @@ class Alteration:
         ):
             self.conversions[column.number] = expression
             self.rewrite = True
+
+    def _refuse_type_of_used(self, column: Column) -> None:
+        """Raises 0A000 for a column whose type generated columns, views or policies have been analysed with."""
+        for item in self.table.columns:
+            if item.generated is not None and column.number in self._used(item.generated, item.type):
+                detail = f'Column "{column.name}" is used by generated column "{item.name}".'
+                raise SqlError("0A000", "cannot alter type of a column used by a generated column", detail=detail)
+        if views := self._views_reading(column, f"altering the type of column {column.name}"):
+            detail = f'rule _RETURN on {name_object(views[0])} depends on column "{column.name}"'
+            raise SqlError("0A000", "cannot alter type of a column used by a view or rule", detail=detail)
+        if bound := policies.policies_with_column(self.context, self.table, column.number):
+            table, policy = bound[0]
+            detail = f'{policies.show_policy(policy, table)} depends on column "{column.name}"'
+            raise SqlError("0A000", "cannot alter type of a column used in a policy definition", detail=detail)
 
     def _lock_referenced(self, constraint: Constraint) -> None:
         """Locks the table that a foreign key refers to, as PostgreSQL does to change its triggers there. Does nothing

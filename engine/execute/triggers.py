@@ -69,9 +69,6 @@ class Firing(Protocol):
     def fires(self, trigger: Trigger) -> bool:
         """Whether the trigger is enabled under session_replication_role."""
 
-    def postpone(self, call: PendingCall) -> None:
-        """Lets a deferred trigger wait for the end of the statement, outside of a transaction block."""
-
     def of_foreign_key(self, table: Table) -> AbstractContextManager[None]:
         """A block that changes rows of a table for a foreign key, within that one's own trigger: as the table's
         owner."""
@@ -342,8 +339,6 @@ def _fire(transaction: Transaction, context: ExecContext, call: PendingCall) -> 
     deferral = transaction.deferral() if call.trigger.deferrable else None
     if deferral is not None and deferral.defers_trigger(call.trigger):
         deferral.triggers.append(call)
-    elif deferral is None and call.trigger.initially_deferred:
-        firing(context).postpone(call)
     else:
         call.run(context)
 

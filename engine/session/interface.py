@@ -144,12 +144,6 @@ class TriggerServices(Firing, Protocol):
     def end_rows(self) -> None:
         """Fires the AFTER triggers of the statement that runs, unless they have fired."""
 
-    def ends_statement(self) -> AbstractContextManager[None]:
-        """Around a statement: afterwards no call is pending."""
-
-    def run_pending(self) -> None:
-        """Runs the pending calls."""
-
 
 class Routines(Protocol):
     """Functions of users within other statements: engine/statements/plpgsql/within.py."""

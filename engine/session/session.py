@@ -179,6 +179,7 @@ class Session:
         self.ended = 0.0  # end of the last statement that may have waited
         self.waited = 0.0  # seconds that the statement has waited for locks, before it runs again
         self.depth = 0  # number of nested statements that may wait
+        self.more_follow = False  # whether statements of the same query string follow
         self.statement_view: StatementView | None = None  # what the running statement sees, if it calls functions
         self.call_depth = 0  # number of nested calls of users' functions and procedures
         self.in_use: list[Collection[int]] = []  # the relations of the statements around the running one

@@ -173,6 +173,22 @@ class TransactionControl:
                 self.abort()
             raise
 
+    async def end_deferred(self) -> None:
+        """Fires the deferred triggers and checks the deferred constraints of an implicit transaction, whose statements
+        have ended. Raises 23503, 23505, 23P01, and errors of triggers."""
+        session = self.session
+        transaction = session.transaction
+        if transaction is None or session.in_block:
+            return
+        while transaction.deferred is not None:
+            try:
+                await session.routines.fire_deferred(everything=True)
+                check(transaction.deferred, transaction, session.catalog, session.key.format, everything=True)
+                transaction.deferred = None
+            except LockWait as wait:
+                await session.wait_for(wait)
+        transaction.defers = False  # the next statement of a pipeline may run where nothing can wait for a lock
+
     # ---- errors and rollbacks ---------------------------------------------------------------------------------------
 
     def fail(self, error: SqlError) -> None:
@@ -323,7 +339,7 @@ class TransactionControl:
                 raise aborted_error()
             session.warn("25001", "there is already a transaction in progress")
         transaction = session.transaction or self.begin_implicit()
-        session.in_block = transaction.in_block = True
+        session.in_block = transaction.defers = True
         session.status = "T"
         if statement.isolation is not None:
             session.variables.set_isolation(transaction, statement.isolation)
@@ -355,7 +371,7 @@ class TransactionControl:
             transaction = self.begin_implicit()
             if before is not None:
                 session.variables.continue_modes(before, transaction)
-            session.in_block = transaction.in_block = True
+            session.in_block = transaction.defers = True
             session.status = "T"
         return ("COMMIT" if committed else "ROLLBACK"), lsn
 

@@ -173,6 +173,8 @@ async def _run_body(
     """The rows of the last statement, as DataRow messages."""
     rows: list[bytes] = []
     routine = routine_of(session, found.call)
+    if routine.volatility == "v":
+        (session.transaction or session.begin_implicit()).defers = True
     for number, analyzed in enumerate(statements, 1):
         with LineContext(f'SQL function "{routine.name}" during startup'):
             prepared = planning.plan_statement(session, portal.prepared.statement, analyzed, session.environment)

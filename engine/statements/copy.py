@@ -160,11 +160,10 @@ async def _between_triggers(session: Session, table: Table, run: Callable[[], Aw
     triggers = session.routines.triggers
     captured = captured_tables(session.catalog, [change])
     running = RunningStatement(None if captured is None else Capture(session.catalog, captured), statement)
-    with triggers.ends_statement(), triggers.during(running), session.using((table.oid, *table.indexes)):
+    with triggers.during(running), session.using((table.oid, *table.indexes)):
         await suspend.run(lambda: statement.before(session.context()))
         count = await run()
         await suspend.run(triggers.end_rows)
-        await suspend.run(triggers.run_pending)
     return count
 
 

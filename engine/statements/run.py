@@ -72,7 +72,13 @@ async def simple_query(session: Session, sql: bytes, sink: Sink) -> None:
         if len(statements) == 1 and session.plan_cache_catalog() is not None and planning.cacheable(prepared):
             planning.keep(session, sql, prepared)
         last = number == len(statements) or _ends_implicit(session, statement)
-        await _run_simple(session, prepared, (), sink, last)
+        if not last and isinstance(prepared.plan, RowsPlan) and prepared.plan.writes:
+            (session.transaction or session.begin_implicit()).defers = True
+        session.more_follow = not last
+        try:
+            await _run_simple(session, prepared, (), sink, last)
+        finally:
+            session.more_follow = False
 
 
 def _no_parameter(statement: ast.Statement) -> SqlError:
@@ -131,9 +137,13 @@ async def run(session: Session, portal: Portal, limit: int, sink: Sink) -> None:
     if not session.depth:
         session.began = began
         session.shown = portal.prepared
+    elif session.transaction is not None:
+        session.transaction.defers = True
     session.depth += 1
     try:
         await _run(session, portal, limit, sink)
+        if session.depth == 1 and portal.done and not session.more_follow:
+            await session.transactions.end_deferred()
     finally:
         session.depth -= 1
         session.waited = 0.0

@@ -66,7 +66,7 @@ class TriggerPath:
         triggers = session.routines.triggers
         capture = None if self._captured is None else Capture(self._plan.catalog, self._captured)
         running = RunningStatement(capture, None if self._statement.is_empty else self._statement)
-        with triggers.ends_statement(), triggers.during(running), session.using(self._relations):
+        with triggers.during(running), session.using(self._relations):
             if not await suspend.run(lambda: self._begin(session, portal)):
                 await self._run_columnar(session, portal, held)
                 await suspend.run(lambda: self._end(session))
@@ -91,7 +91,6 @@ class TriggerPath:
     @staticmethod
     def _end(session: Session) -> None:
         session.routines.triggers.end_rows()
-        session.routines.triggers.run_pending()
 
     def _run_row(self, row: RowPlan, session: Session, portal: Portal, transaction: Transaction) -> bool:
         """Runs it on the row path. False: there are too many rows, and none was written."""

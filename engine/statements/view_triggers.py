@@ -219,9 +219,8 @@ class InsteadPlan(Plan):
         query = await running.lock_relations(session, self._parts.query)
         session.transaction.refuse_if_read_only(self.command)
         triggers = session.routines.triggers
-        with triggers.ends_statement(), triggers.during(RunningStatement()), session.using(self.relations):
+        with triggers.during(RunningStatement()), session.using(self.relations):
             count, rows = await suspend.run(lambda: self._change(session, query, portal.parameters))
-            await suspend.run(triggers.run_pending)
         if self.columns is not None and rows:
             encoders = row_encoders(self.columns.fields, portal.formats, session.key.format)
             await sink.rows(b"".join(encoded_rows(rows, encoders)))

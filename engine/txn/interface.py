@@ -73,7 +73,7 @@ class Transaction(Protocol):
         another object if it has not written it."""
 
     def deferral(self) -> Deferred | None:
-        """The deferred checks; None outside a transaction block, where nothing is deferred."""
+        """The deferred checks; None for a transaction of a single statement, which defers nothing."""
 
     def get(self, key: bytes) -> bytes | None: ...
 

@@ -102,11 +102,11 @@ class Transaction(LockHolder):
         "catalog_base",
         "changed_objects",
         "deferred",
+        "defers",
         "dropped_storage",
         "exclusive",
         "held",
         "held_up_to",
-        "in_block",
         "is_replica",
         "isolation",
         "kept_storage",
@@ -171,7 +171,7 @@ class Transaction(LockHolder):
         self.changed_objects: dict[int, SchemaObject | None] = {}
         self.dropped_storage: list[int] = []
         self.kept_storage: set[int] = set()  # those of them that branches still share
-        self.in_block = False  # between BEGIN and COMMIT: constraints may be deferred
+        self.defers = False  # whether it may have several statements: constraints may be deferred
         self.deferred: Deferred | None = None
         self.before_snapshot: Callable[[], None] | None = None  # may raise LockWait
         self.serial: Serial | None = None  # once a SERIALIZABLE one has its snapshot
@@ -546,8 +546,8 @@ class Transaction(LockHolder):
         return newest[1]
 
     def deferral(self) -> Deferred | None:
-        """The deferred checks, None outside a block."""
-        if self.deferred is None and self.in_block:
+        """The deferred checks, None for a single statement."""
+        if self.deferred is None and self.defers:
             self.deferred = Deferred()
         return self.deferred
 

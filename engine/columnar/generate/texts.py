@@ -85,7 +85,7 @@ def to_text(generation: Generation, piece: Piece, oid: int) -> Piece:
 def over_elements(generation: Generation, array: Piece, make: Callable[[Piece], Piece]) -> Piece:
     """Applies `make` to each element of a LIST. `make` reads names from the catalog by sub-queries, which a lambda may
     not contain, so the result is a sub-query. Raises 0A000 for an array that is not a LIST."""
-    if array.once or not isinstance(array.form, ListType):
+    if not isinstance(array.form, ListType):
         not_supported("names of objects from and to the elements of such arrays on this query")
     alias = generation.alias()
     made = make(Piece(ColumnReference(alias, "x"), array.form.element))

@@ -44,6 +44,8 @@ class NestedStatements:
     ) -> tuple[Sequence[Field], Rows]:
         """Runs a statement: its columns and rows. `may_commit`: it may end the transaction, if it is CALL or DO."""
         session = self._session
+        if session.transaction is not None:
+            session.transaction.defers = True
         if not self._is_volatile:
             refuse_change(prepared)
             if self._view is not None and isinstance(prepared.plan, RowsPlan):

@@ -13,8 +13,8 @@ from catalog.schema import Role, Routine, Table, Trigger, VirtualTable
 from catalog.types import format_type
 from catalog.types.base import Array
 from engine.execute.transitions import NEW_OID, OLD_OID, relations_of
-from engine.execute.triggers import PendingCall, RunningStatement, TriggerCall
 from engine.execute.triggers import Row as Values
+from engine.execute.triggers import RunningStatement, TriggerCall
 from engine.execute.writer import Checks
 from engine.sql.plpgsql.tree import Shape
 from engine.statements.plpgsql import errors, suspend
@@ -58,19 +58,16 @@ class TriggerCalls:
     def __init__(self, session: Session) -> None:
         self._session = session
         self.depth = 0
-        self._pending: list[PendingCall] = []
         self.running = RunningStatement()  # the statement that runs
         self._ready: dict[TriggerCall, _Ready] = {}
         self._catalog: Catalog | None = None  # for which these are ready
         self._frames: dict[TriggerCall, Frame] = {}  # of functions that are apart: one serves all calls of a statement
 
-    def postpone(self, call: PendingCall) -> None:
-        """Lets a deferred trigger wait for the end of the statement, which is that of its transaction."""
-        self._pending.append(call)
-
     @contextmanager
     def during(self, running: RunningStatement) -> Iterator[None]:
-        """The statement runs within."""
+        """The statement runs within. Its triggers may run others, so constraints may be deferred."""
+        if self._session.transaction is not None:
+            self._session.transaction.defers = True
         catalog = self._session.catalog
         if self._catalog is not catalog or len(self._ready) >= READY_KEPT:
             self._catalog, self._ready = catalog, {}
@@ -112,20 +109,6 @@ class TriggerCalls:
         session.local_relations.update(relations)
         session.local_rows.clear()
         session.local_rows.update(rows)
-
-    @contextmanager
-    def ends_statement(self) -> Iterator[None]:
-        """Around a statement of a client: afterwards no call is pending, whatever has happened."""
-        try:
-            yield
-        finally:
-            if not self.depth:
-                self._pending.clear()
-
-    def run_pending(self) -> None:
-        """Runs the pending calls, in a greenlet, unless this statement is within another one."""
-        while self._pending and not self.depth:
-            self._pending.pop(0).run(self._session.context())
 
     def fires(self, trigger: Trigger) -> bool:
         """Whether the trigger is enabled under session_replication_role."""

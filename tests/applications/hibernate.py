@@ -1,0 +1,5 @@
+"""Hibernate ORM."""
+
+from tests.applications.base import MavenApplication
+
+APPLICATION = MavenApplication("hibernate", "7.1.0")

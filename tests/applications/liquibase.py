@@ -1,0 +1,5 @@
+"""Liquibase."""
+
+from tests.applications.base import MavenApplication
+
+APPLICATION = MavenApplication("liquibase", "4.33.0")
