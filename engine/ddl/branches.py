@@ -28,6 +28,7 @@ from typing import Any, Protocol, TypeVar
 from catalog.catalog import Catalog
 from catalog.errors import SqlError
 from catalog.privileges import DATABASE_OWNER, parse
+from catalog.row_types import is_row_type
 from catalog.rows import ORPHANS
 from catalog.schema import (
     BOOTSTRAP_ROLE_OID,
@@ -43,6 +44,7 @@ from catalog.schema import (
     Table,
     Tablespace,
 )
+from catalog.system import derived_oids
 from catalog.types.base import TypeRef
 from engine.ddl.context import CopyStorage, DdlContext
 from engine.storage.branch_storage import base_key, kept_id, leans
@@ -56,7 +58,10 @@ _SYSTEM_SCHEMAS = ("pg_catalog", "information_schema", "pg_toast")
 # Fields that contain OIDs of other objects, at any depth of an object. Other fields contain numbers of another kind.
 _REFERENCES = frozenset((
     "oid", "schema", "array_oid", "base_oid", "relation", "table", "index", "references", "sequence", "parent",
-    "parents", "indexes", "depends_on", "operators", "operator_class", "collation", "domain",
+    "parents", "indexes", "depends_on", "operators", "operator_class", "collation", "domain", "function", "constraint",
+    "extension",
+    "left", "right", "result", "commutator", "negator", "restrict", "join", "transition", "final", "combine", "serial",
+    "deserial", "sort_operator", "moving_transition", "moving_inverse", "moving_final",
 ))  # fmt: skip
 _ROLES = frozenset(("owner", "role", "roles"))  # fields that contain OIDs of roles
 
@@ -290,13 +295,20 @@ class Copy:
         if name == "owned_by":
             return None if value is None else (self.oids.get(value[0], value[0]), value[1])
         if isinstance(value, int) and name in _REFERENCES:
-            return self.oids.get(value, value)
+            return self._oid_of(value)
         if isinstance(value, tuple):
             return tuple(self._copy(part, name) for part in value)
         if is_dataclass(value) and not isinstance(value, type):
             changed = {item.name: self._copy(getattr(value, item.name), item.name) for item in fields(value)}
             return type(value)(**changed)
         return value
+
+    def _oid_of(self, oid: int) -> int:
+        """The OID of an object in the branch; that of a row type is made from the OID of its relation."""
+        if is_row_type(oid):
+            relation = oid % derived_oids.RANGE
+            return oid - relation + self.oids.get(relation, relation)
+        return self.oids.get(oid, oid)
 
 
 # ---- giving storage up ----------------------------------------------------------------------------------------------

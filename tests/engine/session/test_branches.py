@@ -3,15 +3,20 @@ copies (TEMPLATE), and with what was recorded at earlier moments."""
 
 from __future__ import annotations
 
+import pathlib
 import random
+import re
 import subprocess
 import threading
 from collections.abc import Iterator
+from dataclasses import fields, is_dataclass
 from typing import Any
 
 import psycopg
 import pytest
 
+from catalog import schema
+from engine.ddl import branches
 from tests.engine.session.on_disk import storage_ids
 from tests.oracle import PostgresServer
 from tests.samples import some
@@ -37,6 +42,16 @@ SCHEMA = (
     "INSERT INTO t SELECT i, i % 50, 'c' || i FROM generate_series(1, 1000) i",
     "INSERT INTO heap SELECT i % 3 FROM generate_series(1, 30) i",
 )
+
+
+EVERYTHING = pathlib.Path(__file__).parents[2] / "end_to_end" / "dumped.sql"
+NOT_COPIED = ("Role", "Tablespace", "Parameter", "ChangeStream", "VirtualTable", "ExtensionType")
+PLAIN_NUMBERS = {
+    "cache", "columns", "connection_limit", "database", "derived", "direct", "include", "increment",
+    "inherited", "key_columns", "location", "maximum", "minimum", "modulus", "moving_space", "next_column", "number",
+    "position", "referenced_columns", "remainder", "space", "start", "typmod", "version",
+}  # fmt: skip
+"""Fields of schema objects that are not OIDs of objects in the same database."""
 
 
 class Remembering(ShoalServer):
@@ -345,6 +360,12 @@ def test_a_transaction_that_writes_is_in_both_or_in_none(shoal: ShoalServer) -> 
     gone(shoal, "branch_one", "branch_root")
 
 
+def dump(shoal: ShoalServer, database: str) -> list[str]:
+    dsn = shoal.dsn.replace("dbname=postgres", f"dbname={database}")
+    done = subprocess.run(["pg_dump", dsn], capture_output=True, text=True, check=True)
+    return [line for line in done.stdout.splitlines() if not line.startswith("\\")]
+
+
 def test_pg_dump_of_a_branch_is_that_of_its_parent(shoal: ShoalServer) -> None:
     run(shoal, "postgres", "CREATE DATABASE branch_root")
     run(
@@ -369,12 +390,7 @@ def test_pg_dump_of_a_branch_is_that_of_its_parent(shoal: ShoalServer) -> None:
     )  # fmt: skip
     run(shoal, "postgres", "CREATE DATABASE branch_one TEMPLATE branch_root")
 
-    def dump(database: str) -> list[str]:
-        dsn = shoal.dsn.replace("dbname=postgres", f"dbname={database}")
-        done = subprocess.run(["pg_dump", dsn], capture_output=True, text=True, check=True)
-        return [line for line in done.stdout.splitlines() if not line.startswith("\\")]
-
-    assert dump("branch_one") == dump("branch_root")
+    assert dump(shoal, "branch_one") == dump(shoal, "branch_root")
     run(shoal, "branch_one", "DELETE FROM t WHERE id = 3")
     assert run(shoal, "branch_one", "SELECT count(*) FROM child") == [(0,)]
     assert run(shoal, "branch_root", "SELECT count(*) FROM child") == [(1,)]
@@ -383,6 +399,34 @@ def test_pg_dump_of_a_branch_is_that_of_its_parent(shoal: ShoalServer) -> None:
     gone(shoal, "branch_root")
     assert run(shoal, "branch_one", "SELECT doubled(4)") == [(8,)]
     gone(shoal, "branch_one")
+
+
+def test_a_branch_with_every_kind_of_object_stands_without_its_parent(shoal: ShoalServer) -> None:
+    """An object of the branch that referred to one of its parent would have lost it."""
+    run(shoal, "postgres", "CREATE DATABASE branch_root")
+    dsn = shoal.dsn.replace("dbname=postgres", "dbname=branch_root")
+    with psycopg.connect(dsn, autocommit=True) as maker:
+        maker.execute(EVERYTHING.read_bytes())
+    run(shoal, "postgres", "CREATE DATABASE branch_one TEMPLATE branch_root")
+    before = dump(shoal, "branch_one")
+    gone(shoal, "branch_root")
+    assert dump(shoal, "branch_one") == before
+    changed = "UPDATE shop.birds SET legs = legs + 1"
+    run(shoal, "branch_one", "ALTER TABLE shop.birds ENABLE TRIGGER noted", changed)
+    count = "SELECT count(*) > 0 FROM shop.seen WHERE what LIKE 'UPDATE %'"
+    assert run(shoal, "branch_one", count) == [(True,)]
+    assert run(shoal, "branch_one", "SELECT total <> '' FROM shop.legs") == [(True,)]
+    gone(shoal, "branch_one")
+
+
+def test_every_number_of_an_object_is_known_as_a_reference_or_as_none() -> None:
+    kinds = {kind for kind in vars(schema).values() if isinstance(kind, type) and is_dataclass(kind)}
+    found = {
+        item.name for kind in kinds for item in fields(kind)
+        if re.search(r"\bint\b", str(item.type)) and kind.__name__ not in NOT_COPIED
+    }  # fmt: skip
+    references = branches._REFERENCES | branches._ROLES | {"storage_id", "tablespace", "owned_by"}
+    assert found - references == PLAIN_NUMBERS
 
 
 def test_a_branch_costs_what_is_changed(shoal: ShoalServer) -> None:
