@@ -17,11 +17,13 @@ from catalog.functions.added import Added
 from catalog.routines import added_by
 from catalog.schema import (
     CODE,
+    IN_DATABASES,
     IN_SCHEMAS,
     POSTGRES_DATABASE_OID,
     PREDEFINED_ROLES,
     USER_TYPES,
     ChangeStream,
+    Code,
     Collation,
     Database,
     Domain,
@@ -37,6 +39,7 @@ from catalog.schema import (
     Sequence,
     Table,
     Tablespace,
+    UserCast,
     UserOperator,
     UserType,
     View,
@@ -67,9 +70,7 @@ class Catalog:
     tablespaces: Mapping[str, int] = field(default_factory=dict)
     types: Mapping[tuple[int, str], int] = field(default_factory=dict)  # user types: (schema OID, name) -> OID
     heirs: frozenset[int] = frozenset()  # OIDs of the tables with parents, because every statement looks for children
-    code: Mapping[int, Extension | Routine | UserOperator] = field(
-        default_factory=dict
-    )  # by OID, those of other databases included
+    code: Mapping[int, Code] = field(default_factory=dict)  # by OID, those of other databases included
     with_triggers: frozenset[int] = frozenset()  # OIDs of the relations with triggers, because every change looks here
 
     def with_object(self, item: SchemaObject) -> Catalog:
@@ -119,7 +120,7 @@ class Catalog:
         relations: Mapping[tuple[int, str], int],
         types: Mapping[tuple[int, str], int],
         heirs: frozenset[int],
-        code: Mapping[int, Extension | Routine | UserOperator],
+        code: Mapping[int, Code],
     ) -> Catalog:
         named: dict[type[SchemaObject], dict[str, int]] = {
             Schema: dict(self.schemas),
@@ -174,7 +175,7 @@ class Catalog:
             item = self.objects[oid]
             if isinstance(item, Schema):
                 here = oid in own
-            elif isinstance(item, ChangeStream):
+            elif isinstance(item, IN_DATABASES):
                 here = item.database == self.database
             else:
                 here = not isinstance(item, IN_SCHEMAS) or item.schema in own
@@ -328,6 +329,15 @@ class Catalog:
             if isinstance(item, UserOperator) and item.schema in here:
                 found.setdefault(item.name, []).append(item)
         return found
+
+    @cached_property
+    def casts(self) -> Mapping[tuple[int, int], UserCast]:
+        """The casts of users in this database, by the OIDs of their types."""
+        return {
+            (item.source, item.target): item
+            for item in self.code.values()
+            if isinstance(item, UserCast) and item.database == self.database
+        }
 
     @cached_property
     def added(self) -> Added:

@@ -11,9 +11,10 @@ from typing import TYPE_CHECKING
 
 from catalog.extensions import brought_by
 from catalog.functions.added import NOTHING, Added
-from catalog.functions.base import Aggregate, Function, Operator
+from catalog.functions.base import Aggregate, Cast, Function, Operator
 from catalog.types import element_of, format_type, oids
 from catalog.types.base import TypeRef
+from catalog.types.user import FIRST_ADDED_OID
 
 if TYPE_CHECKING:
     from catalog.catalog import Catalog
@@ -80,7 +81,7 @@ def function_in(catalog: Catalog, routine: Routine) -> Function:
 
 def added_by(catalog: Catalog) -> Added:
     """The functions and operators of a database that are not built in."""
-    if not catalog.extensions and not catalog.routines and not catalog.operators:
+    if not catalog.extensions and not catalog.code:
         return NOTHING
     found = brought_by(catalog)
     functions = {name: list(items) for name, items in found.functions.items()}
@@ -99,7 +100,12 @@ def added_by(catalog: Catalog) -> Added:
             if item.function:
                 operators.setdefault(name, []).append((schema, operator_of(item)))
             schemas[item.oid] = schema
-    return Added(functions, operators, schemas, found.dictionaries, by_oid)
+    casts = {
+        types: Cast(item.source, item.target, item.function, item.context, item.method)
+        for types, item in catalog.casts.items()
+    }
+    between_built_in = any(max(types) < FIRST_ADDED_OID for types in casts)
+    return Added(functions, operators, schemas, found.dictionaries, by_oid, casts, between_built_in)
 
 
 def operator_of(item: UserOperator) -> Operator:

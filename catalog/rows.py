@@ -34,6 +34,7 @@ from catalog.schema import (
     Sequence,
     Table,
     Tablespace,
+    UserCast,
     UserOperator,
     View,
 )
@@ -58,6 +59,7 @@ SYSTEM_TABLES: Mapping[type[SchemaObject], int] = {
     Collation: 26,
     Parameter: 27,
     UserOperator: 28,
+    UserCast: 29,
     ChangeStream: 40,
 }
 KINDS: Mapping[int, type[SchemaObject]] = {number: kind for kind, number in SYSTEM_TABLES.items()}

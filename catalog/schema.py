@@ -719,6 +719,26 @@ class UserOperator:
 
 
 @dataclass(frozen=True, slots=True)
+class UserCast:
+    """CREATE CAST in a database. `source` and `target` are types, `function` is an OID (0: none). `context` and
+    `method` are as in pg_cast: implicit, assignment, explicit; function, input and output."""
+
+    oid: int
+    database: int
+    source: int
+    target: int
+    function: int = 0
+    context: str = "e"
+    method: str = "f"
+    comment: str | None = None
+
+    @property
+    def name(self) -> str:
+        """The OIDs of its types, because a cast has no name."""
+        return f"{self.source} {self.target}"
+
+
+@dataclass(frozen=True, slots=True)
 class ExtensionType:
     """A type of an extension, found by its name."""
 
@@ -730,7 +750,8 @@ class ExtensionType:
 
 UserType = Enum | Domain | Composite
 USER_TYPES = (Enum, Domain, Composite)
-CODE = (Extension, Routine, UserOperator)
+Code = Extension | Routine | UserOperator | UserCast
+CODE = (Extension, Routine, UserOperator, UserCast)
 Relation = Table | Index | Sequence | View | VirtualTable
 SchemaObject = (
     Role
@@ -749,6 +770,8 @@ SchemaObject = (
     | Extension
     | Routine
     | UserOperator
+    | UserCast
     | ChangeStream
 )
-IN_SCHEMAS = (Table, Index, Sequence, View, Collation, *USER_TYPES, *CODE)
+IN_SCHEMAS = (Table, Index, Sequence, View, Collation, *USER_TYPES, Extension, Routine, UserOperator)
+IN_DATABASES = (ChangeStream, UserCast)  # which belong to no schema

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 from catalog.identifiers import quote_identifier
 
 if TYPE_CHECKING:
-    from catalog.functions.base import Function, Operator
+    from catalog.functions.base import Cast, Function, Operator
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,6 +29,8 @@ class Added:
     schemas: Mapping[int, str] = field(default_factory=dict)
     dictionaries: Mapping[int, tuple[str, str]] = field(default_factory=dict)
     by_oid: Mapping[int, Function] = field(default_factory=dict)  # functions of users
+    casts: Mapping[tuple[int, int], Cast] = field(default_factory=dict)  # by the OIDs of their types
+    between_built_in: bool = False  # whether one of the casts is between two types that are built in
 
 
 NOTHING = Added()
@@ -106,6 +108,16 @@ def dictionary_name(oid: int) -> str | None:
         return None
     schema, name = found
     return quote_identifier(name) if schema in path else f"{quote_identifier(schema)}.{quote_identifier(name)}"
+
+
+def cast_between(source: int, target: int) -> Cast | None:
+    """Returns the cast of a user between two types; None if there is none."""
+    return _current.get()[0].casts.get((source, target))
+
+
+def has_casts_of_built_in_types() -> bool:
+    """Whether users have made casts between types that are built in."""
+    return _current.get()[0].between_built_in
 
 
 def function_of_user(oid: int) -> Function | None:

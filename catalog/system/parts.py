@@ -8,6 +8,7 @@ from catalog.schema import View, VirtualTable
 from catalog.system import (  # noqa: F401 - each registers its parts
     addresses,
     builtin,
+    casts,
     collations,
     extensions,
     identities,

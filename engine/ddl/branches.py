@@ -43,6 +43,7 @@ from catalog.schema import (
     Sequence,
     Table,
     Tablespace,
+    UserCast,
 )
 from catalog.system import derived_oids
 from catalog.types.base import TypeRef
@@ -59,7 +60,7 @@ _SYSTEM_SCHEMAS = ("pg_catalog", "information_schema", "pg_toast")
 _REFERENCES = frozenset((
     "oid", "schema", "array_oid", "base_oid", "relation", "table", "index", "references", "sequence", "parent",
     "parents", "indexes", "depends_on", "operators", "operator_class", "collation", "domain", "function", "constraint",
-    "extension",
+    "extension", "source", "target",
     "left", "right", "result", "commutator", "negator", "restrict", "join", "transition", "final", "combine", "serial",
     "deserial", "sort_operator", "moving_transition", "moving_inverse", "moving_final",
 ))  # fmt: skip
@@ -121,7 +122,7 @@ def create(context: DdlContext, parent: Database, made: Database, then: Then | N
     changes: dict[int, SchemaObject | None] = {made.oid: replace(made, default_acls=defaults)}
     for item in found:
         made_of = copy.of(item)
-        if isinstance(made_of, Schema):
+        if isinstance(made_of, Schema | UserCast):
             made_of = replace(made_of, database=made.oid)
         changes[made_of.oid] = made_of
     context.change(changes, granted=False)
@@ -150,7 +151,8 @@ def _objects(catalog: Catalog, database: int) -> list[SchemaObject]:
         and not item.name.startswith("pg_temp_")
     }
     inside = [item for item in catalog.objects.values() if isinstance(item, IN_SCHEMAS) and item.schema in schemas]
-    return [*schemas.values(), *inside]
+    casts = [item for item in catalog.objects.values() if isinstance(item, UserCast) and item.database == database]
+    return [*schemas.values(), *inside, *casts]
 
 
 def _same_roles(then: Catalog, now: Catalog, items: Iterable[SchemaObject]) -> dict[int, int]:

@@ -30,7 +30,8 @@ def create(context: DdlContext, statement: ast.CreateCastStmt) -> str:
     """CREATE CAST. Raises 42809, 42501, 42P17, 42883, 42710, 0A000."""
     source, target = (_type(context, name) for name in (statement.source, statement.target))
     for word, oid in (("source", source), ("target", target)):
-        if types.type_row(oid) is not None and types.type_row(oid).kind == "p":  # type: ignore[union-attr]
+        row = types.type_row(oid)
+        if row is not None and row.kind == "p":
             raise SqlError("42809", f"{word} data type {types.format_type(oid)} is a pseudo-type")
     _must_own_either(context, source, target)
     for word, name, oid in (("source", statement.source, source), ("target", statement.target, target)):
@@ -57,7 +58,9 @@ def create(context: DdlContext, statement: ast.CreateCastStmt) -> str:
         not_supported("a cast of a type to itself, which applies modifiers")
     context.lock_name(context.catalog.database, f"cast {source} {target}")
     if (source, target) in context.catalog.casts or registry.cast(source, target) is not None:
-        raise SqlError("42710", f"cast from type {_shown(source)} to type {_shown(target)} already exists")
+        raise SqlError(
+            "42710", f"cast from type {types.format_type(source)} to type {types.format_type(target)} already exists"
+        )
     made = UserCast(
         context.new_oid(), context.catalog.database, source, target, function, statement.context, statement.method
     )
@@ -70,10 +73,6 @@ def _type(context: DdlContext, name: ast.TypeName) -> int:
     return found.domain or found.oid
 
 
-def _shown(oid: int) -> str:
-    return types.format_type(oid)
-
-
 def _owns_type(context: DdlContext, oid: int) -> bool:
     if context.is_superuser:
         return True
@@ -84,7 +83,9 @@ def _owns_type(context: DdlContext, oid: int) -> bool:
 
 def _must_own_either(context: DdlContext, source: int, target: int) -> None:
     if not _owns_type(context, source) and not _owns_type(context, target):
-        raise SqlError("42501", f"must be owner of type {_shown(source)} or type {_shown(target)}")
+        raise SqlError(
+            "42501", f"must be owner of type {types.format_type(source)} or type {types.format_type(target)}"
+        )
 
 
 def _function(context: DdlContext, signature: ast.FunctionSignature) -> Function:
@@ -126,8 +127,10 @@ def _check_binary(context: DdlContext, source: int, target: int) -> None:
     """WITHOUT FUNCTION. Raises 42501, 42P17; 0A000, because values of two types never have the same form here."""
     if not context.is_superuser:
         raise SqlError("42501", "must be superuser to create a cast WITHOUT FUNCTION")
-    rows = [types.type_row(oid) for oid in (source, target)]
-    kinds = {row.kind for row in rows if row is not None}
+    rows = [row for oid in (source, target) if (row := types.type_row(oid)) is not None]
+    kinds = {row.kind for row in rows}
+    if len({(row.length, row.by_value, row.kind == "c") for row in rows}) > 1:  # rows are aligned to 8 bytes
+        raise SqlError("42P17", "source and target data types are not physically compatible")
     for kind, word in (("c", "composite"), ("e", "enum")):
         if kind in kinds:
             raise SqlError("42P17", f"{word} data types are not binary-compatible")
@@ -144,7 +147,7 @@ def _check_binary(context: DdlContext, source: int, target: int) -> None:
 def _find(context: DdlContext, source: int, target: int) -> UserCast:
     """The user's cast. Raises 42704; 42501 or 2BP01 for a built-in one."""
     found = context.catalog.casts.get((source, target))
-    shown = f"cast from {{}}{_shown(source)} to {{}}{_shown(target)}"
+    shown = f"cast from {{}}{types.format_type(source)} to {{}}{types.format_type(target)}"
     if found is None and registry.cast(source, target) is None:
         raise SqlError("42704", f"{shown.format('type ', 'type ')} does not exist")
     _must_own_either(context, source, target)
@@ -162,7 +165,11 @@ def drop(context: DdlContext, statement: ast.DropCastStmt) -> str:
     except SqlError as error:
         if error.sqlstate not in ("42704", "3F000") or not statement.if_exists:
             raise
-        context.notice(SqlError("00000", f"{error.message}, skipping", severity="NOTICE"))
+        message = error.message
+        if message.startswith("cast "):
+            source_name, target_name = (".".join(name.names) for name in (statement.source, statement.target))
+            message = f"cast from type {source_name} to type {target_name} does not exist"
+        context.notice(SqlError("00000", f"{message}, skipping", severity="NOTICE"))
         return "DROP CAST"
     removal = Removal(context, statement.cascade)
     removal.add(item)

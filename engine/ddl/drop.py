@@ -35,6 +35,7 @@ from catalog.schema import (
     SchemaObject,
     Sequence,
     Table,
+    UserCast,
     UserOperator,
     UserType,
     View,
@@ -69,6 +70,8 @@ def name_object(item: SchemaObject) -> str:
         return f"{'procedure' if item.kind == 'p' else 'function'} {shown_signature(item)}"
     if isinstance(item, UserOperator):
         return f"operator {shown_operator(item)}"
+    if isinstance(item, UserCast):
+        return f"cast from {types.format_type(item.source)} to {types.format_type(item.target)}"
     return f"{word_of(item)} {item.name}"
 
 
@@ -129,6 +132,7 @@ class Removal:
             self._take_triggers(item)
         self._take_bodies(item)
         self._take_operators(item)
+        self._take_casts(item)
         if isinstance(item, Table | View | Sequence):
             self._take_views(item)
 
@@ -261,6 +265,13 @@ class Removal:
                 parts = (other.function, other.restrict, other.join, other.left, other.right, other.result)
                 if other.oid not in self.gone and not used.isdisjoint(parts):
                     self._depend(other, item)
+
+    def _take_casts(self, item: SchemaObject) -> None:
+        """Adds the casts with a dropped function or type."""
+        used = {item.oid, item.array_oid} if isinstance(item, USER_TYPES) else {item.oid}
+        for other in list(self.context.catalog.casts.values()):
+            if other.oid not in self.gone and not used.isdisjoint((other.function, other.source, other.target)):
+                self._depend(other, item)
 
     def _take_callers(self, users: Iterable[Use]) -> None:
         """Adds the objects that call dropped functions or operators."""

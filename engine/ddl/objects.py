@@ -8,8 +8,8 @@ from typing import Any, TypeVar
 
 from catalog.errors import SqlError, not_supported
 from catalog.schema import (
+    IN_DATABASES,
     POSTGRES_DATABASE_OID,
-    ChangeStream,
     Database,
     Index,
     Role,
@@ -248,7 +248,7 @@ def drop_database(context: DdlContext, statement: ast.DropDatabaseStmt) -> str:
         removal.add(schema)
     changes: dict[int, SchemaObject | None] = {database.oid: None, **dict.fromkeys(removal.gone)}
     for item in context.catalog.objects.values():
-        if isinstance(item, ChangeStream) and item.database == database.oid:
+        if isinstance(item, IN_DATABASES) and item.database == database.oid:
             changes[item.oid] = None
     for item in removal.gone.values():
         if isinstance(item, Table | Sequence) or (isinstance(item, Index) and not item.primary):

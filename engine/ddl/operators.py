@@ -49,7 +49,7 @@ def create(context: DdlContext, statement: ast.CreateOperatorStmt) -> str:
         raise _wrong("operator argument types must be specified")
     if not right:
         raise _wrong("operator right argument type must be specified", "Postfix operators are not supported.")
-    function = _function(context, named, (left, right) if left else (right,))
+    function = exact_function(context, named, (left, right) if left else (right,))
     _check_callable(context, function)
     result = function.result_type
     restrict = _estimator(context, given, "restrict")
@@ -100,7 +100,7 @@ def _operand(context: DdlContext, given: DefinitionItems, name: str) -> int:
     return found.oid
 
 
-def _function(context: DdlContext, names: tuple[str, ...], inputs: tuple[int, ...]) -> Function:
+def exact_function(context: DdlContext, names: tuple[str, ...], inputs: tuple[int, ...]) -> Function:
     """LookupFuncName: the function with exactly these types of arguments."""
     schema = names[-2] if len(names) > 1 else None
     context.environment.make_current()
@@ -127,14 +127,14 @@ def _estimator(context: DdlContext, given: DefinitionItems, word: str) -> int:
         return 0
     if word == "join":
         try:
-            function = _function(context, names, _JOIN)
+            function = exact_function(context, names, _JOIN)
         except SqlError:
             try:
-                function = _function(context, names, _JOIN_BEFORE)
+                function = exact_function(context, names, _JOIN_BEFORE)
             except SqlError:
-                function = _function(context, names, _JOIN)
+                function = exact_function(context, names, _JOIN)
     else:
-        function = _function(context, names, _RESTRICT)
+        function = exact_function(context, names, _RESTRICT)
     if function.result_type != oids.FLOAT8:
         kind = "restriction" if word == "restrict" else "join"
         message = f"{kind} estimator function {'.'.join(names)} must return type double precision"

@@ -406,6 +406,11 @@ def _read_signature(context: DdlContext, kind: str, signature: ast.FunctionSigna
     return _Wanted(inputs, tuple(oid for _, oid in found), shown)
 
 
+def signature_inputs(context: DdlContext, kind: str, signature: ast.FunctionSignature) -> tuple[int, ...] | None:
+    """The types of the input arguments of a signature; None if none were written."""
+    return _read_signature(context, kind, signature).inputs
+
+
 def find_routine(
     context: DdlContext, kind: str, signature: ast.FunctionSignature, owned: _Check = must_own
 ) -> Routine | None:

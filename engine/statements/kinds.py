@@ -8,6 +8,7 @@ from catalog.errors import not_supported
 from engine.ddl import (
     aggregates,
     alter,
+    casts,
     change_streams,
     collations,
     composites,
@@ -275,6 +276,9 @@ SCHEMA_CHANGES = (
     _change(ast.ChangeStreamStmt, change_streams.change_stream),
     _change(ast.CreateFunctionStmt, routines.create),
     _change(ast.CreateAggregateStmt, aggregates.create),
+    _change(ast.CreateCastStmt, casts.create),
+    _change(ast.DropCastStmt, casts.drop),
+    _change(ast.CommentOnCastStmt, casts.comment),
     _change(ast.CreateOperatorStmt, operators.create),
     _change(ast.AlterOperatorStmt, operators.alter),
     _change(ast.DropOperatorStmt, operators.drop),

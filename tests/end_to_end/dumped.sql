@@ -132,3 +132,11 @@ COMMENT ON OPERATOR shop.=== (text, text) IS 'alike';
 CREATE VIEW shop.hens AS SELECT legs, OPERATOR(shop.!!!) legs AS negative FROM shop.birds
     WHERE name OPERATOR(shop.===) 'HEN';
 CREATE VIEW shop.legs AS SELECT shop.total(animals.*) AS total, shop.tally(*) AS number FROM shop.animals;
+
+CREATE FUNCTION shop.mood_of(integer) RETURNS shop.mood LANGUAGE sql IMMUTABLE
+    AS $$ SELECT CASE WHEN $1 > 1 THEN 'happy' ELSE 'sad' END::shop.mood $$;
+CREATE CAST (integer AS shop.mood) WITH FUNCTION shop.mood_of(integer) AS ASSIGNMENT;
+COMMENT ON CAST (integer AS shop.mood) IS 'feelings';
+CREATE CAST (character varying AS shop.mood) WITH INOUT AS IMPLICIT;
+CREATE TABLE shop.feelings (feels shop.mood);
+INSERT INTO shop.feelings VALUES (1), ('ok'::varchar), (2);

@@ -25,6 +25,7 @@ from catalog.schema import (
     Sequence,
     Table,
     Tablespace,
+    UserCast,
     UserOperator,
     View,
 )
@@ -91,6 +92,8 @@ REVOKE EXECUTE ON FUNCTION {s}.f(int), {s}.counted(), {s}.total(int), {s}.step(i
 REVOKE EXECUTE ON PROCEDURE {s}.p() FROM PUBLIC;
 CREATE TYPE {s}.e AS ENUM ('x', 'y'); CREATE DOMAIN {s}.d AS int CONSTRAINT fine CHECK (VALUE > 0);
 CREATE TYPE {s}.r AS (a int, b text); CREATE COLLATION {s}.k (provider = icu, locale = 'de');
+CREATE FUNCTION {s}.numbered({s}.e) RETURNS int LANGUAGE sql RETURN 1;
+CREATE CAST ({s}.e AS int) WITH FUNCTION {s}.numbered({s}.e);
 GRANT ALL ON ALL TABLES IN SCHEMA {s} TO grantee; GRANT ALL ON ALL SEQUENCES IN SCHEMA {s} TO grantee;
 GRANT ALL ON ALL FUNCTIONS IN SCHEMA {s} TO grantee; GRANT ALL ON PROCEDURE {s}.p() TO grantee;
 GRANT SELECT, UPDATE ON ALL TABLES IN SCHEMA {s} TO granter WITH GRANT OPTION;
@@ -261,6 +264,15 @@ CREATE OR REPLACE FUNCTION {s}.f(int) RETURNS int LANGUAGE sql AS 'SELECT 2'
 CREATE PROCEDURE {s}.z() LANGUAGE sql AS 'SELECT 1'
 CREATE AGGREGATE {s}.z(int) (sfunc = int4pl, stype = int)
 CREATE OPERATOR {s}.#-# (leftarg = int, rightarg = int, function = int4mi)
+CREATE CAST ({s}.e AS int8) WITH INOUT
+CREATE CAST (int AS {s}.e) WITH INOUT AS IMPLICIT
+CREATE CAST ({s}.e AS {s}.r) WITHOUT FUNCTION
+CREATE CAST (int AS date) WITH INOUT
+CREATE CAST ({s}.e AS date) WITH FUNCTION {s}.f(int)
+DROP CAST ({s}.e AS int)
+DROP CAST (int AS int8)
+COMMENT ON CAST ({s}.e AS int) IS 'x'
+SELECT x::{s}.e::int FROM (VALUES ('x')) v (x)
 CREATE OPERATOR open.#-# (leftarg = int, rightarg = int, function = {s}.step)
 ALTER OPERATOR {s}.#+# (int, int) SET (RESTRICT = NONE)
 SELECT 1 OPERATOR({s}.#+#) 2
@@ -627,5 +639,5 @@ def questions() -> Iterator[Case]:
                 yield Case(f"SELECT 1 / {question.format(role=role, s=place)}::int")
 
 
-OTHERS = {Schema, Database, Tablespace, Role, Extension, ChangeStream, Parameter}
+OTHERS = {Schema, Database, Tablespace, Role, Extension, ChangeStream, Parameter, UserCast}
 COVERED = {kind for kind, _ in IN_SCHEMAS.values()} | OTHERS

@@ -11,6 +11,7 @@ from dataclasses import replace
 
 from catalog import collations
 from catalog.functions import registry
+from catalog.functions.added import function_of_user
 from catalog.row_types import is_row_type
 from catalog.types import oids
 from catalog.types.base import TypeRef
@@ -150,7 +151,7 @@ def _build(
     kind: str, oid: int, expr: tree.Expr, target: TypeRef, context: str, explicit: bool, location: int
 ) -> tree.Expr:
     if kind == "function":
-        function = registry.function(oid)
+        function = function_of_user(oid) or registry.function(oid)
         arguments: tuple[tree.Expr, ...] = (expr,)
         count = len(function.argument_types)
         if count >= 2:

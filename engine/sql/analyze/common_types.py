@@ -10,6 +10,7 @@ from collections.abc import Sequence
 
 from catalog.errors import SqlError
 from catalog.functions import registry
+from catalog.functions.added import cast_between
 from catalog.row_types import is_row_type
 from catalog.types import oids
 from catalog.types.base import TypeRef
@@ -42,7 +43,7 @@ def find_pathway(target: int, source: int, context: str) -> tuple[str, int]:
     """The cast from one type to another: ('none' | 'relabel' | 'function' | 'io' | 'array', function OID)."""
     if source == target:
         return "relabel", 0
-    cast = registry.cast(source, target)
+    cast = registry.cast(source, target) or cast_between(source, target)
     if cast is not None:
         if _RANK[context] < _RANK[cast.context]:
             return "none", 0

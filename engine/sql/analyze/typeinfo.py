@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Any, TypeVar, cast
 
+from catalog.functions.added import has_casts_of_built_in_types
 from catalog.types import TypeRow, format_type, oids, pg_type_rows
 from catalog.types.base import TypeRef
 from catalog.types.composite import CompositeType
@@ -23,12 +24,15 @@ _Function = TypeVar("_Function", bound=Callable[..., Any])
 
 def cached_for_builtins(size: int) -> Callable[[_Function], _Function]:
     """Decorator: caches up to `size` results of the function. It does not cache calls with the OID of a user-defined
-    type in their arguments, because its meaning depends on the catalog."""
+    type in their arguments, because its meaning depends on the catalog, nor any where users have made casts between
+    built-in types."""
 
     def wrap(function: _Function) -> _Function:
         known: dict[tuple[Any, ...], Any] = {}
 
         def call(*arguments: Any) -> Any:
+            if has_casts_of_built_in_types():
+                return function(*arguments)
             found = known.get(arguments, known)
             if found is known:  # it is not there
                 found = function(*arguments)

@@ -137,6 +137,32 @@ class AlterOperatorStmt(Node):
 
 
 @dataclass(frozen=True, slots=True)
+class CreateCastStmt(Node):
+    """`context` and `method` are as in pg_cast; `function` for method f."""
+
+    source: TypeName
+    target: TypeName
+    method: str
+    context: str
+    function: FunctionSignature | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class DropCastStmt(Node):
+    source: TypeName
+    target: TypeName
+    if_exists: bool = False
+    cascade: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class CommentOnCastStmt(Node):
+    source: TypeName
+    target: TypeName
+    text: str | None
+
+
+@dataclass(frozen=True, slots=True)
 class FunctionSignature(Node):
     """A function in DROP, ALTER or COMMENT. `parameters` None: only its name was given."""
 

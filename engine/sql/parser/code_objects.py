@@ -235,12 +235,12 @@ class CodeObjects(UserTypes):
 
     def function_signatures(self) -> tuple[ast.FunctionSignature, ...]:
         """function_with_argtypes, ..."""
-        found = [self._signature()]
+        found = [self.function_signature()]
         while self.accept(","):
-            found.append(self._signature())
+            found.append(self.function_signature())
         return tuple(found)
 
-    def _signature(self) -> ast.FunctionSignature:
+    def function_signature(self) -> ast.FunctionSignature:
         start = self._curr.start
         name = (self.type_function_name(),) if self.peek() != "." else self.any_name()
         parameters = self._parameters(defaults=False) if self._curr.key == "(" else None
@@ -254,7 +254,7 @@ class CodeObjects(UserTypes):
 
     def alter_function(self, start: int, kind: str) -> ast.Node:
         """After ALTER and the kind."""
-        signature = self._signature()
+        signature = self.function_signature()
         if self.accept("rename"):
             self.expect("to")
             return ast.AlterFunctionStmt(kind, signature, "rename", self.type_function_name(), location=start)
@@ -276,7 +276,7 @@ class CodeObjects(UserTypes):
 
     def comment_on_function(self, start: int, kind: str) -> ast.Node:
         """After COMMENT ON and the kind."""
-        signature = self._signature()
+        signature = self.function_signature()
         self.expect("is")
         text = None if self.accept("null") else self.string()
         return ast.AlterFunctionStmt(kind, signature, "comment", text, location=start)

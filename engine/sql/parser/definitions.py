@@ -173,6 +173,53 @@ class Definitions(CodeObjects):
         text = None if self.accept("null") else self.string()
         return ast.AlterOperatorStmt(found, "comment", text, location=start)
 
+    # ---- casts ----
+
+    def _cast_types(self) -> tuple[ast.TypeName, ast.TypeName]:
+        """(source AS target)"""
+        self.expect("(")
+        source = self.type_name()
+        self.expect("as")
+        target = self.type_name()
+        self.expect(")")
+        return source, target
+
+    def create_cast(self, start: int) -> ast.Node:
+        """After CREATE."""
+        self.expect("cast")
+        source, target = self._cast_types()
+        function, method = None, "b"
+        if self.accept("without"):
+            self.expect("function")
+        else:
+            self.expect("with")
+            if self.accept("inout"):
+                method = "i"
+            else:
+                self.expect("function")
+                function, method = self.function_signature(), "f"
+        context = "e"
+        if self.accept("as"):
+            context = "a" if self.accept("assignment") else "i"
+            if context == "i":
+                self.expect("implicit")
+        return ast.CreateCastStmt(source, target, method, context, function, location=start)
+
+    def drop_cast(self, start: int) -> ast.Node:
+        """After DROP."""
+        self.expect("cast")
+        if_exists = self.if_exists()
+        source, target = self._cast_types()
+        return ast.DropCastStmt(source, target, if_exists, self.drop_behavior(), location=start)
+
+    def comment_on_cast(self, start: int) -> ast.Node:
+        """After COMMENT ON."""
+        self.expect("cast")
+        source, target = self._cast_types()
+        self.expect("is")
+        text = None if self.accept("null") else self.string()
+        return ast.CommentOnCastStmt(source, target, text, location=start)
+
     def change_of_any(self) -> tuple[str, str]:
         """RENAME TO, OWNER TO, SET SCHEMA: the action and its value."""
         if self.accept("rename"):

@@ -206,6 +206,7 @@ class Objects(Tables):
         def comment_on_function(self, start: int, kind: str) -> ast.Node: ...
         def comment_on_aggregate(self, start: int) -> ast.Node: ...
         def comment_on_operator(self, start: int) -> ast.Node: ...
+        def comment_on_cast(self, start: int) -> ast.Node: ...
         def function_signatures(self) -> tuple[ast.FunctionSignature, ...]: ...
 
     def truncate(self) -> ast.Node:
@@ -237,6 +238,8 @@ class Objects(Tables):
         else:
             if self._curr.key == "operator" and self.peek() not in ("class", "family"):
                 return self.comment_on_operator(start)
+            if self._curr.key == "cast":
+                return self.comment_on_cast(start)
             known = self.object_kind()
             if known is None:
                 what = self._curr.key.upper()

@@ -17,7 +17,6 @@ from engine.sql.parser.triggers import Triggers
 # The words after CREATE, ALTER or DROP of statements that are refused by name.
 _FOREIGN_OBJECTS: Final = (
     ("access", "method"),
-    ("cast",),
     ("conversion",),
     ("event", "trigger"),
     ("foreign", "data", "wrapper"),
@@ -124,6 +123,8 @@ class Statements(Policies, Triggers):
             return self.create_aggregate(start, replace=False)
         if key == "operator" and self.peek() not in _PARTS_OF_INDEXES:
             return self.create_operator(start)
+        if key == "cast":
+            return self.create_cast(start)
         if key in ("constraint", "trigger"):
             return self.create_trigger(start, replace=False)
         if key == "policy":
@@ -216,6 +217,8 @@ class Statements(Policies, Triggers):
             return self.drop_aggregates(start)
         if key == "operator" and self.peek() not in _PARTS_OF_INDEXES:
             return self.drop_operators(start)
+        if key == "cast":
+            return self.drop_cast(start)
         if key in ("trigger", "rule", "policy"):
             return self.drop_from_table(start, self.advance().key)
         if kind is not None:
