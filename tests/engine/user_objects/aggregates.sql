@@ -47,9 +47,9 @@ select aggfns(distinct a,a,c order by a,b) from (values (1,3,'foo'),(0,null,null
 create view agg_view1 as select aggfns(a,b,c order by b+1 desc) from (values (1,3,'foo'),(0,null,null),(2,2,'bar'),(3,1,'baz')) v(a,b,c);;
 select * from agg_view1;;
 select pg_get_viewdef('agg_view1'::regclass);;
-select least_agg(unique1, four) from onek;;
-select least_agg(variadic array[unique1, four, -5]) from onek;;
-select cleast_agg(4.5, f) from onek;;
+select least_agg(unique1, four) from onek where unique1 < 60;;
+select least_agg(variadic array[unique1, four, -5]) from onek where unique1 < 60;;
+select cleast_agg(4.5, f) from onek where unique1 < 60;;
 select test_percentile_disc(0.5) within group (order by unique1) from onek;;
 select test_rank(3) within group (order by four) from onek;;
 select test_rank('aa', 3) within group (order by stringu1, four) from onek;;
