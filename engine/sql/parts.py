@@ -143,10 +143,12 @@ def _whole_row(query: tree.Query, item: tree.Var) -> tree.Expr:
 
 
 def _add_places(query: tree.Query, mark: tree.RowMark, add: Callable[[tree.Expr], int]) -> tree.RowMark:
-    """The mark with the positions of the keys of its rows, which `add` adds to the result."""
+    """The mark with the positions of the keys of its rows, which `add` adds to the result. Raises 0A000 for a system
+    catalog, whose rows have no keys."""
     entry = query.range_table[mark.relation]
     if isinstance(entry, tree.RangeTable):
-        assert isinstance(entry.table, Table)
+        if not isinstance(entry.table, Table):
+            not_supported("FOR UPDATE of a system catalog")
         positions = tuple([add(tree.Var(mark.relation, number, type_)) for number, type_ in row_columns(entry.table)])
         return replace(mark, members=(RowPlace(entry.table, positions),))
     assert isinstance(entry, tree.RangeSubquery)
