@@ -206,9 +206,25 @@ _ARITHMETIC = {"+": "add", "-": "sub", "*": "mul", "/": "div", "%": "mod"}
 _FLAGS = "ismxq"
 
 
+class _Words:
+    """The words of a text, which are read when they are asked for: of a wrong text, only those before the error."""
+
+    def __init__(self, text: str) -> None:
+        self._read: list[_Word] = []
+        self._rest = _Scanner(text).words()
+
+    def __getitem__(self, at: int) -> _Word:
+        while at >= len(self._read):
+            word = next(self._rest, None)
+            if word is None:
+                return self._read[-1]  # the end
+            self._read.append(word)
+        return self._read[at]
+
+
 class _Parser:
     def __init__(self, text: str) -> None:
-        self.words = list(_Scanner(text).words())
+        self.words = _Words(text)
         self.at = 0
 
     @property
@@ -216,7 +232,7 @@ class _Parser:
         return self.words[self.at]
 
     def accept(self, *kinds: str) -> bool:
-        if tuple(item.kind for item in self.words[self.at : self.at + len(kinds)]) == kinds:
+        if all(self.words[self.at + place].kind == kind for place, kind in enumerate(kinds)):
             self.at += len(kinds)
             return True
         return False
