@@ -4,7 +4,16 @@ from __future__ import annotations
 
 from catalog.schema import UserCast
 from catalog.system import derived_oids
-from catalog.system.content import Columns, Item, Surroundings, content, objects_of
+from catalog.system.content import (
+    Columns,
+    Dependency,
+    Item,
+    Surroundings,
+    comment_columns,
+    content,
+    dependency_columns,
+    objects_of,
+)
 from catalog.types.user import FIRST_ADDED_OID
 
 casts = objects_of(UserCast)
@@ -25,29 +34,16 @@ def _casts(items: list[Item], _: Surroundings) -> Columns:
 
 @content("pg_description", "catalog", casts)
 def _comments(items: list[Item], _: Surroundings) -> Columns:
-    found = [item for (item,) in items if item.comment is not None]
-    return {
-        "objoid": [item.oid for item in found],
-        "classoid": [derived_oids.PG_CAST] * len(found),
-        "objsubid": 0,
-        "description": [item.comment for item in found],
-    }
+    return comment_columns(derived_oids.PG_CAST, (item for (item,) in items))
 
 
 @content("pg_depend", "catalog", casts)
 def _dependencies(items: list[Item], _: Surroundings) -> Columns:
-    found: list[tuple[int, int, int]] = []
+    found: list[Dependency] = []
     for (item,) in items:
+        own = (derived_oids.PG_CAST, item.oid, 0)
         types = dict.fromkeys((item.source, item.target))
-        found += [(item.oid, derived_oids.PG_TYPE, oid) for oid in types if oid >= FIRST_ADDED_OID]
+        found += [(*own, derived_oids.PG_TYPE, oid, 0, "n") for oid in types if oid >= FIRST_ADDED_OID]
         if item.function >= FIRST_ADDED_OID:
-            found.append((item.oid, derived_oids.PG_PROC, item.function))
-    return {
-        "classid": [derived_oids.PG_CAST] * len(found),
-        "objid": [row[0] for row in found],
-        "objsubid": 0,
-        "refclassid": [row[1] for row in found],
-        "refobjid": [row[2] for row in found],
-        "refobjsubid": 0,
-        "deptype": "n",
-    }
+            found.append((*own, derived_oids.PG_PROC, item.function, 0, "n"))
+    return dependency_columns(found)

@@ -8,7 +8,7 @@ from catalog.collations import ICU, POSIX, C, built_in, is_visible, show_name, v
 from catalog.schema import Collation
 from catalog.system import derived_oids
 from catalog.system import relations as internal
-from catalog.system.content import Columns, Item, Surroundings, content, objects_of
+from catalog.system.content import Columns, Item, Surroundings, comment_columns, content, objects_of
 
 collations = objects_of(Collation)
 
@@ -43,13 +43,7 @@ def _user_collations(items: list[Item], _: Surroundings) -> Columns:
 
 @content("pg_description", "catalog", collations)
 def _collation_comments(items: list[Item], _: Surroundings) -> Columns:
-    found = [item for (item,) in items if item.comment is not None]
-    return {
-        "objoid": [item.oid for item in found],
-        "classoid": derived_oids.PG_COLLATION,
-        "objsubid": 0,
-        "description": [item.comment for item in found],
-    }
+    return comment_columns(derived_oids.PG_COLLATION, (item for (item,) in items))
 
 
 def _names(items: list[Collation], surroundings: Surroundings) -> Columns:

@@ -20,7 +20,7 @@ NULL, or the type's zero if the column is NOT NULL. Values are in internal form 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -230,6 +230,29 @@ def complete(relation: VirtualTable, columns: Columns, count: int) -> list[objec
 def row_count(columns: Columns) -> int:
     """Returns the number of rows of columns without items: the length of their lists; one if all are constants."""
     return next((len(value) for value in columns.values() if isinstance(value, list)), 1 if columns else 0)
+
+
+# ---- rows that many kinds of objects have alike ---------------------------------------------------------------------
+
+Dependency = tuple[int, int, int, int, int, int, str]
+"""A row of pg_depend: (catalog, OID, column) of the object and of what it refers to, and the kind of dependency."""
+
+
+def dependency_columns(rows: Sequence[Dependency]) -> Columns:
+    """Returns the columns of rows of pg_depend."""
+    names = ("classid", "objid", "objsubid", "refclassid", "refobjid", "refobjsubid", "deptype")
+    return {name: [row[position] for row in rows] for position, name in enumerate(names)}
+
+
+def comment_columns(kind: int, objects: Iterable[Any]) -> Columns:
+    """Returns the columns of rows of pg_description, for the objects of one catalog (`kind`) that have a comment."""
+    found = [item for item in objects if item.comment is not None]
+    return {
+        "objoid": [item.oid for item in found],
+        "classoid": kind,
+        "objsubid": 0,
+        "description": [item.comment for item in found],
+    }
 
 
 # ---- objects --------------------------------------------------------------------------------------------------------

@@ -11,7 +11,17 @@ from catalog.schema import PG_CATALOG_OID, Extension
 from catalog.system import derived_oids
 from catalog.system import relations as internal
 from catalog.system.builtin import as_dumped, function_columns, type_columns
-from catalog.system.content import Columns, Item, Surroundings, content, objects_of, system_table
+from catalog.system.content import (
+    Columns,
+    Dependency,
+    Item,
+    Surroundings,
+    comment_columns,
+    content,
+    dependency_columns,
+    objects_of,
+    system_table,
+)
 from catalog.system.names import function_name_columns, operator_name_columns
 from catalog.system.relations import DATA, read_fields, read_rows
 from catalog.types.user import UserEntry
@@ -160,36 +170,22 @@ _place("pg_ts_template", "tmplnamespace")
 def _dependencies(items: list[Item], _: Surroundings) -> Columns:
     """Rows of pg_depend: each object depends on its extension, an array type on its element type instead, and the
     extension on its schema."""
-    rows: list[tuple[int, int, int, int, str]] = []
+    rows: list[Dependency] = []
     for name, kind in _MEMBERS.items():
         for item, row in _own_rows(items, name):
             oid, element = int(row["oid"] or 0), int(row.get("typelem") or 0)
             if element:
-                rows.append((kind, oid, kind, element, "i"))
+                rows.append((kind, oid, 0, kind, element, 0, "i"))
             else:
-                rows.append((kind, oid, derived_oids.PG_EXTENSION, item.oid, "e"))
+                rows.append((kind, oid, 0, derived_oids.PG_EXTENSION, item.oid, 0, "e"))
     for (item,) in items:
-        rows.append((derived_oids.PG_EXTENSION, item.oid, derived_oids.PG_NAMESPACE, item.schema, "n"))
-    return {
-        "classid": [kind for kind, *_ in rows],
-        "objid": [oid for _, oid, *_ in rows],
-        "objsubid": 0,
-        "refclassid": [kind for _, _, kind, *_ in rows],
-        "refobjid": [oid for *_, oid, _ in rows],
-        "refobjsubid": 0,
-        "deptype": [how for *_, how in rows],
-    }
+        rows.append((derived_oids.PG_EXTENSION, item.oid, 0, derived_oids.PG_NAMESPACE, item.schema, 0, "n"))
+    return dependency_columns(rows)
 
 
 @content("pg_description", "catalog", extensions)
 def _comments(items: list[Item], _: Surroundings) -> Columns:
-    found = [item for (item,) in items if item.comment is not None]
-    return {
-        "objoid": [item.oid for item in found],
-        "classoid": [derived_oids.PG_EXTENSION] * len(found),
-        "objsubid": 0,
-        "description": [item.comment for item in found],
-    }
+    return comment_columns(derived_oids.PG_EXTENSION, (item for (item,) in items))
 
 
 # ---- names ----------------------------------------------------------------------------------------------------------

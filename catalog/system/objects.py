@@ -30,10 +30,12 @@ from catalog.schema import Sequence as SequenceObject
 from catalog.system import derived_oids
 from catalog.system.content import (
     Columns,
+    Dependency,
     Item,
     Items,
     Surroundings,
     content,
+    dependency_columns,
     indexes,
     objects_of,
     sequences,
@@ -542,9 +544,6 @@ def _rules_of_materialized_views(items: list[Item], surroundings: Surroundings) 
     return _rules([item for item in items if item[0].query is not None], surroundings)
 
 
-_Dependency = tuple[int, int, int, int, int, int, str]
-
-
 _DRAWS = re.compile(r"nextval\('((?:[^']|'')+)'::regclass\)")
 _NAME_PARTS = re.compile(r'"((?:[^"]|"")+)"|([^".]+)')
 
@@ -566,10 +565,10 @@ def _drawn_from(catalog: Catalog, item: Table | View | SequenceObject) -> Item:
 
 def _default_dependencies(
     item: Table | View, draws: Seq[tuple[int, int]], surroundings: Surroundings
-) -> list[_Dependency]:
+) -> list[Dependency]:
     """Returns the rows of pg_depend of the defaults and generated columns of a table or view."""
     relation = derived_oids.PG_CLASS
-    found: list[_Dependency] = []
+    found: list[Dependency] = []
     for column in item.columns:
         if column.default is not None or column.generated is not None:
             default = (derived_oids.PG_ATTRDEF, derived_oids.default_number(item.oid, column.number), 0)
@@ -583,11 +582,11 @@ def _default_dependencies(
 
 def _dependencies_of(
     item: Table | View | SequenceObject, draws: Seq[tuple[int, int]], surroundings: Surroundings
-) -> list[_Dependency]:
+) -> list[Dependency]:
     """Returns rows of pg_depend: (class, object, column, referenced class, object, column, type)."""
     relation, schema = derived_oids.PG_CLASS, derived_oids.PG_NAMESPACE
     if isinstance(item, SequenceObject):
-        found: list[_Dependency] = [(relation, item.oid, 0, schema, item.schema, 0, "n")]
+        found: list[Dependency] = [(relation, item.oid, 0, schema, item.schema, 0, "n")]
         if item.owned_by is not None:
             found.append((relation, item.oid, 0, relation, *item.owned_by, item.owned_kind))
         return found
@@ -629,7 +628,7 @@ def _dependencies_of(
 def _index_dependencies(items: list[Item], _: Surroundings) -> Columns:
     """Rows of pg_depend for indexes: an index depends on its key columns, or on its constraint if it has one."""
     relation = derived_oids.PG_CLASS
-    found: list[_Dependency] = []
+    found: list[Dependency] = []
     for index, table in items:
         if index.parent is not None:
             found.append((relation, index.oid, 0, relation, index.parent, 0, "P"))
@@ -638,19 +637,12 @@ def _index_dependencies(items: list[Item], _: Surroundings) -> Columns:
             continue
         numbers = [part.number for part in index.columns if part.number] + list(index.include)
         found += [(relation, index.oid, 0, relation, table.oid, number, "a") for number in numbers or [0]]
-    return _dependency_columns(found)
+    return dependency_columns(found)
 
 
 @content("pg_depend", "catalog", Items((Table, View, SequenceObject), _drawn_from))
 def _dependencies(items: list[Item], surroundings: Surroundings) -> Columns:
-    return _dependency_columns(
-        [found for item, draws in items for found in _dependencies_of(item, draws, surroundings)]
-    )
-
-
-def _dependency_columns(found: list[_Dependency]) -> Columns:
-    names = ("classid", "objid", "objsubid", "refclassid", "refobjid", "refobjsubid", "deptype")
-    return {name: [row[position] for row in found] for position, name in enumerate(names)}
+    return dependency_columns([found for item, draws in items for found in _dependencies_of(item, draws, surroundings)])
 
 
 def _comments(item: Table | View | SequenceObject | Index) -> list[tuple[int, int, int, str]]:

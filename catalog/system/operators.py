@@ -7,7 +7,16 @@ from catalog.routines import shown_operator
 from catalog.schema import UserOperator
 from catalog.system import derived_oids
 from catalog.system import relations as internal
-from catalog.system.content import Columns, Item, Surroundings, content, objects_of
+from catalog.system.content import (
+    Columns,
+    Dependency,
+    Item,
+    Surroundings,
+    comment_columns,
+    content,
+    dependency_columns,
+    objects_of,
+)
 from catalog.types.user import FIRST_ADDED_OID
 
 operators = objects_of(UserOperator)
@@ -37,33 +46,20 @@ def _operators(items: list[Item], _: Surroundings) -> Columns:
 
 @content("pg_description", "catalog", operators)
 def _comments(items: list[Item], _: Surroundings) -> Columns:
-    found = [item for (item,) in items if item.comment is not None]
-    return {
-        "objoid": [item.oid for item in found],
-        "classoid": [derived_oids.PG_OPERATOR] * len(found),
-        "objsubid": 0,
-        "description": [item.comment for item in found],
-    }
+    return comment_columns(derived_oids.PG_OPERATOR, (item for (item,) in items))
 
 
 @content("pg_depend", "catalog", operators)
 def _dependencies(items: list[Item], _: Surroundings) -> Columns:
-    found: list[tuple[int, int, int]] = []
+    found: list[Dependency] = []
     for (item,) in items:
-        found.append((item.oid, derived_oids.PG_NAMESPACE, item.schema))
+        own = (derived_oids.PG_OPERATOR, item.oid, 0)
+        found.append((*own, derived_oids.PG_NAMESPACE, item.schema, 0, "n"))
         types = dict.fromkeys((item.left, item.right, item.result))
-        found += [(item.oid, derived_oids.PG_TYPE, oid) for oid in types if oid >= FIRST_ADDED_OID]
+        found += [(*own, derived_oids.PG_TYPE, oid, 0, "n") for oid in types if oid >= FIRST_ADDED_OID]
         functions = dict.fromkeys((item.function, item.restrict, item.join))
-        found += [(item.oid, derived_oids.PG_PROC, oid) for oid in functions if oid >= FIRST_ADDED_OID]
-    return {
-        "classid": [derived_oids.PG_OPERATOR] * len(found),
-        "objid": [row[0] for row in found],
-        "objsubid": 0,
-        "refclassid": [row[1] for row in found],
-        "refobjid": [row[2] for row in found],
-        "refobjsubid": 0,
-        "deptype": "n",
-    }
+        found += [(*own, derived_oids.PG_PROC, oid, 0, "n") for oid in functions if oid >= FIRST_ADDED_OID]
+    return dependency_columns(found)
 
 
 @content(internal.OPERATOR_NAMES, "session", operators)

@@ -14,7 +14,7 @@ from catalog.schema import PG_CATALOG_OID, AggregateParts, Routine, RoutineArgum
 from catalog.system import derived_oids
 from catalog.system import relations as internal
 from catalog.system.builtin import LANGUAGES
-from catalog.system.content import Columns, Item, Items, Surroundings, content
+from catalog.system.content import Columns, Item, Items, Surroundings, comment_columns, content, dependency_columns
 from catalog.system.parameters import LISTS
 from catalog.types.array import vector_of
 from catalog.types.base import Array
@@ -93,13 +93,7 @@ def _defaults(item: Routine) -> str | None:
 
 @content("pg_description", "catalog", routines)
 def _comments(items: list[Item], _: Surroundings) -> Columns:
-    found = [item for item, *_ in items if item.comment is not None]
-    return {
-        "objoid": [item.oid for item in found],
-        "classoid": [derived_oids.PG_PROC] * len(found),
-        "objsubid": 0,
-        "description": [item.comment for item in found],
-    }
+    return comment_columns(derived_oids.PG_PROC, (item for item, *_ in items))
 
 
 @content("pg_depend", "catalog", routines)
@@ -112,15 +106,9 @@ def _dependencies(items: list[Item], surroundings: Surroundings) -> Columns:
             found += [(item.oid, *reference) for reference in surroundings.references(item)]
         if item.aggregate is not None:
             found += [(item.oid, *reference) for reference in _of_aggregate(item.aggregate)]
-    return {
-        "classid": [derived_oids.PG_PROC] * len(found),
-        "objid": [row[0] for row in found],
-        "objsubid": 0,
-        "refclassid": [row[1] for row in found],
-        "refobjid": [row[2] for row in found],
-        "refobjsubid": [row[3] for row in found],
-        "deptype": "n",
-    }
+    return dependency_columns(
+        [(derived_oids.PG_PROC, oid, 0, catalog, other, column, "n") for oid, catalog, other, column in found]
+    )
 
 
 def _of_aggregate(parts: AggregateParts) -> list[tuple[int, int, int]]:

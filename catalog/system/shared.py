@@ -7,7 +7,7 @@ from catalog.catalog import Catalog
 from catalog.privileges import owner_of, roles_of
 from catalog.schema import BOOTSTRAP_ROLE_OID, DEFAULT_TABLESPACE_OID, Database, Parameter, Role, Schema, Tablespace
 from catalog.system import derived_oids
-from catalog.system.content import Columns, Item, Items, Surroundings, content, shared_objects
+from catalog.system.content import Columns, Item, Items, Surroundings, comment_columns, content, shared_objects
 from catalog.system.relations import ROLE_GROUPS
 from catalog.types.base import Array
 
@@ -42,13 +42,7 @@ def _schemas(items: list[Item], _: Surroundings) -> Columns:
 
 @content("pg_description", "catalog", schemas)
 def _schema_comments(items: list[Item], _: Surroundings) -> Columns:
-    found: list[Schema] = [schema for (schema,) in items if schema.comment is not None]
-    return {
-        "objoid": [schema.oid for schema in found],
-        "classoid": derived_oids.PG_NAMESPACE,
-        "objsubid": 0,
-        "description": [schema.comment for schema in found],
-    }
+    return comment_columns(derived_oids.PG_NAMESPACE, (schema for (schema,) in items))
 
 
 @content("pg_database", "catalog", databases)

@@ -10,7 +10,16 @@ from catalog.identifiers import quote_identifier, quote_literal
 from catalog.schema import FIRST_USER_OID, PG_CATALOG_OID, Routine, Table, Trigger, View
 from catalog.system import derived_oids
 from catalog.system import relations as internal
-from catalog.system.content import Columns, Item, Items, Surroundings, content
+from catalog.system.content import (
+    Columns,
+    Dependency,
+    Item,
+    Items,
+    Surroundings,
+    comment_columns,
+    content,
+    dependency_columns,
+)
 from catalog.system.definitions import relation_name
 from catalog.system.objects import qualified_name
 from catalog.types.array import vector_of
@@ -109,12 +118,12 @@ def _constraints(items: list[Item], _: Surroundings) -> Columns:
 
 @content("pg_depend", "catalog", _owners)
 def _dependencies(items: list[Item], _: Surroundings) -> Columns:
-    rows = [row for relation, trigger in _triggers(items) for row in _dependencies_of(relation, trigger)]
-    names = ("classid", "objid", "objsubid", "refclassid", "refobjid", "refobjsubid", "deptype")
-    return {name: [row[place] for row in rows] for place, name in enumerate(names)}
+    return dependency_columns(
+        [row for relation, trigger in _triggers(items) for row in _dependencies_of(relation, trigger)]
+    )
 
 
-def _dependencies_of(relation: Owner, trigger: Trigger) -> Iterator[tuple[object, ...]]:
+def _dependencies_of(relation: Owner, trigger: Trigger) -> Iterator[Dependency]:
     own = (derived_oids.PG_TRIGGER, trigger.oid, 0)
     if trigger.function >= FIRST_USER_OID:
         yield *own, derived_oids.PG_PROC, trigger.function, 0, "n"
@@ -132,13 +141,7 @@ def _dependencies_of(relation: Owner, trigger: Trigger) -> Iterator[tuple[object
 
 @content("pg_description", "catalog", _owners)
 def _comments(items: list[Item], _: Surroundings) -> Columns:
-    found = [trigger for _, trigger in _triggers(items) if trigger.comment is not None]
-    return {
-        "objoid": [trigger.oid for trigger in found],
-        "classoid": [derived_oids.PG_TRIGGER] * len(found),
-        "objsubid": 0,
-        "description": [trigger.comment for trigger in found],
-    }
+    return comment_columns(derived_oids.PG_TRIGGER, (trigger for _, trigger in _triggers(items)))
 
 
 # ---- texts ----------------------------------------------------------------------------------------------------------

@@ -10,7 +10,7 @@ from catalog.schema import PG_CATALOG_OID, Composite, Constraint, Domain, Enum, 
 from catalog.system import derived_oids
 from catalog.system import relations as internal
 from catalog.system.builtin import type_columns
-from catalog.system.content import Columns, Item, Surroundings, content, objects_of
+from catalog.system.content import Columns, Dependency, Item, Surroundings, content, dependency_columns, objects_of
 from catalog.system.definitions import domain_check
 from catalog.system.objects import attributes
 from catalog.types.enum import GAP
@@ -92,7 +92,7 @@ def _dependencies(items: list[Item], _: Surroundings) -> Columns:
     """A type depends on its schema, its array type on it; a domain on its base type, a composite type on those of its
     attributes."""
     own = derived_oids.PG_TYPE
-    found: list[tuple[int, int, int, int, int, int, str]] = []
+    found: list[Dependency] = []
     for (item,) in items:
         found.append((own, item.oid, 0, derived_oids.PG_NAMESPACE, item.schema, 0, "n"))
         found.append((own, item.array_oid, 0, own, item.oid, 0, "i"))
@@ -104,8 +104,7 @@ def _dependencies(items: list[Item], _: Surroundings) -> Columns:
                 if column.type.declared >= FIRST_ADDED_OID:
                     place = (derived_oids.PG_CLASS, item.relation, column.number)
                     found.append((*place, own, column.type.declared, 0, "n"))
-    names = ("classid", "objid", "objsubid", "refclassid", "refobjid", "refobjsubid", "deptype")
-    return {name: [row[position] for row in found] for position, name in enumerate(names)}
+    return dependency_columns(found)
 
 
 @content("pg_enum", "catalog", enums)
