@@ -15,7 +15,7 @@ from catalog.types import oids
 from catalog.types.base import TypeRef
 from catalog.types.user import entry_of
 from engine.ddl.context import DdlContext
-from engine.ddl.drop import Removal
+from engine.ddl.drop import remove
 from engine.ddl.operators import exact_function
 from engine.ddl.ownership import owns
 from engine.ddl.routines import find_routine, signature_inputs
@@ -29,41 +29,34 @@ _POSITIONS = ("first", "second", "third")
 def create(context: DdlContext, statement: ast.CreateCastStmt) -> str:
     """CREATE CAST. Raises 42809, 42501, 42P17, 42883, 42710, 0A000."""
     source, target = (_type(context, name) for name in (statement.source, statement.target))
-    for word, oid in (("source", source), ("target", target)):
-        row = types.type_row(oid)
+    rows = {word: types.type_row(oid) for word, oid in (("source", source), ("target", target))}
+    for word, row in rows.items():
         if row is not None and row.kind == "p":
-            raise SqlError("42809", f"{word} data type {types.format_type(oid)} is a pseudo-type")
+            raise SqlError("42809", f"{word} data type {types.format_type(row.oid)} is a pseudo-type")
     _must_own_either(context, source, target)
-    for word, name, oid in (("source", statement.source, source), ("target", statement.target, target)):
-        found = resolve_type(name, context.environment)
-        if is_row_type(found.domain):
-            not_supported(f"a cast from or to the row type {types.format_type(oid)}")
-        if found.domain:
+    for word, row in rows.items():
+        if row is not None and is_row_type(row.oid):
+            not_supported(f"a cast from or to the row type {types.format_type(row.oid)}")
+        if row is not None and row.kind == "d":
             message = f"cast will be ignored because the {word} data type is a domain"
             context.notice(SqlError("42809", message, severity="WARNING"))
-    function = 0
-    if statement.method == "f":
-        assert statement.function is not None
-        found_function = _function(context, statement.function)
-        _check_function(found_function, source, target)
-        function = found_function.oid
-        takes_modifier = len(found_function.argument_types) > 1
-    else:
-        takes_modifier = False
-    if statement.method == "b":
+    function = None
+    if statement.function is not None:
+        function = _function(context, statement.function)
+        _check_function(function, source, target)
+    elif statement.method == "b":
         _check_binary(context, source, target)
-    if source == target and not takes_modifier:
-        raise SqlError("42P17", "source data type and target data type are the same")
-    if takes_modifier and source == target:
+    if source == target:
+        if function is None or len(function.argument_types) == 1:
+            raise SqlError("42P17", "source data type and target data type are the same")
         not_supported("a cast of a type to itself, which applies modifiers")
     context.lock_name(context.catalog.database, f"cast {source} {target}")
     if (source, target) in context.catalog.casts or registry.cast(source, target) is not None:
         raise SqlError(
             "42710", f"cast from type {types.format_type(source)} to type {types.format_type(target)} already exists"
         )
-    made = UserCast(
-        context.new_oid(), context.catalog.database, source, target, function, statement.context, statement.method
-    )
+    oid, called = context.new_oid(), 0 if function is None else function.oid
+    made = UserCast(oid, context.catalog.database, source, target, called, statement.context, statement.method)
     context.change({made.oid: made})
     return "CREATE CAST"
 
@@ -171,9 +164,7 @@ def drop(context: DdlContext, statement: ast.DropCastStmt) -> str:
             message = f"cast from type {source_name} to type {target_name} does not exist"
         context.notice(SqlError("00000", f"{message}, skipping", severity="NOTICE"))
         return "DROP CAST"
-    removal = Removal(context, statement.cascade)
-    removal.add(item)
-    removal.carry_out([item])
+    remove(context, [item], statement.cascade)
     return "DROP CAST"
 
 

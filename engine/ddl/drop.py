@@ -515,6 +515,15 @@ def drop(context: DdlContext, statement: ast.DropStmt) -> str:
     return tag
 
 
+def remove(context: DdlContext, roots: list[SchemaObject], cascade: bool) -> None:
+    """Drops objects, with their parts and dependents. Raises 2BP01."""
+    removal = Removal(context, cascade)
+    for root in roots:
+        removal.add(root)
+    if roots:
+        removal.carry_out(roots)
+
+
 def _lock_siblings(context: DdlContext, partition: Table) -> None:
     """Locks the parent of a dropped partition and its default partition, to which the parent's rows would go
     (heap_drop_with_catalog)."""
@@ -545,11 +554,7 @@ def _drop_types(context: DdlContext, statement: ast.DropStmt, tag: str) -> str:
         if statement.kind == "domain" and not isinstance(found, Domain):
             raise SqlError("42809", f'"{".".join(parts)}" is not a domain')
         roots.append(found)
-    if roots:
-        removal = Removal(context, statement.cascade)
-        for root in roots:
-            removal.add(root)
-        removal.carry_out(roots)
+    remove(context, roots, statement.cascade)
     return tag
 
 
@@ -566,11 +571,7 @@ def _drop_collations(context: DdlContext, statement: ast.DropStmt, tag: str) -> 
             if error.sqlstate == "42704":
                 message = f'collation "{".".join(parts)}" does not exist'
             context.notice(SqlError(error.sqlstate, f"{message}, skipping", severity="NOTICE"))
-    if roots:
-        removal = Removal(context, statement.cascade)
-        for root in roots:
-            removal.add(root)
-        removal.carry_out(roots)
+    remove(context, roots, statement.cascade)
     return tag
 
 

@@ -12,7 +12,7 @@ from catalog.schema import Database, Extension, Role, Schema, SchemaObject, View
 from engine.ddl import ownership
 from engine.ddl.code_users import refuse_users
 from engine.ddl.context import DdlContext
-from engine.ddl.drop import Removal
+from engine.ddl.drop import remove
 from engine.ddl.views import create_view
 from engine.sql import ast
 from engine.sql.parser import parse_select
@@ -127,11 +127,7 @@ def _drop(context: DdlContext, statement: ast.ExtensionStmt) -> str:
             context.notice(SqlError("00000", message, severity="NOTICE"))
         else:
             roots.append(_get_extension(context, name))
-    if roots:
-        removal = Removal(context, statement.cascade)
-        for root in roots:
-            removal.add(root)
-        removal.carry_out(roots)
+    remove(context, roots, statement.cascade)
     return "DROP EXTENSION"
 
 

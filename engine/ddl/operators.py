@@ -14,7 +14,7 @@ from catalog.schema import Routine, SchemaObject, UserOperator
 from catalog.types import oids
 from engine.ddl.context import DdlContext
 from engine.ddl.definitions import DefinitionItems
-from engine.ddl.drop import Removal
+from engine.ddl.drop import remove
 from engine.ddl.ownership import must_own, must_own_to_drop, new_owner, target_schema, user_role
 from engine.sql import ast
 from engine.sql.analyze import resolve_type
@@ -268,12 +268,8 @@ def drop(context: DdlContext, statement: ast.DropOperatorStmt) -> str:
             continue
         must_own_to_drop(context, found)
         roots.append(found)
-    if roots:
-        removal = Removal(context, statement.cascade)
-        for root in roots:
-            removal.add(root)
-        removal.carry_out(roots)
-        _unlink(context, {root.oid for root in roots})
+    remove(context, roots, statement.cascade)
+    _unlink(context, {root.oid for root in roots})
     return "DROP OPERATOR"
 
 

@@ -21,7 +21,7 @@ from catalog.types.base import TypeRef
 from catalog.types.oids import ANY_ARRAYS, POLYMORPHIC
 from engine.ddl.code_users import users_of_code
 from engine.ddl.context import DdlContext
-from engine.ddl.drop import Removal
+from engine.ddl.drop import remove
 from engine.ddl.expressions import default_text
 from engine.ddl.ownership import must_own, must_own_to_drop, must_rename, new_owner, target_schema, with_owner
 from engine.ddl.views import refuse_whole_rows
@@ -518,11 +518,7 @@ def drop(context: DdlContext, statement: ast.DropFunctionStmt) -> str:
             raise SqlError(sqlstate, message)
         else:
             context.notice(SqlError("00000", f"{message}, skipping", severity="NOTICE"))
-    if roots:
-        removal = Removal(context, statement.cascade)
-        for root in roots:
-            removal.add(root)
-        removal.carry_out(roots)
+    remove(context, roots, statement.cascade)
     return f"DROP {statement.kind.upper()}"
 
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from catalog.errors import SqlError
 from catalog.schema import Table
-from engine.ddl.drop import Removal
+from engine.ddl.drop import remove
 from engine.sql import ast
 from engine.statements import schema_change
 from engine.statements.ddl_context import SessionDdl
@@ -43,9 +43,7 @@ class TemporaryTables:
             _leave_out(session, transaction, emptied)
         for table in tables:
             if table.on_commit == "drop" and table.oid in session.catalog.objects:
-                removal = Removal(SessionDdl(session), cascade=True)
-                removal.add(table)
-                removal.carry_out([table])
+                remove(SessionDdl(session), [table], cascade=True)
 
     async def drop(self) -> None:
         """Drops the session's temporary schema with its contents, in a transaction of its own."""
