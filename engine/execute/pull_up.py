@@ -42,10 +42,7 @@ def pull_up(query: tree.Query) -> tree.Query:
         entry = query.range_table[relation]
         if isinstance(entry, tree.RangeSubquery) and not entry.apart and _is_plain(entry.query):
             inner[relation] = pull_up(entry.query)
-    if inner:
-        for item in variables(own_parts(query)):
-            if item.column == 0 and item.levels_up == 0:
-                inner.pop(item.relation, None)  # its row as a whole
+    _leave_whole_rows(query, inner)
     return push_down(_dissolve(query, inner) if inner else query)
 
 
@@ -61,20 +58,29 @@ def merge_locking(statement: tree.Statement) -> tree.Statement:
 
 def _merge_marked(query: tree.Query) -> tree.Query:
     inner: dict[int, tree.Query] = {}
-    marks = list(query.row_marks)
-    last = len(query.range_table)
     for relation in firm_places(query.from_items) if query.set_operation is None else ():
         entry = query.range_table[relation]
-        if not isinstance(entry, tree.RangeSubquery) or entry.apart or not entry.query.row_marks:
-            continue
-        within = replace(entry.query, row_marks=())
-        whole = any(item.column == 0 and item.relation == relation and not item.levels_up
-                    for item in variables(own_parts(query)))  # fmt: skip
-        if _is_plain(within) and not whole and all(mark.from_outer for mark in entry.query.row_marks):
-            inner[relation] = within
-            marks += (replace(mark, relation=mark.relation + last) for mark in entry.query.row_marks)
-            last += len(within.range_table)
-    return replace(_dissolve(query, inner), row_marks=tuple(marks)) if inner else query
+        if isinstance(entry, tree.RangeSubquery) and not entry.apart and entry.query.row_marks:
+            within = replace(entry.query, row_marks=())
+            if _is_plain(within) and all(mark.from_outer for mark in entry.query.row_marks):
+                inner[relation] = within
+    _leave_whole_rows(query, inner)
+    if not inner:
+        return query
+    marks, first = list(query.row_marks), len(query.range_table)  # where `_dissolve` puts the relations
+    for relation, within in inner.items():
+        entry = query.range_table[relation]
+        assert isinstance(entry, tree.RangeSubquery)
+        marks += (replace(mark, relation=mark.relation + first) for mark in entry.query.row_marks)
+        first += len(within.range_table)
+    return replace(_dissolve(query, inner), row_marks=tuple(marks))
+
+
+def _leave_whole_rows(query: tree.Query, inner: dict[int, tree.Query]) -> None:
+    """Leaves out the sub-queries whose row as a whole the query uses."""
+    for item in variables(own_parts(query)) if inner else ():
+        if item.column == 0 and item.levels_up == 0:
+            inner.pop(item.relation, None)
 
 
 def push_down(query: tree.Query) -> tree.Query:
