@@ -203,3 +203,7 @@ select p = p from jp;
 select jsonb_path_query('{"s": "abc\u00e9\"x"}', '$.s');
 select jsonb '[{"a": 1}, {"a": 2}]' @? '$[*] ? (@.a > 1)', jsonb '[{"a": 1}, {"a": 2}]' @? '$[*] ? (@.a > 2)';
 SELECT jsonb_path_query('[{"a": 1}, {"a": 2}, {"a": "x"}]', '$[*] ? (@.a < 2 || @.a == "x").a');
+select '(1,2) "never closed'::jsonpath;
+select '$ $ 1x'::jsonpath;
+select ') /* never closed'::jsonpath;
+select ('(' || repeat('1,', 100000) || '1x')::jsonpath;
