@@ -1,6 +1,7 @@
 """`python -m bench.analytics`: the 22 queries of TPC-H on Shoal's columnar path beside DuckDB on the same data.
 
     python -m bench.analytics --scale 0.2 --rounds 5 --only 1 --only 6
+    python -m bench.analytics --scale 10 --rounds 1 --memory 512
 
 Both run in as many threads as the machine has. DuckDB's tables have the types that the schema says, but for char(n),
 which is VARCHAR there: what somebody would write who uses DuckDB alone. Of each query the best round counts, after one
@@ -23,6 +24,7 @@ from decimal import Decimal
 import duckdb
 import psycopg
 
+from bench.large import Limited
 from tests.server import ShoalServer
 
 TPCH = pathlib.Path(__file__).resolve().parent.parent / "tests" / "tpch"
@@ -37,6 +39,7 @@ def parser() -> argparse.ArgumentParser:
     top.add_argument("--rounds", type=int, default=3, help="rounds, of which the best counts (default 3)")
     top.add_argument("--only", action="append", metavar="NUMBER", help="only this query; may be given more than once")
     top.add_argument("--data", type=pathlib.Path, help="a directory for Shoal that stays, loaded if it is new")
+    top.add_argument("--memory", type=int, default=2048, help="megabytes that each of both has (default 2048)")
     top.add_argument("--sql", action="store_true", help="also print the SQL that DuckDB gets from Shoal")
     return top
 
@@ -59,9 +62,9 @@ def load_shoal(connection: psycopg.Connection[tuple[object, ...]], files: pathli
                 copy.write(b"".join(lines).replace(b"|\n", b"\n"))
 
 
-def load_duckdb(files: pathlib.Path) -> duckdb.DuckDBPyConnection:
+def load_duckdb(files: pathlib.Path, megabytes: int) -> duckdb.DuckDBPyConnection:
     """The same in a DuckDB of this process."""
-    connection = duckdb.connect(str(files / "raw.duckdb"))
+    connection = duckdb.connect(str(files / "raw.duckdb"), config={"memory_limit": f"{megabytes}MiB"})
     connection.execute((TPCH / "schema.sql").read_text())
     for table in TABLES:
         connection.execute(f"COPY {table} FROM '{files / table}.tbl' (DELIMITER '|', HEADER false, AUTO_DETECT false)")
@@ -69,18 +72,21 @@ def load_duckdb(files: pathlib.Path) -> duckdb.DuckDBPyConnection:
     return connection
 
 
-def best(run: Callable[[], object], rounds: int) -> float:
-    """Seconds of the fastest round, after one for caches."""
-    run()
+Rows = Sequence[Sequence[object]]
+
+
+def best(run: Callable[[], Rows], rounds: int) -> tuple[float, Rows]:
+    """Seconds of the fastest round, after one for caches, and the rows of that one."""
+    rows = run()
     times = []
     for _ in range(rounds):
         began = time.perf_counter()
         run()
         times.append(time.perf_counter() - began)
-    return min(times)
+    return min(times), rows
 
 
-def is_same(ours: Sequence[Sequence[object]], theirs: Sequence[Sequence[object]]) -> bool:
+def is_same(ours: Rows, theirs: Rows) -> bool:
     """Whether both give the same rows, as far as both can say it: DuckDB divides to floats, and knows no padding."""
     if len(ours) != len(theirs):
         return False
@@ -106,9 +112,9 @@ def compare(server: ShoalServer, raw: duckdb.DuckDBPyConnection, options: argpar
             if options.sql:
                 for (line,) in connection.execute(f"EXPLAIN (VERBOSE) {text}".encode()).fetchall():
                     print(line)
-            shoal = best(lambda: connection.execute(text.encode()).fetchall(), options.rounds)  # noqa: B023
-            duck = best(lambda: raw.execute(text).fetchall(), options.rounds)  # noqa: B023
-            alike = is_same(connection.execute(text.encode()).fetchall(), raw.execute(text).fetchall())
+            shoal, our_rows = best(lambda: connection.execute(text.encode()).fetchall(), options.rounds)  # noqa: B023
+            duck, their_rows = best(lambda: raw.execute(text).fetchall(), options.rounds)  # noqa: B023
+            alike = is_same(our_rows, their_rows)
             same = same and alike
             ratios.append(shoal / duck)
             ours, theirs = ours + shoal, theirs + duck
@@ -126,7 +132,8 @@ def main() -> int:
         files = pathlib.Path(directory)
         make_data(options.scale, files)
         is_loaded = options.data is not None and options.data.exists()
-        with ShoalServer(options.data) as server, load_duckdb(files) as raw:
+        data = options.data or files / "data"
+        with Limited(data, options.memory << 20) as server, load_duckdb(files, options.memory) as raw:
             if not is_loaded:
                 with psycopg.connect(server.dsn, autocommit=True) as connection:
                     load_shoal(connection, files)
