@@ -63,12 +63,13 @@ def load_shoal(connection: psycopg.Connection[tuple[object, ...]], files: pathli
 
 
 def load_duckdb(files: pathlib.Path, megabytes: int) -> duckdb.DuckDBPyConnection:
-    """The same in a DuckDB of this process."""
-    connection = duckdb.connect(str(files / "raw.duckdb"), config={"memory_limit": f"{megabytes}MiB"})
+    """The same in a DuckDB of this process. It loads with the memory that it likes, and answers with `megabytes`."""
+    connection = duckdb.connect(str(files / "raw.duckdb"))
     connection.execute((TPCH / "schema.sql").read_text())
     for table in TABLES:
         connection.execute(f"COPY {table} FROM '{files / table}.tbl' (DELIMITER '|', HEADER false, AUTO_DETECT false)")
     connection.execute("CHECKPOINT")
+    connection.execute(f"SET memory_limit = '{megabytes}MiB'")
     return connection
 
 

@@ -26,8 +26,8 @@ A call of a function with neither is refused by name (0A000).
     text_search.py    full text search (catalog/text_search)
     btree_gist.py, citext.py, fuzzystrmatch.py, hstore.py, intarray.py, ltree.py, pg_trgm.py, unaccent.py, uuid_ossp.py,
     pgcrypto.py, pgcrypto_ciphers.py, pgcrypto_pgp.py    extensions
-    system.py, system_lookups.py, system_parts.py, system_rows.py, sizes.py, history.py, statement_statistics.py,
-    function_statistics.py    information about the node
+    system.py, system_lookups.py, system_parts.py, system_rows.py, relation_properties.py, sizes.py, history.py,
+    statement_statistics.py, function_statistics.py    information about the node and its objects
     sequences.py, large_objects.py, advisory_locks.py, notify_functions.py, snapshots.py, change_streams.py,
     bulk_access.py    functions that need the session
     system_columns.py    ctid, xmin and similar columns;  transaction_numbers.py  pg_current_xact_id and others

@@ -6,10 +6,11 @@ import base64
 import hashlib
 import re
 from collections.abc import Callable, Sequence
+from itertools import combinations
 
 from catalog.duckdb.nodes import Sql, constant_text, fill
 from catalog.encodings import ENCODINGS, Encoding, usable_encoding
-from catalog.errors import SqlError
+from catalog.errors import SqlError, not_supported
 from catalog.functions.base import Trait
 from catalog.functions.duckdb_sql import once
 from catalog.functions.registry import implement, mark
@@ -152,6 +153,33 @@ def convert_to(text: str, encoding: str) -> bytes:
     return _encoding(encoding, "destination").encode(text)
 
 
+def convert(value: bytes, source: str, destination: str) -> bytes:
+    """Bytes of one encoding in another. Raises 22021, 22P05, and 42883 where PostgreSQL has no such conversion."""
+    one, other = _encoding(source, "source"), _encoding(destination, "destination")
+    if one is other:
+        one.decode(value)
+        return value
+    if not (one.is_utf8 or other.is_utf8):
+        if frozenset((one.name, other.name)) not in _DIRECT:
+            names = f'"{one.name}" to "{other.name}"'
+            raise SqlError("42883", f"default conversion function for encoding {names} does not exist")
+        raise not_supported(f"conversion from {one.name} to {other.name}")
+    return other.encode(one.decode(value))
+
+
+# Pairs between which PostgreSQL converts without going through UTF8.
+_DIRECT = frozenset(
+    map(
+        frozenset,
+        (
+            *combinations(("ISO_8859_5", "KOI8R", "WIN1251", "WIN866"), 2),
+            *combinations(("SJIS", "EUC_JP"), 2),
+            ("LATIN2", "WIN1250"),
+        ),
+    )
+)
+
+
 # ---- registration ----
 
 _HASHES = ("sha224", "sha256", "sha384", "sha512")
@@ -185,6 +213,7 @@ def _register() -> None:
     implement("binary_decode", decode)
     implement("pg_convert_from", convert_from)
     implement("pg_convert_to", convert_to)
+    implement("pg_convert", convert)
     implement("md5_text", lambda text: hashlib.md5(text.encode()).hexdigest(), "md5({0})")
     implement("md5_bytea", lambda value: hashlib.md5(value).hexdigest())
     mark(Trait.NEVER_LARGER, "md5_text", "md5_bytea")

@@ -59,6 +59,43 @@ def _choice_step(choose: Callable[[int, int], int]) -> Callable[[Any, int], Any]
     return lambda state, value: value if state is None else choose(state, value)
 
 
+_SMALL = (
+    "zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten", "eleven", "twelve",
+    "thirteen", "fourteen", "fifteen", "sixteen", "seventeen", "eighteen", "nineteen",
+)  # fmt: skip
+_TENS = ["zero", "ten", "twenty", "thirty", "forty", "fifty", "sixty", "seventy", "eighty", "ninety"]
+_GROUPS = ("quadrillion", "trillion", "billion", "million", "thousand", "")
+
+
+def _in_words(number: int) -> str:
+    """A number below 1,000 as cash.c writes it: 'one hundred and five', 'one hundred twenty three'."""
+    hundreds, rest = divmod(number, 100)
+    if rest < 20:
+        below = _SMALL[rest]
+    else:
+        below = _TENS[rest // 10] + (f" {_SMALL[rest % 10]}" if rest % 10 else "")
+    if not hundreds:
+        return below
+    above = f"{_SMALL[hundreds]} hundred"
+    if not rest:
+        return above
+    return f"{above} and {below}" if rest < 20 else f"{above} {below}"
+
+
+def words(value: int) -> str:
+    """cash_words(): 'Minus one dollar and twenty cents'."""
+    dollars, cents = divmod(abs(value), 100)
+    parts = ["minus"] if value < 0 else []
+    for place, group in enumerate(_GROUPS):
+        if number := dollars // 1000 ** (len(_GROUPS) - 1 - place) % 1000:
+            parts += [_in_words(number), group] if group else [_in_words(number)]
+    if not dollars:
+        parts.append("zero")
+    parts += ["dollar and" if dollars == 1 else "dollars and", _in_words(cents), "cent" if cents == 1 else "cents"]
+    text = " ".join(parts)
+    return text[0].upper() + text[1:]
+
+
 def _register() -> None:
     for name in ("eq", "ne", "lt", "le", "gt", "ge"):
         implement(f"cash_{name}", getattr(operator, name))
@@ -79,6 +116,7 @@ def _register() -> None:
     implement("int4_cash", _of_integer)
     implement("int8_cash", _of_integer)
     implement("numeric_cash", _of_numeric)
+    implement("cash_words", words)
     implement("cash_numeric", lambda value: Decimal(value).scaleb(-2))
     for aggregate, step in (("sum", _add_to_sum), ("max", _choice_step(max)), ("min", _choice_step(min))):
         implement(f"{aggregate}(money)", python_aggregate=(lambda: None, step, lambda state: state))

@@ -210,3 +210,5 @@ implement("range_lt", python_for_types=_comparison(lambda order: order < 0))
 implement("range_le", python_for_types=_comparison(lambda order: order <= 0))
 implement("range_gt", python_for_types=_comparison(lambda order: order > 0))
 implement("range_ge", python_for_types=_comparison(lambda order: order >= 0))
+for _name in ("int4range", "int8range", "daterange"):
+    implement(f"{_name}_canonical", lambda value: value)  # every value is

@@ -14,7 +14,7 @@ from catalog.errors import SqlError
 from catalog.functions.base import CallContext
 from catalog.functions.registry import implements
 from catalog.privileges import acts_as, may
-from catalog.schema import READ_ALL_STATS_OID, Database, Role, Tablespace
+from catalog.schema import DEFAULT_TABLESPACE_OID, READ_ALL_STATS_OID, Database, Role, Tablespace
 
 FORKS = ("main", "fsm", "vm", "init")
 
@@ -102,6 +102,13 @@ def _named_database_size(call: CallContext, name: str) -> int | None:
 @implements("pg_tablespace_size_oid", needs_session=True)
 def _tablespace_size(call: CallContext, oid: int) -> int | None:
     return _surroundings(call).tablespace_size(oid) if _is_there(call, oid, Tablespace) else None
+
+
+@implements("pg_tablespace_databases", needs_session=True)
+def _databases_of(call: CallContext, oid: int) -> list[int]:
+    """pg_tablespace_databases(): every database of the default tablespace, in which all of them begin."""
+    catalog = _surroundings(call).catalog
+    return [item.oid for item in catalog.by_kind.get(Database, ())] if oid == DEFAULT_TABLESPACE_OID else []
 
 
 @implements("pg_tablespace_size_name", needs_session=True)

@@ -57,6 +57,7 @@ class _Services(Protocol):
     def view(self, view: View | Table, pretty: bool) -> str: ...
     def read_name(self, type_oid: int, text: str) -> int: ...
     def signal(self, process_id: int, terminate: bool) -> bool: ...
+    def query_text(self) -> str: ...
     def last_commit_token(self) -> str: ...
     def write_checkpoint(self, run: object) -> int: ...
     def begin_check(self, run: object) -> str: ...
@@ -112,11 +113,30 @@ def _is_named(services: _Services, named: tuple[str, ...], schema: str) -> bool:
 implement("current_database", lambda call: _session(call).database_name, needs_session=True)
 implement("current_user", lambda call: _session(call).user_name, needs_session=True)
 implement("session_user", lambda call: _session(call).session_user_name, needs_session=True)
+implement(
+    "current_query",
+    lambda call: _services(call).query_text(),
+    needs_session=True,
+    traits=(Trait.SESSION_ONLY,),
+)
 implement("pg_backend_pid", lambda call: _session(call).process_id, needs_session=True)
 implement("pgsql_version", lambda: VERSION)
 implement("getdatabaseencoding", lambda: "UTF8")
 implement("pg_is_in_recovery", lambda: False)
-implement("pg_is_wal_replay_paused", lambda: False)
+for _source in ("pg_last_wal_receive_lsn", "pg_last_wal_replay_lsn", "pg_last_xact_replay_timestamp"):
+    implement(_source, lambda: None)
+
+
+@implements(
+    "pg_is_wal_replay_paused", "pg_get_wal_replay_pause_state", "pg_wal_replay_pause", "pg_wal_replay_resume",
+    "pg_promote",
+)  # fmt: skip
+def _no_recovery(*_: object) -> None:
+    """Raises 55000: a follower applies the changelog without a pause, and is promoted by its cluster."""
+    hint = "Recovery control functions can only be executed during recovery."
+    raise SqlError("55000", "recovery is not in progress", hint=hint)
+
+
 implement("pg_jit_available", lambda: False)
 implement("pg_trigger_depth", lambda call: _session(call).trigger_depth, needs_session=True)
 mark(

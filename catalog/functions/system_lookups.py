@@ -204,6 +204,23 @@ def _default_acl(call: CallContext, kind: str, owner: int) -> Array | None:
     return Array.of((*items, f"{name}={own}/{name}"))
 
 
+@implements("makeaclitem", needs_session=True)
+def _acl_item(call: CallContext, grantee: int, grantor: int, word: str, grantable: bool) -> str:
+    """makeaclitem(): 'grantee=r*/grantor'. Raises 22023."""
+    letter = next((letter for letter, each in PRIVILEGE_WORDS.items() if each == word.upper()), None)
+    if letter is None:
+        raise SqlError("22023", f'unrecognized privilege type: "{word}"')
+    names = [_role_shown(call, oid) for oid in (grantee, grantor)]
+    return f"{names[0]}={letter}{'*' if grantable else ''}/{names[1]}"
+
+
+def _role_shown(call: CallContext, oid: int) -> str:
+    """A role's name in an ACL item: '' for PUBLIC, the number of a role that is not there."""
+    if oid == 0:
+        return ""
+    return next((str(row[1]) for row in find(call, internal.ROLE_NAMES, "oid", oid)), str(oid))
+
+
 @implements("aclexplode", needs_session=True)
 def _exploded_acl(call: CallContext, acl: Array) -> list[Row]:
     found: list[Row] = []

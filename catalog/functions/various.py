@@ -227,6 +227,10 @@ def _sleep_for(arguments: Sequence[Sql], types: Sequence[TypeRef]) -> Sql | None
     return _sleep([fill("CAST(epoch({}) AS DOUBLE)", *arguments)], types)
 
 
+def _sleep_until(arguments: Sequence[Sql], types: Sequence[TypeRef]) -> Sql | None:
+    return _sleep([fill("(epoch({}) - epoch(get_current_timestamp()))", *arguments)], types)
+
+
 def _register() -> None:
     _counts()
     implement("pg_size_bytes", size_in_bytes)
@@ -239,6 +243,7 @@ def _register() -> None:
                      oids.TEXT, 0, 0), inner=True)  # fmt: skip
     implement("pg_sleep", duckdb=_sleep, duckdb_udfs=("sleep_slice",), traits=(Trait.SESSION_ONLY,))
     implement("pg_sleep_for", duckdb=_sleep_for, duckdb_udfs=("sleep_slice",))
+    implement("pg_sleep_until", duckdb=_sleep_until, duckdb_udfs=("sleep_slice",))
 
 
 _register()

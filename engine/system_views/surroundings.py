@@ -29,6 +29,7 @@ from engine.node import sizes
 from engine.node.exported_snapshots import ExportedSnapshots
 from engine.node.stages import Stages
 from engine.replica import token
+from engine.session import activity
 from engine.session.errors import canceled_error
 from engine.session.open_sessions import open_sessions
 from engine.session.other_waits import result_of
@@ -206,6 +207,10 @@ class SessionSurroundings:
     @property
     def snapshots(self) -> ExportedSnapshots:
         return self.session.node.exported
+
+    def query_text(self) -> str:
+        """The text that the client sent and that runs now."""
+        return activity.query_text(self.session)
 
     def signal(self, process_id: int, terminate: bool) -> bool:
         """Cancels the running statement of a session, or ends the session. False, with a warning, if there is no such
