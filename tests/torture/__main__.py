@@ -5,7 +5,7 @@
 
 Each trial gets its minimum time, and its share of the time that is left beyond the minimum of all remaining trials. So
 the run keeps to the budget if the budget covers all minimum times. With --only, the figures of other trials stay in the
-page. Exits with 1 if a promise was broken, or if a planted fault was not noticed.
+page. Exits with 1 if a promise was broken, if a planted fault was not noticed, or if a trial tried too little.
 """
 
 from __future__ import annotations
@@ -56,7 +56,10 @@ def main() -> int:
         left = options.budget - (time.monotonic() - began)
         seconds = share(remaining[0], remaining, left)
         trial = remaining.pop(0)
-        results[trial.name] = _try(trial, seconds, seed, began)
+        results[trial.name] = result = _try(trial, seconds, seed, began)
+        if lack := trial.lack(result, options.budget):
+            result.problems.append(lack)
+            print(f"{trial.name}: {lack}", flush=True)
     print(f"{time.monotonic() - began:.0f} of {options.budget:.0f} s")
     today = datetime.datetime.now(datetime.UTC).date().isoformat()
     page.write(TRIALS, results, today, seed)

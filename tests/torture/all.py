@@ -22,6 +22,7 @@ TRIALS = (
         durability.power_cuts,
         exact=True,
         least=12.0,
+        enough=20,
     ),
     Trial(
         "kills",
@@ -30,6 +31,7 @@ TRIALS = (
         1.0,
         durability.kills,
         exact=True,
+        enough=10,
     ),
     Trial(
         "failures",
@@ -43,6 +45,7 @@ TRIALS = (
         durability.failures,
         exact=True,
         least=12.0,
+        enough=80,
     ),
     Trial(
         "flips",
@@ -53,6 +56,7 @@ TRIALS = (
         1.0,
         durability.flipped,
         exact=True,
+        enough=1000,
     ),
     Trial(
         "isolation",
@@ -64,6 +68,7 @@ TRIALS = (
         3.0,
         isolation.histories,
         least=10.0,
+        enough=5000,
     ),
     Trial(
         "isolation-cluster",
@@ -72,6 +77,7 @@ TRIALS = (
         2.0,
         isolation.cluster_histories,
         least=14.0,
+        enough=1000,
     ),
     Trial(
         "isolation-named",
@@ -81,6 +87,7 @@ TRIALS = (
         0.5,
         isolation.named,
         least=4.0,
+        enough=40,
     ),
     Trial(
         "meetings",
@@ -92,6 +99,7 @@ TRIALS = (
         1.0,
         isolation.meetings,
         least=10.0,
+        enough=200,
     ),
     Trial(
         "cluster",
@@ -102,6 +110,7 @@ TRIALS = (
         4.0,
         others.cluster,
         least=75.0,
+        enough=1000,
     ),
     Trial(
         "simulation",
@@ -112,6 +121,7 @@ TRIALS = (
         simulation.trial,
         exact=True,
         least=5.0,
+        enough=500,
     ),
     Trial(
         "differential",
@@ -121,6 +131,7 @@ TRIALS = (
         1.5,
         others.differential,
         least=6.0,
+        enough=400,
     ),
     Trial(
         "columns",
@@ -131,6 +142,7 @@ TRIALS = (
         columns.columns,
         exact=True,
         least=25.0,
+        enough=15,
     ),
     Trial(
         "families",
@@ -141,6 +153,7 @@ TRIALS = (
         0.5,
         others.families,
         least=15.0,
+        enough=150,
     ),
     Trial(
         "sqlsmith",
@@ -151,6 +164,7 @@ TRIALS = (
         smith.sqlsmith,
         exact=True,
         least=8.0,
+        enough=100,
     ),
     Trial(
         "load",
@@ -162,6 +176,7 @@ TRIALS = (
         1.0,
         crowd.load,
         least=62.0,
+        enough=5,
     ),
     Trial(
         "holding",
@@ -175,6 +190,7 @@ TRIALS = (
         holding.holding,
         exact=True,
         least=75.0,
+        enough=60,
     ),
     Trial(
         "wire",
@@ -183,6 +199,7 @@ TRIALS = (
         1.0,
         security.frames,
         exact=True,
+        enough=5000,
     ),
     Trial(
         "rights",
@@ -194,6 +211,7 @@ TRIALS = (
         security.rights,
         exact=True,
         least=45.0,
+        enough=3000,
     ),
     Trial(
         "escapes",
@@ -203,6 +221,7 @@ TRIALS = (
         0.3,
         security.escapes,
         least=4.0,
+        enough=1000,
     ),
     Trial(
         "secrets",
@@ -213,5 +232,6 @@ TRIALS = (
         security.secrets,
         exact=True,
         least=60.0,
+        enough=400,
     ),
 )

@@ -55,6 +55,7 @@ def columns(seconds: float, seed: int, tell: Callable[[str], None]) -> Result:
             result.caught["a file that lacks changes which it says it has"] = run.plant()
         finally:
             run.end()
+    result.tried = run.comparisons
     result.figures.append(
         f"{run.changes:,} changes, {run.loads} loads, {run.comparisons} comparisons, {run.kills} workers and "
         f"{run.crashes} servers killed, {run.restarts} restarts; columns of {run.from_file} tables taken from the "

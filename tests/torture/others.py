@@ -49,6 +49,7 @@ def differential(seconds: float, seed: int, tell: Callable[[str], None]) -> Resu
             f"{tally.refused.total()} refused (0A000)"
         )
         tell(result.figures[-1])
+        result.tried = tally.compared
         found = run_partitions(seed % 1_000_000, end - time.monotonic(), lambda: partition_sides(*connections[1:]))
         result.problems += [failure.replace("\n", " ") for failure in found.failures[:MOST]]
         result.figures.append(
@@ -100,6 +101,7 @@ def families(seconds: float, seed: int, tell: Callable[[str], None]) -> Result:
             f"{len(tally.failures)} differences (indexes compared with their rows after each family), "
             f"{tally.refused.total()} refused (0A000)"
         )
+        result.tried = tally.compared
         tell(result.figures[-1])
     return result
 
@@ -122,7 +124,7 @@ def cluster(seconds: float, seed: int, tell: Callable[[str], None]) -> Result:
         ]
         if found:
             nodes.keep = True
-        return Result(figures, found[:MOST], caught)
+        return Result(figures, found[:MOST], caught, sum(counts.values()))
 
 
 def cluster_notices(fault: str, seed: int) -> bool:

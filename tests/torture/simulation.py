@@ -126,6 +126,7 @@ def trial(seconds: float, seed: int, tell: Callable[[str], None]) -> Result:
         result.caught |= {f"{name} ({count} seeds)": bool(found) for name, count, found in told if found is not None}
         unfinished = [name for name, _, found in told if found is None]
         tallies = _play(pool, seed, end)
+    result.tried = sum(tally.seeds for tally in tallies.values())
     for kind, tally in tallies.items():
         result.problems += tally.problems
         result.figures.append(

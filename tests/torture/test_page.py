@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tests.torture.page import BEGIN, END, read, table
-from tests.torture.trial import Result, Trial
+from tests.torture.trial import FULL, Result, Trial
 
 TRIALS = [Trial(name, f"Promise {name}", "How.", 1.0, lambda seconds, seed, tell: Result()) for name in ("a", "b-c")]
 
@@ -25,3 +25,11 @@ def test_violations_and_unnoticed_faults_are_shown() -> None:
     made = table(TRIALS, {"a": Result(["1 kill"], ["a row is lost"], {"x": True, "y": False})}, "2026-11-01")
     assert "| [Promise a](#a) | 1 | 1 of 2 | 2026-11-01 |" in made
     assert "**WRONG**: a row is lost" in made and "**NOT NOTICED: y**" in made
+
+
+def test_a_trial_that_tried_next_to_nothing_proves_nothing() -> None:
+    trial = Trial("a", "Promise", "How.", 1.0, lambda seconds, seed, tell: Result(), enough=100)
+    assert "only 99 tried, fewer than 100" in trial.lack(Result(tried=99), FULL)
+    assert not trial.lack(Result(tried=100), FULL) and not trial.lack(Result(tried=50), FULL / 2)
+    assert trial.lack(Result(tried=0), 1.0)
+    assert not trial.lack(Result(tried=None), FULL)

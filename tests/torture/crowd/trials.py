@@ -68,6 +68,7 @@ def load(seconds: float, seed: int, tell: Callable[[str], None]) -> Result:
     result.figures.append(
         f"memory {before.memory:.0f} MB when it is quiet, at most {most:.0f}, and {mapped:.0f} of mapped files"
     )
+    result.tried = len(windows)
     result.caught["a server that stands still half the time"] = bool(judged(held, quiet, before.memory))
     return result
 

@@ -51,6 +51,7 @@ def power_cuts(seconds: float, seed: int, tell: Callable[[str], None]) -> Result
     tell(result.figures[-1])
     result.caught["no syncs"] = any(power.cuts(seconds * 0.2, seed, most=8, plant="unsynced"))
     made = [problem for problem in power.cuts(end - time.monotonic(), seed)]
+    result.tried = len(made)
     wrong = [problem for problem in made if problem]
     result.problems += wrong[:MOST]
     result.figures.append(f"{len(made)} at random moments under load, {len(wrong)} with lost or torn commits")
@@ -73,6 +74,7 @@ def kills(seconds: float, seed: int, tell: Callable[[str], None]) -> Result:
             for problem in killed(folder, chance, end):
                 done += 1
                 result.problems += [f"kill {done} {problem}"[:300]] if problem else []
+    result.tried = done
     result.figures.append(f"{done} kills, {len(result.problems)} with lost or torn commits")
     tell(result.figures[-1])
     return result
@@ -107,6 +109,7 @@ def failures(seconds: float, seed: int, tell: Callable[[str], None]) -> Result:
     result.caught["commits that are told too early"] = bool(planted.problems)
     found = operations.meet_all(max(began + seconds - time.monotonic(), 1.0), seed)
     result.problems += found.problems[:MOST]
+    result.tried = found.points.total()
     tried, all_of_them = found.points.total(), sum(found.all_points.values())
     result.figures.append(
         f"{tried:,} of {all_of_them * len(operations.ACTIONS):,} points: each of {all_of_them:,} operations of "
@@ -127,6 +130,7 @@ def flipped(seconds: float, seed: int, tell: Callable[[str], None]) -> Result:
         for kind in flips.TARGETS:
             found = flips.flip(kind, folder / kind.name, (end - time.monotonic()) / left, seed)
             left -= 1
+            result.tried = (result.tried or 0) + found.tried
             result.figures.append(
                 f"{kind.name}: {found.tried:,} of {found.bytes:,} bytes flipped, {len(found.unnoticed)} unnoticed"
             )

@@ -77,7 +77,7 @@ def holding(seconds: float, seed: int, tell: Callable[[str], None]) -> Result:
                 tell(result.problems[-1])
         watch.close()
         shoal.kill()  # the worker may be at work for long
-    total = sum(ended.values())
+    total = result.tried = sum(ended.values())
     result.figures.append(
         f"{total:,} calls ({ended['answered']} answered, {ended['57014'] + ended['57P01']} ended at "
         f"{TIMEOUT:g} s by {', '.join(ENDS[:-1])} or {ENDS[-1]}, the rest refused); "

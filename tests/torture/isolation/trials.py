@@ -60,6 +60,7 @@ def _histories(site: Site, name: str, end: float, seed: int, tell: Callable[[str
         tell(f"{name}: {transactions.total()} transactions, {wrong.total()} forbidden anomalies")
         now = time.monotonic()
         batch = min(int(batch * (end - now) / max(now - began, 0.1)), LONGEST)
+    result.tried = (result.tried or 0) + transactions.total()
     for level in Level:
         allowed = ", ".join(f"{kind} {count}" for kind, count in sorted(seen[level].items())) or "none"
         result.figures.append(
@@ -152,6 +153,7 @@ def named(seconds: float, seed: int, tell: Callable[[str], None]) -> Result:
         left = f" (no time for {', '.join(sorted(untried[level], key=names.index))})" if untried[level] else ""
         result.figures.append(told + left)
         tell(result.figures[-1])
+    result.tried = len(wanted)
     wrong = [key for key in wanted if got[key] != wanted[key]]
     result.problems += [f"{held}, then {request}: {got[held, request]}" for held, request in wrong]
     result.figures.append(f"{len(wanted)} pairs of row locks, {len(wrong)} not as in PostgreSQL")
@@ -178,6 +180,7 @@ def meetings(seconds: float, seed: int, tell: Callable[[str], None]) -> Result:
         tell(f"{sum(result.caught.values())} of {len(result.caught)} planted faults are caught")
         tally = run_meetings(seed % 1_000_000, end - time.monotonic(), theirs, ours)
         result.problems += [failure.replace("\n", " ") for failure in tally.failures[:MOST]]
+        result.tried = tally.scenarios
         cut = ", ".join(f"{count} of {why}" for why, count in sorted(tally.cut.items()))
         result.figures.append(
             f"{tally.scenarios:,} scenarios, {tally.steps:,} steps, {tally.waits:,} waits, "

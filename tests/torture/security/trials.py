@@ -48,6 +48,7 @@ def frames(seconds: float, seed: int, tell: Callable[[str], None]) -> Result:
         assert shoal.process is not None
         if shoal.process.poll() is not None:
             result.problems.append("the server has ended")
+    result.tried = sent
     tell(f"{cases} connections")
     result.figures.append(
         f"{sent:,} fuzzed frames on {cases:,} connections in {len(fuzz.STATES)} states, {len(result.problems)} "
@@ -83,6 +84,7 @@ def rights(seconds: float, seed: int, tell: Callable[[str], None]) -> Result:
     result.problems += found.wrong[:MOST]
     if whole:
         result.problems += [f"no difference any more: {item}" for item in found.unused]
+    result.tried = found.cells
     tell(f"{found.cells} cells")
     result.figures.append(
         f"{found.cells:,} cells of {len(ACTORS)} actors, {len(found.wrong)} that differ, {len(matrix.DIFFERENCES)} "
@@ -115,6 +117,7 @@ def escapes(seconds: float, seed: int, tell: Callable[[str], None]) -> Result:
                 tried += made
                 result.problems += succeeded
         result.caught["what PostgreSQL lets its superuser do"] = bool(attempt(postgres.dsn, "postgres", "auto")[1])
+    result.tried = tried
     tell(f"{tried} attempts")
     result.figures.append(f"{tried} attempts, {len(result.problems)} successes")
     return result
@@ -139,6 +142,7 @@ def secrets(seconds: float, seed: int, tell: Callable[[str], None]) -> Result:
                 with leaks.open_world(shoal.dsn, path) as connection:
                     total.add(leaks.compared(connection, postgres.dsn, function, chosen, now + part))
     result.problems += total.problems
+    result.tried = total.tried
     tell(f"{total.tried} attempts")
     told = sum("the secret is told" in problem for problem in result.problems)
     result.figures.append(

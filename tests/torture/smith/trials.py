@@ -37,6 +37,7 @@ def sqlsmith(seconds: float, seed: int, tell: Callable[[str], None]) -> Result:
         if not answers and shoal.process is not None and shoal.process.poll() is None:
             shoal.kill()
         result.problems += smith.found.problems[:MOST]
+        result.tried = smith.found.states.total()
         result.figures.append(smith.found.figures)
     tell(result.figures[-1])
     return result
