@@ -10,8 +10,9 @@ key calls one; a stable sort afterwards gives the same order.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from itertools import zip_longest
+from collections.abc import Iterable, Iterator, Sequence
+from functools import partial
+from itertools import chain, zip_longest
 
 from catalog.functions.registry import implementation
 from catalog.routines import LANGUAGE
@@ -20,6 +21,7 @@ from engine.execute.code import Code, LineUse, NotOnRowPath
 from engine.execute.compiled_value import Value
 from engine.execute.context import RowPathFull
 from engine.execute.expressions import ExpressionCompiler
+from engine.execute.routine_source import routine_rows
 from engine.sql import tree
 from engine.sql.tree_walk import contains, is_volatile, walk, walk_with_depth
 
@@ -91,16 +93,40 @@ def write_rows_in_step(
     code: Code, expressions: ExpressionCompiler, entry: tree.RangeFunction, names: list[str]
 ) -> None:
     """Opens the loop over several functions in FROM, in step: unnest(a, b), ROWS FROM (f(), g()). Raises NotOnRowPath
-    unless each is a built-in function with values of one column."""
-    sources = []
-    for call, columns in zip(entry.functions, entry.column_counts, strict=True):
-        if not isinstance(call, tree.FuncExpr) or not call.function.returns_set or columns != 1:
+    for rows of a built-in function whose columns the query declares."""
+    rows, values, at = [], True, 0
+    for call, count in zip(entry.functions, entry.column_counts, strict=True):
+        columns = [column.type for column in entry.columns[at : at + count]]
+        at += count
+        if not isinstance(call, tree.FuncExpr):
             raise NotOnRowPath("several functions in FROM")
-        if call.function.language == LANGUAGE or call.type.oid == RECORD or asks_session(call):
+        if call.function.language == LANGUAGE:
+            rows.append((routine_rows(expressions, call, columns), False))
+            values = False
+        elif not call.function.returns_set or count != max(len(call.function.output_types), 1) or asks_session(call):
             raise NotOnRowPath(f"function {call.function.name} beside others in FROM")
-        sources.append(expressions.set_function(call))
-    code.names["zip_longest"] = zip_longest
-    write_rows_of(code, entry, names, f"zip_longest({', '.join(sources)})", single=False)
+        else:
+            single = call.type.oid != RECORD
+            rows.append((expressions.set_function(call), single))
+            values = values and single
+    if values:
+        code.names["zip_longest"] = zip_longest
+        source = f"zip_longest({', '.join(source for source, _ in rows)})"
+    else:
+        in_step = code.constant(partial(_in_step, entry.column_counts), "in_step")
+        source = f"{in_step}({', '.join(f'zip({source})' if single else source for source, single in rows)})"
+    write_rows_of(code, entry, names, source, single=False)
+
+
+def _in_step(widths: Sequence[int], *functions: Iterable[tuple[object, ...]]) -> Iterator[tuple[object, ...]]:
+    """The rows of several functions side by side, with NULLs for one that has no more of them."""
+    nothing = [(None,) * width for width in widths]
+    for rows in zip_longest(*functions):
+        yield tuple(chain.from_iterable(map(_or_else, rows, nothing)))
+
+
+def _or_else(row: tuple[object, ...] | None, nothing: tuple[object, ...]) -> tuple[object, ...]:
+    return nothing if row is None else row
 
 
 def open_set_functions(

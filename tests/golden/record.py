@@ -26,6 +26,7 @@ from engine.statements.columnar_read import ColumnarRead
 from engine.statements.compound import CompoundPath, describe
 from engine.statements.dml import ColumnarChange
 from engine.statements.paths import columnar_of
+from engine.statements.routine_path import RoutinePath
 from engine.statements.rows_plan import ColumnarPath, RowsPlan
 from shoal.embedded.connection import Connection
 from shoal.embedded.errors import Error
@@ -146,7 +147,8 @@ def planned(session: Session, statement: Statement) -> Made:
     if names := _names([*written, *lifted]):
         made.texts["names"] = names
     try:
-        made.texts["columnar"] = columnar_text(columnar_of(session, plan))
+        if not isinstance(plan.columnar, RoutinePath):  # it has the row path's source
+            made.texts["columnar"] = columnar_text(columnar_of(session, plan))
     except SqlError as error:
         made.plan.append(f"columnar path: {refusal(error)}")
     made.texts = {kind: named(session, text) for kind, text in made.texts.items()}

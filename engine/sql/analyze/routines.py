@@ -19,7 +19,7 @@ the call: later nothing shows which parts came from a body.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import cast
 
@@ -43,6 +43,7 @@ from engine.sql.analyze.dispatch import change_statement, select_query
 from engine.sql.analyze.environment import Environment, inner_environment
 from engine.sql.analyze.routine_columns import columns_of_call, is_row, output_columns
 from engine.sql.analyze.routine_rights import check_execute, may_execute
+from engine.sql.analyze.set_calls import below_sets, in_from, is_sorted_before, set_calls
 from engine.sql.analyze.state import RoutineNames, Shared, State
 from engine.sql.parser import parse
 from engine.sql.tree_walk import is_volatile, shift_levels, substitute, transform, walk, walk_with_depth
@@ -481,7 +482,8 @@ class Expansion:
             self._in_range.update(cast("Sequence[tree.FuncExpr]", node.functions))
             return node
         if len(node.functions) != 1 or node.ordinality:
-            not_supported("ROWS FROM and WITH ORDINALITY over functions in SQL")
+            self._keep(node.functions)
+            return node
         call = node.functions[0]
         assert isinstance(call, tree.FuncExpr)
         query = self._rows_of(call, [column.type for column in node.columns])
@@ -522,80 +524,28 @@ class Expansion:
 
     def _in_targets(self, query: tree.Query) -> tree.Query:
         """SELECT f(x) FROM t, if f returns a set: SELECT f.f FROM t, LATERAL f(x)."""
-        calls = list(dict.fromkeys(filter(None, (_set_call(target.expression) for target in query.targets))))
-        if not calls:
+        if query.set_operation is not None or not set_calls(query):
             return query
+        query = below_sets(query)
+        calls = set_calls(query)
         call = calls[0]
-        plain = not (query.group_by or query.has_aggregates or query.has_windows or query.distinct is not None)
-        others = [target.expression for target in query.targets if _set_call(target.expression) is None]
-        sets = any(
-            isinstance(item, tree.FuncExpr) and item.function.returns_set
-            for other in others
-            for item, depth in walk_with_depth(other)
-            if depth == 0
-        )
-        if len(calls) != 1 or sets or not plain or query.set_operation is not None:
-            not_supported(f"function {call.function.name}, which returns a set, in this target list")
+        if len(calls) > 1 or is_sorted_before(query) or self._is_kept(call):
+            self._keep(calls)
+            return in_from(query, calls, None)
         anonymous = call.type.oid == oids.RECORD and not call.function.output_types
-        if self._is_kept(call):
-            return self._kept_in_targets(query, call)
-        rows = self._rows_of(call, None if anonymous else [call.type] * max(len(call.function.output_types), 1))
-        columns = tuple(tree.RangeColumn(target.name, target.expression.type) for target in rows.output)
-        relation = len(query.range_table)
-        entry = tree.RangeSubquery(rows, call.function.name, columns, any(map(_has_variable, call.arguments)))
-        values = [tree.Var(relation, n, column.type, 0, column.name) for n, column in enumerate(columns, 1)]
-        whole: tree.Expr = values[0]
-        if call.type.oid == oids.RECORD:
-            shown = tuple(target.name for target in rows.output) if anonymous else call.function.output_names
-            whole = tree.RowExpr(tuple(values), shown, call.type)
+        columns = None if anonymous else [column.type for column in columns_of_call(call)]
+        return in_from(query, calls, lambda call: self._rows_of(call, columns))
 
-        def value(expression: tree.Expr) -> tree.Expr:
-            if _set_call(expression) is None:
-                return expression
-            return values[expression.field - 1] if isinstance(expression, tree.FieldSelect) else whole
-
-        return replace(
-            query,
-            targets=tuple(replace(target, expression=value(target.expression)) for target in query.targets),
-            range_table=(*query.range_table, entry),
-            from_items=(*query.from_items, tree.FromRef(relation)),
-            order_by=tuple(replace(item, expression=value(item.expression)) for item in query.order_by),
-            has_set_functions=False,
-        )
-
-    def _kept_in_targets(self, query: tree.Query, call: tree.FuncExpr) -> tree.Query:
-        """SELECT f(x) FROM t, if the set of f stays a call: SELECT f.f FROM t, LATERAL f(x)."""
-        columns = columns_of_call(call)
-        if not columns:
-            not_supported(f"function {call.function.name}, which returns a set of records, in a target list")
-        relation = len(query.range_table)
-        lateral = any(map(_has_variable, call.arguments))
-        self._in_range.add(call)
-        entry = tree.RangeFunction((call,), call.function.name, columns, (len(columns),), lateral=lateral)
-        values = [tree.Var(relation, n, column.type, 0, column.name) for n, column in enumerate(columns, 1)]
-        whole: tree.Expr = values[0]
-        if call.type.oid == oids.RECORD or is_row(call.type):
-            whole = tree.RowExpr(tuple(values), tuple(column.name for column in columns), call.type)
-
-        def value(expression: tree.Expr) -> tree.Expr:
-            if _set_call(expression) is None:
-                return expression
-            return values[expression.field - 1] if isinstance(expression, tree.FieldSelect) else whole
-
-        return replace(
-            query,
-            targets=tuple(replace(target, expression=value(target.expression)) for target in query.targets),
-            range_table=(*query.range_table, entry),
-            from_items=(*query.from_items, tree.FromRef(relation)),
-            order_by=tuple(replace(item, expression=value(item.expression)) for item in query.order_by),
-            has_set_functions=False,
-        )
-
-
-def _set_call(expression: tree.Expr) -> tree.FuncExpr | None:
-    """The call of a function that returns a set, in the expression or in a field selection of it."""
-    call = expression.argument if isinstance(expression, tree.FieldSelect) else expression
-    return call if isinstance(call, tree.FuncExpr) and is_routine(call) and call.function.returns_set else None
+    def _keep(self, calls: Iterable[tree.Expr]) -> None:
+        """Lets the calls among these stay calls, in FROM."""
+        for call in calls:
+            if isinstance(call, tree.FuncExpr) and is_routine(call):
+                routine = self._environment.catalog.get(call.function.oid)
+                assert isinstance(routine, Routine)
+                refuse_trigger_function(routine)
+                if self._role is not None:
+                    check_execute(routine, self._environment.catalog, self._role)
+                self._in_range.add(call)
 
 
 # ---- the cache of bodies --------------------------------------------------------------------------------------------
