@@ -152,13 +152,14 @@ def _array_equality(symbol: str) -> Side:
 
 
 def _by_types() -> None:
-    """Registers the comparisons of jsonb, arrays and records, by the sort key of their actual type."""
+    """Registers the comparisons of jsonb, arrays, vectors and records, by the sort key of their actual type."""
     for suffix, symbol, function in _OPERATORS:
         duckdb = _array_equality(symbol) if suffix in ("eq", "ne") else None
         array = (Trait.COMPARES_ROWS, Trait.COMPARES_TEXTS)
         source = f"array_{suffix}"
         implement(source, duckdb=duckdb, python_for_types=by_sort_key(function), compares=suffix, traits=array)
         implement(f"jsonb_{suffix}", python_for_types=by_sort_key(function))
+        implement(f"oidvector{suffix}", python_for_types=by_sort_key(function))
         source, side = f"record_{suffix}", _by_fields(function)  # of composite types
         implement(source, python_for_types=side, compares=suffix, traits=(Trait.COMPARES_ROWS,))
 

@@ -38,3 +38,7 @@ select pg_wal_replay_pause();
 select pg_wal_replay_resume();
 select pg_get_wal_replay_pause_state();
 select pg_last_wal_receive_lsn(), pg_last_wal_replay_lsn(), pg_last_xact_replay_timestamp();
+select a, b, a::oidvector = b::oidvector, a::oidvector < b::oidvector, a::oidvector >= b::oidvector, a::oidvector <> b::oidvector from unnest(array['1 2','1','','2 1','1 2 3']) a, unnest(array['1 2','1','','2 1']) b;
+select count(*) from pg_proc p join pg_proc q on p.proargtypes = q.proargtypes and p.proname = q.proname where p.proname = 'abs';
+select proargtypes, count(*) from pg_proc where proname = 'abs' group by 1 order by 1;
+select distinct proargtypes from pg_proc where proname like 'date_p%' order by 1;
