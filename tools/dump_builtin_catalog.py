@@ -57,6 +57,8 @@ QUERIES = {
     "pg_collation": """SELECT oid, collname, collnamespace, collowner, collprovider, collisdeterministic, collencoding,
         collcollate, collctype, colliculocale FROM pg_collation WHERE oid < 16384 ORDER BY oid""",
     "pg_language": "SELECT * FROM pg_language WHERE oid < 10000 ORDER BY oid",
+    "pg_conversion": """SELECT oid, conname, connamespace, conowner, conforencoding, contoencoding, conproc::oid,
+        condefault FROM pg_conversion WHERE oid < 16384 ORDER BY oid""",
     "pg_opclass": "SELECT * FROM pg_opclass WHERE oid < 16384 ORDER BY oid",
     "pg_opfamily": "SELECT * FROM pg_opfamily WHERE oid < 16384 ORDER BY oid",
     "pg_range": """SELECT rngtypid, rngsubtype, rngmultitypid, rngcollation, rngsubopc, rngcanonical::oid,

@@ -44,8 +44,8 @@ def _whole(name: str) -> None:
 
 
 for _name in (
-    "pg_am", "pg_amop", "pg_amproc", "pg_cast", "pg_language", "pg_opclass", "pg_opfamily", "pg_range",
-    "pg_ts_template",
+    "pg_am", "pg_amop", "pg_amproc", "pg_cast", "pg_conversion", "pg_language", "pg_opclass", "pg_opfamily",
+    "pg_range", "pg_ts_template",
 ):  # fmt: skip
     _whole(_name)
 

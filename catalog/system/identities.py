@@ -433,6 +433,7 @@ _BUILT_IN: dict[int, tuple[Callable[[], _Source], Callable[[Any], Iterator[Row]]
     2603: _of_file("pg_amproc"),
     2601: _of_names(_name_lookup("pg_am", "amname"), 2601, "access method", shared=True),
     2612: _of_names(_name_lookup("pg_language", "lanname"), 2612, "language", shared=True),
+    2607: _of_names(_name_lookup("pg_conversion", "conname"), 2607, "conversion"),
     3602: _of_names(lambda: CONFIGURATIONS, 3602, "text search configuration"),
     3600: _of_names(lambda: DICTIONARIES, 3600, "text search dictionary"),
     3601: _of_names(lambda: {DEFAULT_PARSER: "default"}, 3601, "text search parser"),

@@ -38,6 +38,7 @@ _NAMED: dict[int, tuple[str, VirtualTable, str]] = {
     3600: ("text search dictionary", system_table("pg_ts_dict"), "dictname"),
     3601: ("text search parser", system_table("pg_ts_parser"), "prsname"),
     3602: ("text search configuration", system_table("pg_ts_config"), "cfgname"),
+    2607: ("conversion", system_table("pg_conversion"), "conname"),
     3764: ("text search template", system_table("pg_ts_template"), "tmplname"),
     2601: ("access method", system_table("pg_am"), "amname"),
     2612: ("language", system_table("pg_language"), "lanname"),

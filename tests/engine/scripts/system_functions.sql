@@ -42,3 +42,9 @@ select a, b, a::oidvector = b::oidvector, a::oidvector < b::oidvector, a::oidvec
 select count(*) from pg_proc p join pg_proc q on p.proargtypes = q.proargtypes and p.proname = q.proname where p.proname = 'abs';
 select proargtypes, count(*) from pg_proc where proname = 'abs' group by 1 order by 1;
 select distinct proargtypes from pg_proc where proname like 'date_p%' order by 1;
+select count(*), sum(conforencoding), count(distinct conproc) from pg_conversion;
+select * from pg_conversion where oid < 16384 order by oid limit 5;
+select pg_describe_object(2607, oid, 0), pg_identify_object(2607, oid, 0) from pg_conversion order by oid limit 3;
+select * from pg_get_object_address('conversion', '{iso_8859_1_to_utf8}', '{}');
+select pg_conversion_is_visible(oid) from pg_conversion where oid = 4402;
+SELECT n.nspname AS "Schema", c.conname AS "Name", pg_catalog.pg_encoding_to_char(c.conforencoding) AS "Source", pg_catalog.pg_encoding_to_char(c.contoencoding) AS "Destination", CASE WHEN c.condefault THEN 'yes' ELSE 'no' END AS "Default?" FROM pg_catalog.pg_conversion c JOIN pg_catalog.pg_namespace n ON n.oid = c.connamespace WHERE c.conname like 'koi8_r%' AND pg_catalog.pg_conversion_is_visible(c.oid) ORDER BY 1, 2;
