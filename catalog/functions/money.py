@@ -85,14 +85,13 @@ def _in_words(number: int) -> str:
 def words(value: int) -> str:
     """cash_words(): 'Minus one dollar and twenty cents'."""
     dollars, cents = divmod(abs(value), 100)
-    parts = ["minus"] if value < 0 else []
+    text = "minus " if value < 0 else ""
     for place, group in enumerate(_GROUPS):
         if number := dollars // 1000 ** (len(_GROUPS) - 1 - place) % 1000:
-            parts += [_in_words(number), group] if group else [_in_words(number)]
+            text += f"{_in_words(number)} {group} " if group else _in_words(number)  # two blanks before 'dollars'
     if not dollars:
-        parts.append("zero")
-    parts += ["dollar and" if dollars == 1 else "dollars and", _in_words(cents), "cent" if cents == 1 else "cents"]
-    text = " ".join(parts)
+        text += "zero"
+    text += f" dollar{'' if dollars == 1 else 's'} and {_in_words(cents)} cent{'' if cents == 1 else 's'}"
     return text[0].upper() + text[1:]
 
 
