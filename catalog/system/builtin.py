@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 
 from catalog import types
+from catalog.extensions import available
 from catalog.functions import registry
 from catalog.schema import BOOTSTRAP_ROLE_OID, PG_CATALOG_OID, VirtualTable
 from catalog.system import derived_oids
 from catalog.system.cluster import CLUSTER_VIEWS
-from catalog.system.content import Columns, Item, Surroundings, content, of_rows, system_table
+from catalog.system.content import Columns, Item, Surroundings, content, dependency_columns, of_rows, system_table
 from catalog.system.relations import read_fields, read_rows
 from catalog.text_search.configurations import CONFIGURATIONS, DICTIONARIES, dictionary_for, dictionary_options
 from catalog.text_search.parser import DEFAULT_PARSER, TOKEN_TYPES
@@ -245,6 +246,33 @@ def _descriptions(_: list[Item], __: Surroundings) -> Columns:
         "objsubid": 0,
         "description": [row["description"] for row in rows],
     }
+
+
+@content("pg_description", "fixed")
+def _description_of_plpgsql(_: list[Item], __: Surroundings) -> Columns:
+    extension = available()["plpgsql"]
+    return {
+        "objoid": [extension.first],
+        "classoid": derived_oids.PG_EXTENSION,
+        "objsubid": 0,
+        "description": [extension.comment],
+    }
+
+
+_HANDLERS = (13560, 13561, 13562)  # plpgsql_call_handler, plpgsql_inline_handler, plpgsql_validator
+
+
+@content("pg_depend", "fixed")
+def _parts_of_plpgsql(_: list[Item], __: Surroundings) -> Columns:
+    extension, language, function = derived_oids.PG_EXTENSION, 2612, derived_oids.PG_PROC
+    owner = (extension, available()["plpgsql"].first, 0)
+    return dependency_columns(
+        [
+            *((function, oid, 0, *owner, "e") for oid in _HANDLERS),
+            (language, PLPGSQL, 0, *owner, "e"),
+            *((language, PLPGSQL, 0, function, oid, 0, "n") for oid in _HANDLERS),
+        ]
+    )
 
 
 @content("pg_description", "fixed")
