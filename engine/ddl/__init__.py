@@ -5,7 +5,7 @@
    indexes.py    CREATE INDEX and REINDEX;  index_columns.py  the columns of indexes;  physical_order.py  CLUSTER
    sequences.py  CREATE / ALTER SEQUENCE
    views.py      CREATE VIEW
-   drop.py       DROP and TRUNCATE, with dependencies
+   drop.py       DROP, with dependencies;  truncate.py  TRUNCATE
    tablespaces.py  CREATE / ALTER / DROP TABLESPACE, and the tablespace of a relation
    extensions.py  CREATE / ALTER / DROP EXTENSION; code_users.py  the objects that use functions and operators
    routines.py   CREATE / ALTER / DROP FUNCTION and PROCEDURE

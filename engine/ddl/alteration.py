@@ -22,7 +22,7 @@ from catalog.types.base import TypeRef
 from engine.ddl import ownership, partitions, policies, triggers
 from engine.ddl.collations import column_collation
 from engine.ddl.context import BuildIndex, DdlContext, RewriteTable, ValidateConstraint
-from engine.ddl.drop import Removal, name_object, word_of
+from engine.ddl.drop import Removal, name_object
 from engine.ddl.expressions import columns_used, default_text
 from engine.ddl.index_columns import class_for
 from engine.ddl.key_dependents import refuse_views_that_need
@@ -224,7 +224,8 @@ class Alteration:
             self.context.notice(SqlError("00000", message, severity="NOTICE"))
             return
         column = self.builder.column_named(name)
-        self._refuse_dependents(column, command.cascade)
+        for generated in self._drop_dependents(column, command.cascade):
+            self.drop_column(ast.AlterTableCmd("drop_column", generated.name, cascade=True))
         number = column.number
         table = self.table
         including = {oid for oid in table.indexes if number in self._index(oid).include}
@@ -244,51 +245,59 @@ class Alteration:
         self.builder.table = replace(table, columns=tuple(item for item in table.columns if item.number != number))
         self.new_layout = True
 
-    def _refuse_dependents(self, column: Column, cascade: bool) -> None:
-        dependents = [found for found in self._referring(column) if found[0].oid != self.table.oid]
-        users = triggers.using_column(self.context, self.table, column.number)
-        views = self._views_reading(column, f"dropping column {column.name} of {self.table.name}")
-        for item in self.table.columns:
-            if item.generated is not None and column.number in self._used(item.generated, item.type):
-                not_supported(f"dropping column {column.name}, which generated column {item.name} uses")
+    def _drop_dependents(self, column: Column, cascade: bool) -> list[Column]:
+        """Drops what depends on a column, except for the generated columns that use it, which it returns. Raises 2BP01
+        without CASCADE."""
+        generated = [
+            item
+            for item in self.table.columns
+            if item.generated is not None and column.number in self._used(item.generated, item.type)
+        ]
         for oid in self.table.indexes:
             index = self._index(oid)
             texts = [item.expression for item in index.columns if item.expression] + [index.predicate or ""]
             if any(text and column.number in self._used(text, None) for text in texts):
                 self._take_index(index)
+        users = triggers.using_column(self.context, self.table, column.number)
         bound = policies.policies_with_column(self.context, self.table, column.number)
-        if not dependents and not views and not users and not bound:
-            return
-        for user in (*views, *(other for other, _ in (*dependents, *bound))):  # who drops one is waited for
-            self.context.lock_relation(user.oid, "access exclusive")
-        if not cascade:
-            what = f"column {column.name} of table {self.table.name}"
-            lines = [f"constraint {c.name} on table {t.name} depends on {what}" for t, c in dependents]
-            for view in views:
-                lines.append(f"{word_of(view)} {view.name} depends on {what}")
-                over = policies.policies_over(self.context, view.oid)
-                lines += [f"{policies.show_policy(p, t)} depends on {word_of(view)} {view.name}" for t, p in over]
-            lines += [f"trigger {item.name} on table {self.table.name} depends on {what}" for item in users]
-            lines += [f"{policies.show_policy(policy, table)} depends on {what}" for table, policy in bound]
-            raise SqlError(
-                "2BP01",
-                f"cannot drop {what} because other objects depend on it",
-                detail="\n".join(lines),
-                hint="Use DROP ... CASCADE to drop the dependent objects too.",
-            )
-        kept_triggers = tuple(item for item in self.table.triggers if item not in users)
-        self.builder.table = replace(self.table, triggers=kept_triggers)
+        referring: list[tuple[Table, Constraint]] = []
         removal = Removal(self.context, cascade)
-        removal.take(views, self.table)
-        on = f"column {column.name} of table {self.table.name}"
+        on = self._name_column(column)
+        for item in generated:
+            removal.take_shown((self._name_column(item),), on)
+            referring += self._take_readers(removal, item)
+        referring += self._take_readers(removal, column)
         removal.take_triggers([f"trigger {item.name} on table {self.table.name}" for item in users], on)
+        for table, _ in bound:  # who drops one is waited for
+            self.context.lock_relation(table.oid, "access exclusive")
         removal.take_policies(bound, on)
-        removal.carry_out([self.table])
+        if removal.is_empty:
+            return []
+        if users:
+            kept_triggers = tuple(item for item in self.table.triggers if item not in users)
+            self.builder.table = replace(self.table, triggers=kept_triggers)
+        removal.carry_out([self.table], on)
         kept_policies = self.context.catalog.table(self.table.oid).policies
         self.builder.table = replace(self.table, policies=kept_policies)
-        for other, constraint in dependents:
-            kept = tuple(item for item in other.constraints if item.oid != constraint.oid)
-            self.context.change({other.oid: replace(other, constraints=kept)})
+        for other, constraint in referring:
+            current = self.context.catalog.table(other.oid)
+            kept = tuple(item for item in current.constraints if item.oid != constraint.oid)
+            self.context.change({other.oid: replace(current, constraints=kept)})
+        return generated
+
+    def _name_column(self, column: Column) -> str:
+        return f"column {column.name} of table {self.table.name}"
+
+    def _take_readers(self, removal: Removal, column: Column) -> list[tuple[Table, Constraint]]:
+        """Adds the views and foreign keys of other tables that use a column, and returns the foreign keys."""
+        views = self._views_reading(column, f"dropping column {column.name} of {self.table.name}")
+        referring = [found for found in self._referring(column) if found[0].oid != self.table.oid]
+        for user in (*views, *(table for table, _ in referring)):  # who drops one is waited for
+            self.context.lock_relation(user.oid, "access exclusive")
+        shown = (f"constraint {item.name} on table {table.name}" for table, item in referring if item.parent is None)
+        removal.take_shown(shown, self._name_column(column))
+        removal.take([view for view in views if view.oid not in removal.gone], self._name_column(column))
+        return referring
 
     def _views_reading(self, column: Column, what: str) -> list[View | Table]:
         """The views that use the column. Raises 0A000 for functions that use the table."""

@@ -1,4 +1,4 @@
-"""DROP and TRUNCATE, and dependencies.
+"""DROP, and dependencies.
 
 Dependencies are not stored. When an object is dropped, its dependents are found in the catalog: indexes and sequences
 of a table, foreign keys to it, views that use it, the content of a schema.
@@ -47,10 +47,8 @@ from engine.ddl import collations, names, ownership, policies, triggers
 from engine.ddl.code_users import Use, own_objects, shown_use, users_of_code
 from engine.ddl.context import DdlContext
 from engine.ddl.rewrite_text import default_over, tables_and_views
-from engine.ddl.sequences import restart_sequence
 from engine.ddl.user_types import find_type, users_of
 from engine.sql import ast
-from engine.txn.interface import EmptiedStorage
 
 WORD: dict[type, str] = {
     Table: "table", View: "view", Index: "index", Sequence: "sequence", Schema: "schema", VirtualTable: "view",
@@ -140,10 +138,20 @@ class Removal:
         """Adds triggers, which the caller removes, that use a column."""
         self._extra += [(trigger, column, 0) for trigger in triggers]
 
-    def take(self, views: Iterable[View | Table], table: Table) -> None:
+    def take_shown(self, found: Iterable[str], on: str) -> None:
+        """Adds generated columns or foreign keys, which the caller removes, that depend on something."""
+        self._extra += [(what, on, 0) for what in found]
+
+    def take(self, views: Iterable[View | Table], on: str) -> None:
         """Adds the views that use a column of a table."""
         for view in views:
-            self._depend(view, table)
+            self._extra.append((name_object(view), on, 0))
+            self.add(view)
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether nothing was added."""
+        return not self._extra and not self.gone
 
     def _take_views(self, item: Table | View | Sequence) -> None:
         for view in self._views_over(item.oid):
@@ -356,9 +364,11 @@ class Removal:
             what = f"constraint {constraint.name} on table {other.name}"
             self._extra.append((what, f"table {table.name}", other.oid))
 
-    def carry_out(self, roots: list[SchemaObject]) -> None:
-        """Writes the changes. Raises 2BP01 if another object depends on a dropped one and there is no CASCADE, and for
-        a part of an extension."""
+    def carry_out(self, roots: list[SchemaObject], shown: str = "") -> None:
+        """Writes the changes. `shown`: the root in messages, if it is a part of the object.
+
+        Raises 2BP01 if another object depends on a dropped one and there is no CASCADE, and for a part of an extension.
+        """
         for item in self.gone.values():
             owner = self.context.catalog.get(item.extension) if isinstance(item, View) else None
             if isinstance(owner, Extension) and owner.oid not in self.gone:
@@ -375,7 +385,7 @@ class Removal:
         extra = [item for item in self._extra if item[2] not in self.gone and not self._is_root(item[0], roots)]
         if extra and not self.cascade:
             root = roots[0]
-            word = name_object(root) if len(roots) == 1 else "desired object(s)"
+            word = shown or name_object(root) if len(roots) == 1 else "desired object(s)"
             raise SqlError(
                 "2BP01",
                 f"cannot drop {word} because other objects depend on {'it' if len(roots) == 1 else 'them'}",
@@ -686,82 +696,3 @@ def _refuse_part(context: DdlContext, item: SchemaObject) -> None:
             f"cannot drop sequence {item.name} because column {column.name} of table {table.name} requires it",
             hint=f"You can drop column {column.name} of table {table.name} instead.",
         )
-
-
-def truncate(context: DdlContext, statement: ast.TruncateStmt) -> str:
-    """TRUNCATE. The tables get new storage ids, so that a rollback restores the rows. Raises 0A000 for a referenced
-    table."""
-    for table in truncated_tables(context, statement):
-        context.lock_relation(table.oid, "share")  # as PostgreSQL does, which builds the empty indexes
-        context.change(empty_table(context, table))
-        if statement.restart_identity:
-            for item in list(context.catalog.objects.values()):
-                if isinstance(item, Sequence) and item.owned_by and item.owned_by[0] == table.oid:
-                    context.change({item.oid: restart_sequence(context, item, None)})
-    return "TRUNCATE TABLE"
-
-
-def truncated_tables(context: DdlContext, statement: ast.TruncateStmt) -> list[Table]:
-    """The tables of a TRUNCATE, locked: those that it names, their children, and with CASCADE those that refer to
-    them."""
-    tables: dict[int, Table] = {}
-    for relation in statement.relations:
-        table = names.table_named(context, relation, letter="D")
-        tables[table.oid] = table
-        if relation.only and table.partitioning is not None and table.oid in context.catalog.children:
-            hint = "Do not specify the ONLY keyword, or use TRUNCATE ONLY on the partitions directly."
-            raise SqlError("42809", "cannot truncate only a partitioned table", hint=hint)
-        for child in () if relation.only else context.catalog.descendants(table.oid):
-            if context.environment.is_of_others(child):
-                continue
-            context.lock_relation(child.oid, "access exclusive")
-            tables[child.oid] = context.catalog.table(child.oid)
-    while referring := _referring(context, tables):
-        if not statement.cascade:
-            other, _, table = referring[0]
-            context.lock_relation(other.oid, "access exclusive")  # who drops it is waited for
-            raise SqlError(
-                "0A000",
-                "cannot truncate a table referenced in a foreign key constraint",
-                detail=f'Table "{other.name}" references "{table.name}".',
-                hint=f'Truncate table "{other.name}" at the same time, or use TRUNCATE ... CASCADE.',
-            )
-        for other, _, _ in referring:
-            if other.oid not in tables:
-                if not names.may_on_table(context, other, "D"):
-                    raise SqlError("42501", f"permission denied for table {other.name}")
-                context.notice(SqlError("00000", f'truncate cascades to table "{other.name}"', severity="NOTICE"))
-                context.lock_relation(other.oid, "access exclusive")
-                tables[other.oid] = other
-    for table in tables.values():
-        context.refuse_in_use(table, "TRUNCATE")
-    return list(tables.values())
-
-
-def _referring(context: DdlContext, tables: dict[int, Table]) -> list[tuple[Table, Constraint, Table]]:
-    """The foreign keys that refer to one of the tables, or to a partitioned table that contains it: (table, key,
-    referenced)."""
-    referenced = {above.oid: table for table in tables.values() for above in context.catalog.partitioned_above(table)}
-    referenced |= tables
-    return [
-        (other, constraint, referenced[constraint.references])
-        for other in context.catalog.tables()
-        if other.oid not in tables
-        for constraint in other.constraints
-        if constraint.kind == "f" and constraint.references in referenced
-    ]
-
-
-def empty_table(context: DdlContext, table: Table) -> dict[int, SchemaObject | None]:
-    """Gives the table and its indexes new, empty storage."""
-    context.drop_storage(EmptiedStorage(table.storage_id))
-    fresh = replace(table, storage_id=context.new_storage_id(table.tablespace))
-    changes: dict[int, SchemaObject | None] = {table.oid: fresh}
-    for oid in table.indexes:
-        index = context.catalog.index(oid)
-        if index.primary:
-            changes[oid] = replace(index, storage_id=fresh.storage_id)
-        else:
-            context.drop_storage(index.storage_id)
-            changes[oid] = replace(index, storage_id=context.new_storage_id(index.tablespace))
-    return changes

@@ -31,6 +31,7 @@ from engine.ddl import (
 from engine.ddl import physical_order as ddl_physical_order
 from engine.ddl import roles as ddl_roles
 from engine.ddl import tablespaces as ddl_tablespaces
+from engine.ddl import truncate as ddl_truncate
 from engine.session.answer import Sink
 from engine.session.portal import Portal
 from engine.session.session import Session
@@ -235,7 +236,7 @@ SCHEMA_CHANGES = (
         outside_blocks=lambda tree: "DROP INDEX CONCURRENTLY" if tree.concurrently else None,
         tells_all=lambda tree: tree.kind in _NAMED,
     ),
-    _relation(ast.TruncateStmt, drop.truncate, command="TRUNCATE TABLE", run=truncate.run),
+    _relation(ast.TruncateStmt, ddl_truncate.truncate, command="TRUNCATE TABLE", run=truncate.run),
     _change(ast.RenameStmt, objects.rename),
     _change(ast.AlterObjectSchemaStmt, objects.set_schema),
     _change(ast.AlterOwnerStmt, objects.set_owner),

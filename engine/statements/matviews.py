@@ -20,7 +20,7 @@ from catalog.errors import SqlError
 from catalog.schema import Role, Table
 from catalog.system.objects import qualified_name
 from engine.ddl import names, ownership
-from engine.ddl.drop import empty_table
+from engine.ddl.truncate import empty_table
 from engine.ddl.views import refuse_whole_rows
 from engine.session.activity import query_text
 from engine.sql import ast, tree

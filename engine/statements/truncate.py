@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from catalog.schema import Table
-from engine.ddl.drop import truncated_tables
+from engine.ddl.truncate import truncated_tables
 from engine.execute.triggers import FiredTrigger, triggers_for
 from engine.session.answer import Sink
 from engine.session.portal import Portal

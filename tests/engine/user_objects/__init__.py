@@ -1,1 +1,1 @@
-"""User-defined aggregates, operators, casts and range types, beside PostgreSQL."""
+"""User-defined aggregates, operators, casts and range types, and dependencies of columns, beside PostgreSQL."""
