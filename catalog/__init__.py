@@ -33,8 +33,8 @@ Shoal.
 
 Subjects that this package shares with others:
 
-    user-defined types  `Enum`, `Domain` and `Composite` in schema.py; usertypes.py makes their codecs, row_types.py
-                        those of the rows of tables; type_descriptions.py passes them to other processes;
+    user-defined types  `Enum`, `Domain`, `Composite`, `UserRange` in schema.py; usertypes.py makes their codecs,
+                        row_types.py those of the rows of tables; type_descriptions.py passes them to other processes;
                         types/user.py finds a type by its OID; engine/sql/analyze/domains.py and
                         engine/sql/analyze/declared.py determine the domain or row type of an expression;
                         engine/ddl/user_types.py and engine/ddl/composites.py change them

@@ -23,10 +23,7 @@ from catalog.schema import (
     ChangeStream,
     Collation,
     Column,
-    Composite,
     Database,
-    Domain,
-    Enum,
     Extension,
     Index,
     Parameter,
@@ -37,11 +34,12 @@ from catalog.schema import (
     Table,
     Tablespace,
     UserOperator,
+    UserType,
     View,
 )
 
 Securable = Table | View | Sequence | Schema | Database | Tablespace | Routine | Parameter
-Owned = Securable | Index | Enum | Domain | Composite | Collation | Extension | UserOperator | ChangeStream
+Owned = Securable | Index | UserType | Collation | Extension | UserOperator | ChangeStream
 Acl = tuple[str, ...] | None
 
 ORDER = "arwdDxtXUCTcsA"

@@ -1,6 +1,7 @@
 """User-defined functions and procedures as `Function`s, so that names are resolved as for built-in ones.
 
-No implementation has their `source`: their body replaces the call (engine/sql/analyze/routines.py).
+No implementation has their `source`: their body replaces the call (engine/sql/analyze/routines.py). Only constructors
+of ranges are implemented as the built-in ones are.
 """
 
 from __future__ import annotations
@@ -26,7 +27,8 @@ _VARIADIC = {oids.ANYARRAY: oids.ANYELEMENT, oids.ANYCOMPATIBLEARRAY: oids.ANYCO
 
 def function_of(routine: Routine, columns: tuple[tuple[str, TypeRef], ...] = ()) -> Function:
     """The routine as a function. `columns`: the columns of the relation whose rows it returns."""
-    return _function_of(replace(routine, body="", statements=None, comment=None), columns)
+    body = routine.body if routine.is_constructor else ""
+    return _function_of(replace(routine, body=body, statements=None, comment=None), columns)
 
 
 @lru_cache(4096)
@@ -44,7 +46,7 @@ def _function_of(routine: Routine, columns: tuple[tuple[str, TypeRef], ...]) -> 
     return Function(
         oid=routine.oid,
         name=routine.name,
-        source=f"routine {routine.oid}",
+        source=routine.body if routine.is_constructor else f"routine {routine.oid}",
         kind=routine.kind,
         strict=routine.strict,
         returns_set=routine.returns_set,
@@ -57,7 +59,7 @@ def _function_of(routine: Routine, columns: tuple[tuple[str, TypeRef], ...]) -> 
         output_names=tuple(name or f"column{number}" for number, (name, _) in enumerate(outputs, 1)),
         output_types=tuple(oid for _, oid in outputs),
         defaults=defaults,
-        language=LANGUAGE,
+        language="internal" if routine.is_constructor else LANGUAGE,
         cost=routine.cost,
         rows=routine.rows,
         aggregate=None if routine.aggregate is None else _declaration(routine.oid, routine.aggregate),

@@ -35,7 +35,9 @@ from catalog.schema import (
     Table,
     Tablespace,
     UserCast,
+    UserMultirange,
     UserOperator,
+    UserRange,
     View,
 )
 
@@ -60,6 +62,8 @@ SYSTEM_TABLES: Mapping[type[SchemaObject], int] = {
     Parameter: 27,
     UserOperator: 28,
     UserCast: 29,
+    UserRange: 30,
+    UserMultirange: 31,
     ChangeStream: 40,
 }
 KINDS: Mapping[int, type[SchemaObject]] = {number: kind for kind, number in SYSTEM_TABLES.items()}

@@ -14,6 +14,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from catalog.lesser_objects import BOOTSTRAP_ROLE_OID as BOOTSTRAP_ROLE_OID  # noqa: PLC0414
+from catalog.lesser_objects import UserMultirange as UserMultirange  # noqa: PLC0414
+from catalog.lesser_objects import UserRange as UserRange  # noqa: PLC0414
 from catalog.types import oids
 from catalog.types.base import TypeRef
 
@@ -21,7 +24,6 @@ FIRST_USER_OID = 16384
 PG_CATALOG_OID = 11
 PUBLIC_OID = 2200
 INFORMATION_SCHEMA_OID = 13000
-BOOTSTRAP_ROLE_OID = 10  # postgres
 DEFAULT_TABLESPACE_OID = 1663  # pg_default
 POSTGRES_DATABASE_OID = 5
 
@@ -674,13 +676,19 @@ class Routine:
     parallel: str = "u"
     cost: float = 100.0
     rows: float = 0.0
-    language: str = "sql"  # sql | plpgsql
+    language: str = "sql"  # sql | plpgsql | internal (aggregates, and constructors of ranges)
     depends_on: tuple[int, ...] = ()  # OIDs of the objects in a body in SQL-standard form
     owner: int = BOOTSTRAP_ROLE_OID
     comment: str | None = None
     acl: tuple[str, ...] | None = None
     settings: tuple[tuple[str, str], ...] = ()  # SET clauses: names and values while the body runs
     aggregate: AggregateParts | None = None  # of an aggregate, which has no body
+
+    @property
+    def is_constructor(self) -> bool:
+        """Whether it is a constructor of a user's range or multirange type, its result. `body` is then the source of
+        its implementation."""
+        return self.language == "internal" and self.aggregate is None
 
     @property
     def inputs(self) -> tuple[RoutineArgument, ...]:
@@ -748,8 +756,8 @@ class ExtensionType:
     schema: int
 
 
-UserType = Enum | Domain | Composite
-USER_TYPES = (Enum, Domain, Composite)
+UserType = Enum | Domain | Composite | UserRange | UserMultirange
+USER_TYPES = (Enum, Domain, Composite, UserRange, UserMultirange)
 Code = Extension | Routine | UserOperator | UserCast
 CODE = (Extension, Routine, UserOperator, UserCast)
 Relation = Table | Index | Sequence | View | VirtualTable
@@ -766,6 +774,8 @@ SchemaObject = (
     | Enum
     | Domain
     | Composite
+    | UserRange
+    | UserMultirange
     | Collation
     | Extension
     | Routine

@@ -10,7 +10,7 @@ from catalog.schema import UserType
 from catalog.types import collated
 from catalog.types.collated_oids import run_of
 from catalog.types.user import entry_of, remember
-from catalog.usertypes import entries_of
+from catalog.usertypes import entries_of, parts_of
 
 
 def describe(oids: Iterable[int]) -> list[list[str]]:
@@ -27,7 +27,7 @@ def describe(oids: Iterable[int]) -> list[list[str]]:
         if entry is not None and entry.definition is not None:  # every process knows the types of extensions
             item: UserType = entry.definition  # type: ignore[assignment]
             if item.oid not in found:
-                pending += [column.type.oid for column in getattr(item, "columns", ())]
+                pending += parts_of(item)
             found[item.oid] = [rows.object_key(item).hex(), rows.encode(item).decode("latin-1"), entry.schema]
     return list(found.values())
 

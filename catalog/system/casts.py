@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from catalog.schema import UserCast
+from catalog.catalog import Catalog
+from catalog.schema import Routine, UserCast
 from catalog.system import derived_oids
 from catalog.system.content import (
     Columns,
     Dependency,
     Item,
+    Items,
     Surroundings,
     comment_columns,
     content,
@@ -17,6 +19,13 @@ from catalog.system.content import (
 from catalog.types.user import FIRST_ADDED_OID
 
 casts = objects_of(UserCast)
+_with_functions = Items((UserCast,), lambda catalog, item: (item, _is_of_constructor(catalog, item)))
+
+
+def _is_of_constructor(catalog: Catalog, item: UserCast) -> bool:
+    """Whether the cast is a part of a range type, as the constructor that it calls is."""
+    found = catalog.get(item.function)
+    return isinstance(found, Routine) and found.is_constructor
 
 
 @content("pg_cast", "catalog", casts)
@@ -37,13 +46,13 @@ def _comments(items: list[Item], _: Surroundings) -> Columns:
     return comment_columns(derived_oids.PG_CAST, (item for (item,) in items))
 
 
-@content("pg_depend", "catalog", casts)
+@content("pg_depend", "catalog", _with_functions)
 def _dependencies(items: list[Item], _: Surroundings) -> Columns:
     found: list[Dependency] = []
-    for (item,) in items:
-        own = (derived_oids.PG_CAST, item.oid, 0)
+    for item, internal in items:
+        own, kind = (derived_oids.PG_CAST, item.oid, 0), "i" if internal else "n"
         types = dict.fromkeys((item.source, item.target))
-        found += [(*own, derived_oids.PG_TYPE, oid, 0, "n") for oid in types if oid >= FIRST_ADDED_OID]
+        found += [(*own, derived_oids.PG_TYPE, oid, 0, kind) for oid in types if oid >= FIRST_ADDED_OID]
         if item.function >= FIRST_ADDED_OID:
-            found.append((*own, derived_oids.PG_PROC, item.function, 0, "n"))
+            found.append((*own, derived_oids.PG_PROC, item.function, 0, kind))
     return dependency_columns(found)

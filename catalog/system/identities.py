@@ -28,7 +28,6 @@ from catalog.schema import (
     Composite,
     Database,
     Domain,
-    Enum,
     Extension,
     Index,
     Parameter,
@@ -38,6 +37,7 @@ from catalog.schema import (
     Sequence,
     Table,
     Tablespace,
+    UserType,
     View,
     VirtualTable,
 )
@@ -190,7 +190,7 @@ def _of_relation(catalog: Catalog, item: Table | View | Sequence | Index) -> Ite
         yield _on(derived_oids.PG_POLICY, policy.oid, "policy", schema, name, policy.name)
 
 
-def _of_type(catalog: Catalog, item: Enum | Domain | Composite) -> Iterator[Row]:
+def _of_type(catalog: Catalog, item: UserType) -> Iterator[Row]:
     schema = _schema(catalog, item.schema)
     for oid, entry in catalog.user_types.items():
         if entry.definition is not None and cast(Any, entry.definition).oid == item.oid:

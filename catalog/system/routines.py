@@ -106,8 +106,12 @@ def _dependencies(items: list[Item], surroundings: Surroundings) -> Columns:
             found += [(item.oid, *reference) for reference in surroundings.references(item)]
         if item.aggregate is not None:
             found += [(item.oid, *reference) for reference in _of_aggregate(item.aggregate)]
+    made = [(item.oid, item.result.oid) for item, *_ in items if item.is_constructor]
     return dependency_columns(
-        [(derived_oids.PG_PROC, oid, 0, catalog, other, column, "n") for oid, catalog, other, column in found]
+        [
+            *((derived_oids.PG_PROC, oid, 0, derived_oids.PG_TYPE, type_, 0, "i") for oid, type_ in made),
+            *((derived_oids.PG_PROC, oid, 0, catalog, other, column, "n") for oid, catalog, other, column in found),
+        ]
     )
 
 
@@ -293,7 +297,7 @@ def definition(catalog: Catalog, item: Routine, body: str | None) -> str:
         "STRICT" if item.strict else "",
         "SECURITY DEFINER" if item.security_definer else "",
         "LEAKPROOF" if item.leakproof else "",
-        f"COST {item.cost:g}" if item.cost != 100 else "",
+        f"COST {item.cost:g}" if item.cost != (1 if item.language == "internal" else 100) else "",
         f"ROWS {item.rows:g}" if item.rows not in (0, 1000) else "",
     ]
     shown = " ".join(option for option in options if option)

@@ -6,7 +6,16 @@ from catalog import types
 from catalog.functions.registry import functions_named
 from catalog.identifiers import quote_identifier
 from catalog.privileges import acts_as
-from catalog.schema import PG_CATALOG_OID, Composite, Constraint, Domain, Enum, UserType
+from catalog.schema import (
+    PG_CATALOG_OID,
+    Composite,
+    Constraint,
+    Domain,
+    Enum,
+    UserMultirange,
+    UserRange,
+    UserType,
+)
 from catalog.system import derived_oids
 from catalog.system import relations as internal
 from catalog.system.builtin import type_columns
@@ -21,7 +30,8 @@ from catalog.usertypes import array_name, entries_of
 enums = objects_of(Enum)
 domains = objects_of(Domain)
 composites = objects_of(Composite)
-user_types = objects_of(Enum, Domain, Composite)
+ranges = objects_of(UserRange)
+user_types = objects_of(Enum, Domain, Composite, UserRange, UserMultirange)
 
 
 def _entries(items: list[Item]) -> list[tuple[UserType, UserEntry]]:
@@ -38,6 +48,7 @@ def _types(items: list[Item], _: Surroundings) -> Columns:
     found = _entries(items)
     rows: list[TypeRow] = [entry.row for _, entry in found]
     subscripting, analyze = _source_oid("array_subscript_handler"), _source_oid("array_typanalyze")
+    ranges_analyze = {"r": _source_oid("range_typanalyze"), "m": _source_oid("multirange_typanalyze")}
     arrays = [row.category == "A" and row.kind == "b" for row in rows]
     owns = [isinstance(item, Domain) and row.kind == "d" for (item, _), row in zip(found, rows, strict=True)]
     return {
@@ -45,7 +56,9 @@ def _types(items: list[Item], _: Surroundings) -> Columns:
         "typnamespace": [item.schema for item, _ in found],
         "typowner": [item.owner for item, _ in found],
         "typsubscript": [subscripting if array else 0 for array in arrays],
-        "typanalyze": [analyze if array else 0 for array in arrays],
+        "typanalyze": [
+            analyze if array else ranges_analyze.get(row.kind, 0) for array, row in zip(arrays, rows, strict=True)
+        ],
         "typnotnull": [own and _not_null(item) for own, (item, _) in zip(owns, found, strict=True)],
         "typdefault": [_default(item) if own else None for own, (item, _) in zip(owns, found, strict=True)],
         "typdefaultbin": [_default_tree(item) if own else None for own, (item, _) in zip(owns, found, strict=True)],
@@ -98,6 +111,16 @@ def _dependencies(items: list[Item], _: Surroundings) -> Columns:
         found.append((own, item.array_oid, 0, own, item.oid, 0, "i"))
         if isinstance(item, Domain) and item.base_oid >= FIRST_ADDED_OID:
             found.append((own, item.oid, 0, own, item.base_oid, 0, "n"))
+        if isinstance(item, UserMultirange):
+            found.append((own, item.oid, 0, own, item.range, 0, "i"))
+        if isinstance(item, UserRange):
+            used = (
+                (own, item.subtype),
+                (derived_oids.PG_PROC, item.difference),
+                (derived_oids.PG_OPCLASS, item.operator_class),
+                (derived_oids.PG_COLLATION, item.collation),
+            )
+            found += [(own, item.oid, 0, kind, oid, 0, "n") for kind, oid in used if oid >= FIRST_ADDED_OID]
         if isinstance(item, Composite):
             found.append((derived_oids.PG_CLASS, item.relation, 0, own, item.oid, 0, "i"))
             for column in item.columns:
@@ -105,6 +128,20 @@ def _dependencies(items: list[Item], _: Surroundings) -> Columns:
                     place = (derived_oids.PG_CLASS, item.relation, column.number)
                     found.append((*place, own, column.type.declared, 0, "n"))
     return dependency_columns(found)
+
+
+@content("pg_range", "catalog", ranges)
+def _ranges(items: list[Item], _: Surroundings) -> Columns:
+    found: list[UserRange] = [item for (item,) in items]
+    return {
+        "rngtypid": [item.oid for item in found],
+        "rngsubtype": [item.subtype for item in found],
+        "rngmultitypid": [item.multirange for item in found],
+        "rngcollation": [item.collation for item in found],
+        "rngsubopc": [item.operator_class for item in found],
+        "rngcanonical": 0,
+        "rngsubdiff": [item.difference for item in found],
+    }
 
 
 @content("pg_enum", "catalog", enums)

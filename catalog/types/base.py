@@ -384,6 +384,11 @@ class SqlType:
         return None
 
     # --- columns -----------------------------------------------------------------------------------------------
+    def carrier(self) -> SqlType:
+        """Returns the codec of the text that DuckDB holds for a type whose DuckDB type is text. It is another one where
+        the text of a value follows changes of other types, such as a label of an enum."""
+        return self
+
     def duckdb_type(self, typmod: int = -1) -> str:
         """Returns the DuckDB type of the type's values: see catalog/types, 'Values in columns'."""
         raise NotImplementedError

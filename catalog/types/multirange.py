@@ -94,14 +94,16 @@ class MultirangeType(SqlType):
     category = "R"
     preferred = False
     length = -1
-    long = LONG_SORTED
+    long: int | None = LONG_SORTED
 
     def __init__(self, oid: int, array_oid: int, name: str, range_type: RangeType) -> None:
         self.oid = oid
         self.array_oid = array_oid
         self.name = self.sql_name = name
         self.range = range_type
-        self.storage = Storage(None, self.binary_encoder(), self.receive_function())  # type: ignore[arg-type]
+        to_storage, from_storage = range_type.storage.to_storage, range_type.storage.from_storage
+        assert to_storage is not None and from_storage is not None
+        self.storage = Storage(None, self._sender(to_storage, True), self._receiver(from_storage))  # type: ignore[arg-type]
         self.columns = range_type.columns
 
     def make(self, ranges: Iterable[Range]) -> Multirange:
@@ -130,7 +132,8 @@ class MultirangeType(SqlType):
 
     def with_stored(self, value: object) -> object:
         made = cast("tuple[Any, ...]", value)
-        return Parts(self.binary_encoder()(made), self.oid, cast(Any, self.storage.from_storage), made)
+        encode = cast("Callable[[object], bytes]", self.storage.to_storage)
+        return Parts(encode(made), self.oid, cast(Any, self.storage.from_storage), made)
 
     def of_stored(self, stored: bytes) -> object:
         return Parts(stored, self.oid, cast(Any, self.storage.from_storage))
@@ -140,8 +143,9 @@ class MultirangeType(SqlType):
         return lambda value: b"{" + b",".join(map(encode, value)) + b"}"
 
     def receive_function(self, typmod: int = -1) -> Callable[[bytes], object]:
-        decode = self.range.receive_function()
+        return self._receiver(self.range.receive_function())
 
+    def _receiver(self, decode: Callable[[bytes], object]) -> Callable[[bytes], object]:
         def receive(data: bytes) -> object:
             def count(at: int) -> int:
                 if at + 4 > len(data):
@@ -163,10 +167,13 @@ class MultirangeType(SqlType):
         return receive
 
     def binary_encoder(self) -> Callable[[Any], bytes]:
-        encode = self.range.binary_encoder()
+        return self._sender(self.range.binary_encoder(), self.range.stored_as_sent)
+
+    def _sender(self, encode: Callable[[Any], bytes], as_stored: bool) -> Callable[[Any], bytes]:
+        """The encoder of values. `as_stored`: whether that is their stored form."""
 
         def send(value: Any) -> bytes:
-            if value.__class__ is Parts and value.stored_as == self.oid:
+            if as_stored and value.__class__ is Parts and value.stored_as == self.oid:
                 return value.stored
             parts = [_COUNT.pack(len(value))]
             for item in value:
@@ -175,6 +182,14 @@ class MultirangeType(SqlType):
             return b"".join(parts)
 
         return send
+
+    def carrier(self) -> SqlType:
+        known = self.range.carrier()
+        if known is self.range:
+            return self
+        made = MultirangeType(self.oid, self.array_oid, self.name, known)
+        made.long = None
+        return made
 
     def sort_key(self) -> Callable[[Any], object]:
         """Compares range by range; a prefix of another multirange is less."""

@@ -72,6 +72,22 @@ def _quote(text: str) -> str:
     return text
 
 
+def _sender(encode_bound: Callable[[Any], bytes]) -> Callable[[Any], bytes]:
+    def encode(value: Any) -> bytes:
+        if value.empty:
+            return bytes((_EMPTY,))
+        flags = _LOWER_INCLUSIVE * value.lower_inclusive + _UPPER_INCLUSIVE * value.upper_inclusive
+        flags += _LOWER_INFINITE * (value.lower is None) + _UPPER_INFINITE * (value.upper is None)
+        parts = [bytes((flags,))]
+        for bound in value[:2]:
+            if bound is not None:
+                data = encode_bound(bound)
+                parts.append(_LENGTH.pack(len(data)) + data)
+        return b"".join(parts)
+
+    return encode
+
+
 class RangeType(SqlType):
     """The range type over `element`. `discrete`: its values have neighbours."""
 
@@ -79,14 +95,30 @@ class RangeType(SqlType):
     preferred = False
     length = -1
 
-    def __init__(self, oid: int, array_oid: int, name: str, element: SqlType, discrete: bool = False) -> None:
+    def __init__(
+        self,
+        oid: int,
+        array_oid: int,
+        name: str,
+        element: SqlType,
+        discrete: bool = False,
+        stored: SqlType | None = None,
+    ) -> None:
+        """`stored`: a codec for the bounds in stored values and in columns, if binary form and text of `element` may
+        change."""
         self.oid = oid
         self.array_oid = array_oid
         self.name = self.sql_name = name
         self.element = element
         self.discrete = discrete
         self.key: Callable[[Any], Any] = element.sort_key() or (lambda value: value)
-        self.storage = Storage(None, self.binary_encoder(), self.receive_function())  # type: ignore[arg-type]
+        self.stored_as_sent = stored is None
+        self._stored = stored
+        self.storage = Storage(
+            None,
+            _sender((stored or element).binary_encoder()),
+            self._receiver((stored or element).receive_function()),  # type: ignore[arg-type]
+        )
         self.columns = Columns(
             order=Order.BY_KEY,
             output_of_settings=element.columns.output_of_settings,
@@ -155,8 +187,9 @@ class RangeType(SqlType):
         return encode
 
     def receive_function(self, typmod: int = -1) -> Callable[[bytes], object]:
-        decode_bound = self.element.receive_function()
+        return self._receiver(self.element.receive_function())
 
+    def _receiver(self, decode_bound: Callable[[bytes], object]) -> Callable[[bytes], object]:
         def decode(data: bytes) -> object:
             flags, at = data[0], 1
             if flags & _EMPTY:
@@ -179,21 +212,14 @@ class RangeType(SqlType):
         return decode
 
     def binary_encoder(self) -> Callable[[Any], bytes]:
-        encode_bound = self.element.binary_encoder()
+        return _sender(self.element.binary_encoder())
 
-        def encode(value: Any) -> bytes:
-            if value.empty:
-                return bytes((_EMPTY,))
-            flags = _LOWER_INCLUSIVE * value.lower_inclusive + _UPPER_INCLUSIVE * value.upper_inclusive
-            flags += _LOWER_INFINITE * (value.lower is None) + _UPPER_INFINITE * (value.upper is None)
-            parts = [bytes((flags,))]
-            for bound in value[:2]:
-                if bound is not None:
-                    data = encode_bound(bound)
-                    parts.append(_LENGTH.pack(len(data)) + data)
-            return b"".join(parts)
-
-        return encode
+    def carrier(self) -> RangeType:
+        if self._stored is None:
+            return self
+        made = RangeType(self.oid, self.array_oid, self.name, self._stored)
+        made.long = None  # a separate process would read the type's own text
+        return made
 
     def sort_key(self) -> Callable[[Any], object]:
         """Compares by lower bound, then by upper bound; the empty range is the least."""

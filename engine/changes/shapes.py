@@ -23,12 +23,13 @@ import orjson
 from catalog import rows as system_rows
 from catalog.catalog import Catalog
 from catalog.functions.json_constructors import writer
-from catalog.schema import Composite, Extension, Schema, SchemaObject, Table
+from catalog.schema import Extension, Schema, SchemaObject, Table
 from catalog.types import element_of, lookup, oids
 from catalog.types.base import DEFAULT_FORMAT
 from catalog.types.composite import CompositeType
 from catalog.types.json import parse_jsonb
 from catalog.types.user import FIRST_ADDED_OID, UserEntry, entry_of
+from catalog.usertypes import parts_of
 from engine.storage.rows import RowCodec
 
 EXACT = 1 << 53  # integers beyond it lose digits in readers of JSON that have doubles only
@@ -85,9 +86,8 @@ def _keep_type(
             schema = objects.get(made.schema)
             if isinstance(schema, Schema):
                 kept[schema.oid] = schema
-            if isinstance(made, Composite):
-                for column in made.columns:
-                    _keep_type(column.type.oid, objects, types, kept)
+            for part in parts_of(made):
+                _keep_type(part, objects, types, kept)
 
 
 def decode_shape(encoded: bytes) -> ReadShape:

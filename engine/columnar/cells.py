@@ -18,7 +18,7 @@ import pyarrow.compute as pc
 from catalog import types
 from catalog.types import oids
 from catalog.types.base import FormatSettings
-from catalog.types.carried import CARRIED_AS_TEXT
+from catalog.types.carried import is_carried_as_text
 from catalog.types.named_objects import holds_names
 from catalog.types.user import FIRST_USER_OID
 from engine.columnar.worker.values import from_arrow
@@ -135,7 +135,7 @@ def text_cells(oid: int, settings: FormatSettings) -> Encoder:
         kind = array.type
         if named and pa.types.is_string(kind):
             return Cells.of(array)
-        if (oid >= FIRST_USER_OID or oid in CARRIED_AS_TEXT or takes_shapes(oid)) and not pa.types.is_null(kind):
+        if (oid >= FIRST_USER_OID or is_carried_as_text(oid) or takes_shapes(oid)) and not pa.types.is_null(kind):
             return Cells.of(_by_value(array, oid, types.lookup(oid).text_encoder(settings)))
         if pa.types.is_string(kind) or pa.types.is_large_string(kind):
             if columns.layout is types.Layout.TEXT and not columns.printed:

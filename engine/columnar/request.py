@@ -50,7 +50,9 @@ class Request:
             texts.pop(number, None)  # they are text already
         self.query = whole
         self.values = [
-            value if value is None or source not in texts else lookup(texts[source]).text_encoder()(value).decode()
+            value
+            if value is None or source not in texts
+            else lookup(texts[source]).carrier().text_encoder()(value).decode()
             for value, source in ((given[source], source) for source, _ in whole.parameters)
         ]
         self.write_parameters()

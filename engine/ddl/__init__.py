@@ -5,11 +5,12 @@
    indexes.py    CREATE INDEX and REINDEX;  index_columns.py  the columns of indexes;  physical_order.py  CLUSTER
    sequences.py  CREATE / ALTER SEQUENCE
    views.py      CREATE VIEW
-   drop.py       DROP, with dependencies;  truncate.py  TRUNCATE
+   drop.py       DROP, with dependencies;  parts.py  parts of objects;  truncate.py  TRUNCATE
    tablespaces.py  CREATE / ALTER / DROP TABLESPACE, and the tablespace of a relation
    extensions.py  CREATE / ALTER / DROP EXTENSION; code_users.py  the objects that use functions and operators
    routines.py   CREATE / ALTER / DROP FUNCTION and PROCEDURE
-   user_types.py  enums and domains;  composites.py  composite types;  collations.py  collations
+   user_types.py  enums and domains;  composites.py  composite types;  ranges.py  range types
+   collations.py  collations
    grants.py     GRANT and REVOKE; owned.py  REASSIGN OWNED and DROP OWNED; default_privileges.py
    objects.py    schemas, databases, comments, renames, owners; roles.py  roles
    ownership.py  rules about owners: who may change, give away or move an object

@@ -62,7 +62,7 @@ _REFERENCES = frozenset((
     "parents", "indexes", "depends_on", "operators", "operator_class", "collation", "domain", "function", "constraint",
     "extension", "source", "target", "left", "right", "result", "commutator", "negator", "restrict", "join",
     "transition", "final", "combine", "serial", "deserial", "sort_operator", "moving_transition", "moving_inverse",
-    "moving_final",
+    "moving_final", "subtype", "multirange", "range", "difference",
 ))  # fmt: skip
 _ROLES = frozenset(("owner", "role", "roles"))  # fields that contain OIDs of roles
 
@@ -261,7 +261,7 @@ class Copy:
 
     def number(self, items: Iterable[SchemaObject]) -> None:
         """Assigns new OIDs to everything that the objects define, and new storage ids to everything that they store."""
-        for item in items:
+        for item in sorted(items, key=lambda item: item.oid):  # so a type stays after the types that it consists of
             self._number_all(item)
             if isinstance(item, Table | Index) and item.storage_id not in self.storage_ids:
                 place = self._places.get(item.tablespace, item.tablespace)

@@ -26,7 +26,6 @@ from catalog.schema import (
     Composite,
     Constraint,
     Domain,
-    Enum,
     Extension,
     Index,
     Policy,
@@ -37,6 +36,7 @@ from catalog.schema import (
     Table,
     UserCast,
     UserOperator,
+    UserRange,
     UserType,
     View,
     VirtualTable,
@@ -46,13 +46,14 @@ from catalog.types.base import TypeRef
 from engine.ddl import collations, names, ownership, policies, triggers
 from engine.ddl.code_users import Use, own_objects, shown_use, users_of_code
 from engine.ddl.context import DdlContext
+from engine.ddl.parts import parts_of_range, whole_of
 from engine.ddl.rewrite_text import default_over, tables_and_views
 from engine.ddl.user_types import find_type, users_of
 from engine.sql import ast
 
 WORD: dict[type, str] = {
     Table: "table", View: "view", Index: "index", Sequence: "sequence", Schema: "schema", VirtualTable: "view",
-    Enum: "type", Domain: "type", Composite: "type", Extension: "extension",
+    **dict.fromkeys(USER_TYPES, "type"), Extension: "extension",
     ChangeStream: "change stream", Collation: "collation",
 }  # fmt: skip
 
@@ -70,7 +71,14 @@ def name_object(item: SchemaObject) -> str:
         return f"operator {shown_operator(item)}"
     if isinstance(item, UserCast):
         return f"cast from {types.format_type(item.source)} to {types.format_type(item.target)}"
+    if isinstance(item, USER_TYPES):
+        return f"type {types.format_type(item.oid)}"
     return f"{word_of(item)} {item.name}"
+
+
+def _name_type(column: Column, item: UserType) -> str:
+    """The type of a column that depends on a type: the type itself, or its array type."""
+    return name_object(item) + ("[]" if column.type.declared == item.array_oid else "")
 
 
 UNKNOWN_KINDS = {
@@ -105,8 +113,9 @@ class Removal:
         elif isinstance(item, Schema):
             for other in list(self.context.catalog.objects.values()):
                 inside = isinstance(other, IN_SCHEMAS) and not isinstance(other, Index) and other.schema == item.oid
-                if inside and other.oid not in self.gone:
-                    self._depend(other, item)
+                found = other if isinstance(other, View) else whole_of(self.context, other) or other
+                if inside and found.oid not in self.gone:
+                    self._depend(found, item)
         elif isinstance(item, Index):
             for oid in self.context.catalog.index_children.get(item.oid, ()):
                 self.add(self.context.catalog.index(oid))
@@ -114,6 +123,8 @@ class Removal:
             self._take_defaults(item)
         elif isinstance(item, USER_TYPES):
             self._take_users(item)
+            for part in parts_of_range(self.context, item):
+                self.add(part)
             schema = self.context.catalog.schema_name(item.schema)
             users = users_of_code(self.context, schema, lambda oid: oid in (item.oid, item.array_oid))
             self._take_callers(use for use in users if use.part == "policy")
@@ -129,6 +140,7 @@ class Removal:
             self._take_callers(users_of_code(self.context, schema, lambda oid: oid == item.oid))
             self._take_triggers(item)
         self._take_bodies(item)
+        self._take_ranges(item)
         self._take_operators(item)
         self._take_casts(item)
         if isinstance(item, Table | View | Sequence):
@@ -170,14 +182,12 @@ class Removal:
             if column is None:
                 self._depend(user, item)
             elif isinstance(user, Composite) and user.oid not in self.gone:
-                array = "[]" if column.type.declared == item.array_oid else ""
                 what = f"column {column.name} of composite type {user.name}"
-                self._extra.append((what, f"type {item.name}{array}", user.oid))
+                self._extra.append((what, _name_type(column, item), user.oid))
                 self.attributes.append((user, column))
             elif isinstance(user, Table) and user.oid not in self.gone:
                 what = f"column {column.name} of table {user.name}"
-                array = "[]" if column.type.declared == item.array_oid else ""
-                self._extra.append((what, f"type {item.name}{array}", user.oid))
+                self._extra.append((what, _name_type(column, item), user.oid))
                 self.columns.append((user, column))
 
     def _take_collated(self, item: Collation) -> None:
@@ -262,6 +272,12 @@ class Removal:
                 for type_ in (other.result, *(argument.type for argument in other.arguments), *_state_of(other))
             )
             if other.oid not in self.gone and (typed or item.oid in other.depends_on):
+                self._depend(other, item)
+
+    def _take_ranges(self, item: SchemaObject) -> None:
+        """Adds the range types with a dropped function."""
+        for other in self.context.catalog.by_kind.get(UserRange, ()):
+            if isinstance(other, UserRange) and other.difference == item.oid and other.oid not in self.gone:
                 self._depend(other, item)
 
     def _take_operators(self, item: SchemaObject) -> None:
@@ -370,8 +386,8 @@ class Removal:
         Raises 2BP01 if another object depends on a dropped one and there is no CASCADE, and for a part of an extension.
         """
         for item in self.gone.values():
-            owner = self.context.catalog.get(item.extension) if isinstance(item, View) else None
-            if isinstance(owner, Extension) and owner.oid not in self.gone:
+            owner = whole_of(self.context, item)
+            if owner is not None and owner.oid not in self.gone:
                 raise SqlError(
                     "2BP01",
                     f"cannot drop {name_object(item)} because {name_object(owner)} requires it",
@@ -382,7 +398,8 @@ class Removal:
                 self.context.lock_relation(item.oid, "access exclusive")
         for oid in self._foreign_tables():
             self.context.lock_relation(oid, "access exclusive")
-        extra = [item for item in self._extra if item[2] not in self.gone and not self._is_root(item[0], roots)]
+        of_rest = (item for item in self._extra if item[2] not in self.gone and not self._is_root(item[0], roots))
+        extra = list({item[0]: item for item in reversed(list(of_rest))}.values())[::-1]  # the first reason of each
         if extra and not self.cascade:
             root = roots[0]
             word = shown or name_object(root) if len(roots) == 1 else "desired object(s)"
@@ -443,10 +460,10 @@ class Removal:
         tables = {table.oid: table for table, _ in self.columns if table.oid not in self.gone}
         for table in tables.values():  # all columns of a table at once: a rewritten table must not have one of them
             relation = ast.RangeVar(None, self.context.catalog.schema_name(table.schema), table.name)
-            commands = tuple(
+            dropped = {column.number: column for owner, column in self.columns if owner.oid == table.oid}
+            commands = tuple(  # generated ones first, which a column that they use would take with it
                 ast.AlterTableCmd("drop_column", column.name, cascade=True)
-                for owner, column in self.columns
-                if owner.oid == table.oid
+                for column in sorted(dropped.values(), key=lambda column: column.generated is None)
             )
             self.context.run(ast.AlterTableStmt("table", relation, commands))
 

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from catalog.errors import SqlError
 from catalog.extensions import extension_with
-from catalog.operator_classes import METHODS, default_class, named_class, operator_class
+from catalog.operator_classes import METHODS, OperatorClass, default_class, named_class, operator_class
 from catalog.schema import IndexColumn, Table
 from catalog.types import format_type, lookup
 from catalog.types.user import FIRST_ADDED_OID
@@ -25,7 +25,7 @@ MAX_KEYS = 32
 
 def must_have_class(context: DdlContext, method: str, type_: int) -> None:
     """42704 for a type without a default operator class for the access method."""
-    if default_class(method, type_, _presence(context)) is None:
+    if find_default_class(context, method, type_) is None:
         raise _without_class(method, type_)
     if method in ("btree", "hash"):
         must_be_a_key(method, type_)
@@ -149,14 +149,25 @@ def _operator_class(context: DdlContext, method: str, type_: int, written: tuple
     if not written:
         must_have_class(context, method, type_)
         return 0
-    found = named_class(method, written[-1], _presence_in(context, written[:-1] or context.environment.path))
-    if found is None:
-        raise SqlError("42704", f'operator class "{".".join(written)}" does not exist for access method "{method}"')
+    found = class_named(context, method, written)
     if not found.takes(type_):
         raise SqlError("42804", f'operator class "{written[-1]}" does not accept data type {format_type(type_)}')
     if METHODS[method].ordered or method == "hash":
         must_be_a_key(method, type_)
-    return 0 if found == default_class(method, type_, _presence(context)) else found.oid
+    return 0 if found == find_default_class(context, method, type_) else found.oid
+
+
+def class_named(context: DdlContext, method: str, written: tuple[str, ...]) -> OperatorClass:
+    """The operator class with this name. Raises 42704."""
+    found = named_class(method, written[-1], _presence_in(context, written[:-1] or context.environment.path))
+    if found is None:
+        raise SqlError("42704", f'operator class "{".".join(written)}" does not exist for access method "{method}"')
+    return found
+
+
+def find_default_class(context: DdlContext, method: str, type_: int) -> OperatorClass | None:
+    """The default operator class of a type in this database."""
+    return default_class(method, type_, _presence(context))
 
 
 def class_for(context: DdlContext, method: str, type_: int, column: IndexColumn) -> int:

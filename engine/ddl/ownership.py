@@ -14,12 +14,10 @@ from catalog import privileges
 from catalog.errors import SqlError
 from catalog.privileges import Owned, Securable, is_member, is_owner, may, owner_of
 from catalog.schema import (
+    USER_TYPES,
     ChangeStream,
     Collation,
-    Composite,
     Database,
-    Domain,
-    Enum,
     Extension,
     Index,
     Parameter,
@@ -37,7 +35,7 @@ from engine.sql import ast
 
 _WORDS: dict[type[Owned], str] = {
     Table: "table", View: "view", Index: "index", Sequence: "sequence", Schema: "schema", Database: "database",
-    Tablespace: "tablespace", Enum: "type", Domain: "type", Composite: "type", Collation: "collation",
+    Tablespace: "tablespace", **dict.fromkeys(USER_TYPES, "type"), Collation: "collation",
     Extension: "extension", UserOperator: "operator", ChangeStream: "change stream", Parameter: "parameter",
 }  # fmt: skip
 

@@ -24,6 +24,7 @@ from catalog.schema import (
     Schema,
     SchemaObject,
     Table,
+    UserRange,
     UserType,
     View,
 )
@@ -392,10 +393,12 @@ def _views_with(context: DdlContext, item: UserType) -> Iterator[View]:
 
 
 def users_of(context: DdlContext, item: UserType) -> Iterator[tuple[SchemaObject, Column | None]]:
-    """The dependents of a type: (table, column), (domain, None), (view, None)."""
+    """The dependents of a type: (table, column), (domain, None), (range type, None), (view, None)."""
     for found in context.catalog.objects.values():
-        if isinstance(found, Domain) and found.base_oid in (item.oid, item.array_oid):
-            yield found, None
+        if isinstance(found, Domain | UserRange):
+            over = found.base_oid if isinstance(found, Domain) else found.subtype
+            if over in (item.oid, item.array_oid):
+                yield found, None
         elif isinstance(found, Composite):
             for column in found.columns:
                 if uses(column.type, item):

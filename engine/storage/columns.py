@@ -277,7 +277,8 @@ def _intervals_out(values: Sequence[Any]) -> Column:
 
 def _text_form(sql_type: SqlType) -> ColumnForm:
     """A type that DuckDB holds as text (timetz)."""
-    encode, decode = sql_type.text_encoder(), sql_type.text_decoder()
+    carrier = sql_type.carrier()
+    encode, decode = carrier.text_encoder(), carrier.text_decoder()
     return ColumnForm(
         pa.string(),
         values_in=lambda column: [None if text is None else decode(text) for text in column.to_pylist()],

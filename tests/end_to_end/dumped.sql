@@ -3,6 +3,16 @@ COMMENT ON SCHEMA shop IS 'what is sold';
 SET search_path = shop, public;
 CREATE TYPE mood AS ENUM ('sad', 'ok', 'happy');
 CREATE DOMAIN positive AS int CHECK (VALUE > 0);
+CREATE TYPE floats AS RANGE (SUBTYPE = float8, SUBTYPE_DIFF = float8mi, MULTIRANGE_TYPE_NAME = many_floats);
+CREATE TYPE moodrange AS RANGE (SUBTYPE = mood);
+CREATE TYPE words AS RANGE (SUBTYPE = text, COLLATION = "C", SUBTYPE_OPCLASS = text_pattern_ops);
+COMMENT ON TYPE moodrange IS 'from a mood to another';
+CREATE DOMAIN short AS floats CHECK (upper(VALUE) - lower(VALUE) < 10);
+CREATE TABLE spans (a floats PRIMARY KEY, b moodrange[], c many_floats DEFAULT many_floats(floats(1, 2)), d words, e short,
+    EXCLUDE USING gist (a WITH &&));
+CREATE INDEX ON spans USING gist (c);
+CREATE VIEW seen_spans AS SELECT a * floats(0, 5) AS a, many_floats(a) AS many FROM spans WHERE a && '[0,9)';
+INSERT INTO spans VALUES ('[1,2)', ARRAY[moodrange('sad', 'ok')], DEFAULT, '[a,"b c")', '[1,2]'), ('[3,)', NULL, '{}', '(,)', NULL);
 CREATE TABLE people (
     id int GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
     name varchar(40) NOT NULL,

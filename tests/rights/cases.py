@@ -26,7 +26,9 @@ from catalog.schema import (
     Table,
     Tablespace,
     UserCast,
+    UserMultirange,
     UserOperator,
+    UserRange,
     View,
 )
 
@@ -91,7 +93,8 @@ REVOKE EXECUTE ON FUNCTION {s}.fire() FROM PUBLIC;
 REVOKE EXECUTE ON FUNCTION {s}.f(int), {s}.counted(), {s}.total(int), {s}.step(int, int) FROM PUBLIC;
 REVOKE EXECUTE ON PROCEDURE {s}.p() FROM PUBLIC;
 CREATE TYPE {s}.e AS ENUM ('x', 'y'); CREATE DOMAIN {s}.d AS int CONSTRAINT fine CHECK (VALUE > 0);
-CREATE TYPE {s}.r AS (a int, b text); CREATE COLLATION {s}.k (provider = icu, locale = 'de');
+CREATE TYPE {s}.r AS (a int, b text); CREATE TYPE {s}.span AS RANGE (subtype = float8);
+CREATE COLLATION {s}.k (provider = icu, locale = 'de');
 CREATE FUNCTION {s}.numbered({s}.e) RETURNS int LANGUAGE sql RETURN 1;
 CREATE CAST ({s}.e AS int) WITH FUNCTION {s}.numbered({s}.e);
 GRANT ALL ON ALL TABLES IN SCHEMA {s} TO grantee; GRANT ALL ON ALL SEQUENCES IN SCHEMA {s} TO grantee;
@@ -137,6 +140,8 @@ IN_SCHEMAS: dict[str, tuple[type, str]] = {
     "OPERATOR {s}.#+# (int, int)": (UserOperator, ""),
     "TYPE {s}.e": (Enum, ""),
     "TYPE {s}.r": (Composite, ""),
+    "TYPE {s}.span": (UserRange, ""),
+    "TYPE {s}.span_multirange": (UserMultirange, ""),
     "DOMAIN {s}.d": (Domain, ""),
     "COLLATION {s}.k": (Collation, ""),
 }
@@ -281,6 +286,7 @@ CREATE AGGREGATE open.z(int) (sfunc = numeric_avg_accum, stype = internal)
 CREATE OR REPLACE AGGREGATE {s}.total(int) (sfunc = int4pl, stype = int)
 CREATE TYPE {s}.z AS ENUM ('a')
 CREATE TYPE {s}.z AS (a int)
+CREATE TYPE {s}.z AS RANGE (subtype = int)
 CREATE DOMAIN {s}.z AS int
 CREATE COLLATION {s}.z (provider = icu, locale = 'fr')
 CREATE COLLATION open.z FROM {s}.k

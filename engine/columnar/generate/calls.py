@@ -20,7 +20,7 @@ from catalog.functions.base import Function, Implementation, Trait
 from catalog.functions.duckdb_errors import raising
 from catalog.types import element_of, oids
 from catalog.types.base import TypeRef
-from catalog.types.carried import CARRIED_AS_TEXT
+from catalog.types.carried import is_carried_as_text
 from engine.columnar.generate.bounds import cross_type_symbol, narrow_comparison
 from engine.columnar.generate.catalog_functions import catalog_functions
 from engine.columnar.generate.comparisons import COMPARISONS, compare
@@ -126,7 +126,7 @@ def _function(scope: Scope, node: tree.FuncExpr) -> Piece:
         if found is None and answered is None:
             not_supported(f"function {function.name}({type_names([item.type for item in node.arguments])})")
         kind = element_of(node.type.oid) or node.type.oid
-        carried_as_text = is_composite(kind) or kind in CARRIED_AS_TEXT or is_whole(node.type.oid)
+        carried_as_text = is_composite(kind) or is_carried_as_text(kind) or is_whole(node.type.oid)
         asked = found is not None and (found.needs_context if scope.generation.computes else found.needs_session)
         if asked and constant(node) and not carried_as_text:
             return scope.generation.compute(node)

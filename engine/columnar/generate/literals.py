@@ -32,7 +32,7 @@ from catalog.duckdb.types import (
 from catalog.errors import not_supported
 from catalog.types import oids
 from catalog.types.base import Array, Interval, TypeRef
-from catalog.types.carried import CARRIED_AS_TEXT
+from catalog.types.carried import is_carried_as_text
 from catalog.types.datetime import END_TIMESTAMP, LATE_TIMESTAMP
 from engine.columnar.generate.forms import MAX_DIGITS, Piece, decimal_form, form_of, is_whole, stored_form, unify
 from engine.columnar.generate.state import MANY, Scope, makes
@@ -85,7 +85,7 @@ def _numeric(value: decimal.Decimal, type_: TypeRef) -> Piece:
 
 def _as_text(value: object, type_: TypeRef) -> Piece:
     """Returns the value's text form as a string, for types whose DuckDB form is text."""
-    return Piece(string(types.lookup(type_.oid).text_encoder()(value).decode()), VARCHAR)
+    return Piece(string(types.lookup(type_.oid).carrier().text_encoder()(value).decode()), VARCHAR)
 
 
 def _bytes(value: Any, _: TypeRef) -> Piece:
@@ -213,8 +213,8 @@ def _const(scope: Scope, node: tree.Const) -> Piece:
 @makes(tree.Param)
 def _param(scope: Scope, node: tree.Param) -> Piece:
     form = form_of(node.type.oid)
-    if is_composite(node.type.oid) or node.type.oid in CARRIED_AS_TEXT or is_whole(node.type.oid):
+    if is_composite(node.type.oid) or is_carried_as_text(node.type.oid) or is_whole(node.type.oid):
         scope.generation.texts[node.number] = node.type.oid
-    elif is_composite(element := types.element_of(node.type.oid)) or element in CARRIED_AS_TEXT:
+    elif is_composite(element := types.element_of(node.type.oid)) or is_carried_as_text(element):
         not_supported("a parameter that is an array of this type on this query")
     return Piece(scope.generation.parameter(node.number, form), form, once=True)

@@ -300,8 +300,10 @@ class _Polymorphic:
         if oid == ANYCOMPATIBLEARRAY:
             return self._array_of(self.common)
         if oid == ANYCOMPATIBLERANGE:
-            return self.compatible_range or self._missing("anycompatiblerange")
-        return self.compatible_multirange or self._missing("anycompatiblemultirange")
+            one = self.compatible_range or typeinfo.multirange_range(self.compatible_multirange)
+            return one or self._missing("anycompatiblerange")
+        many = self.compatible_multirange or typeinfo.multirange_of(self.compatible_range)
+        return many or self._missing("anycompatiblemultirange")
 
     def _array_of(self, element: int) -> int:
         array = typeinfo.array_type(element)

@@ -12,6 +12,7 @@ from functools import cache
 from typing import Any, TypeVar, cast
 
 from catalog.functions.added import has_casts_of_built_in_types
+from catalog.schema import UserMultirange, UserRange
 from catalog.types import TypeRow, format_type, oids, pg_type_rows
 from catalog.types.base import TypeRef
 from catalog.types.composite import CompositeType
@@ -133,15 +134,26 @@ def array_type(oid: int) -> int:
 
 
 def range_subtype(oid: int) -> int:
-    return _RANGES.get(oid, 0)
+    found = _definition(oid)
+    return found.subtype if isinstance(found, UserRange) else _RANGES.get(oid, 0)
 
 
 def multirange_range(oid: int) -> int:
-    return _MULTIRANGES.get(oid, 0)
+    found = _definition(oid)
+    return found.range if isinstance(found, UserMultirange) else _MULTIRANGES.get(oid, 0)
 
 
 def multirange_of(range_oid: int) -> int:
+    found = _definition(range_oid)
+    if isinstance(found, UserRange):
+        return found.multirange
     return next((multi for multi, single in _MULTIRANGES.items() if single == range_oid), 0)
+
+
+def _definition(oid: int) -> object:
+    """The schema object of a user's type itself, not of its array type; None for other types."""
+    entry = entry_of(oid)
+    return entry.definition if entry is not None and getattr(entry.definition, "oid", 0) == oid else None
 
 
 def type_name(oid: int) -> str:

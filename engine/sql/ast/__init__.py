@@ -58,6 +58,7 @@ from engine.sql.ast.definitions import (
     CreateDatabaseStmt,
     CreateDomainStmt,
     CreateEnumStmt,
+    CreateRangeStmt,
     CreateSchemaStmt,
     CreateStmt,
     CreateTableAsStmt,

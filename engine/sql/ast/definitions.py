@@ -259,6 +259,14 @@ class AlterDomainStmt(Node):
 
 
 @dataclass(frozen=True, slots=True)
+class CreateRangeStmt(Node):
+    """CREATE TYPE name AS RANGE (definition)."""
+
+    name: tuple[str, ...]
+    definition: tuple[Node, ...]  # DefinitionItem
+
+
+@dataclass(frozen=True, slots=True)
 class CompositeTypeStmt(Node):
     """CREATE TYPE name AS (attribute type, ...)."""
 

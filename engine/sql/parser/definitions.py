@@ -51,6 +51,9 @@ class Definitions(CodeObjects):
                                       given.returns_set, location=start)  # fmt: skip
         return ast.DefinitionItem(name, "word", self.label(), location=start)
 
+    def create_range(self, name: tuple[str, ...], start: int) -> ast.Node:
+        return ast.CreateRangeStmt(name, self.definition(), location=start)
+
     # ---- aggregates ----
 
     def create_aggregate(self, start: int, *, replace: bool) -> ast.Node:

@@ -1,14 +1,20 @@
-"""CREATE TYPE AS ENUM and AS (...), CREATE DOMAIN, and the ALTER statements of these. Other forms of CREATE TYPE raise
-0A000."""
+"""CREATE TYPE AS ENUM, AS RANGE and AS (...), CREATE DOMAIN, and the ALTER statements of these. Other forms of CREATE
+TYPE raise 0A000."""
 
 from __future__ import annotations
+
+from typing import TYPE_CHECKING
 
 from engine.sql import ast
 from engine.sql.parser.alterations import Alterations
 
 
 class UserTypes(Alterations):
-    """DefineStmt (of types), CreateEnumStmt, AlterEnumStmt, CreateDomainStmt, AlterDomainStmt."""
+    """DefineStmt (of types), CreateEnumStmt, CreateRangeStmt, AlterEnumStmt, CreateDomainStmt, AlterDomainStmt."""
+
+    if TYPE_CHECKING:  # in subclasses
+
+        def create_range(self, name: tuple[str, ...], start: int) -> ast.Node: ...
 
     def create_type(self, start: int) -> ast.Node:
         self.expect("type")
@@ -16,8 +22,8 @@ class UserTypes(Alterations):
         if self.accept("as"):
             if self.accept("enum"):
                 return ast.CreateEnumStmt(name, self._labels(), location=start)
-            if self._curr.key == "range":
-                return self.skip_statement("CREATE TYPE AS RANGE", start)
+            if self.accept("range"):
+                return self.create_range(name, start)
             return ast.CompositeTypeStmt(name, self._attributes(), location=start)
         return self.skip_statement("CREATE TYPE of a base type", start)
 

@@ -2,22 +2,27 @@
 PostgreSQL, on both paths.
 
 A script is a file of statements, each ended by `;;`. `_generated` adds queries: aggregates with every clause, of which
-some run.
+some run. `_over_own_ranges` are the scripts of built-in ranges, over user-defined ranges with the same bounds.
 """
 
 from __future__ import annotations
 
 import pathlib
+import re
 from collections.abc import Iterator
 from itertools import product
 
 import psycopg
 import pytest
 
+from tests.engine.sql.parser.corpus import statements_of
 from tests.server import ShoalServer
 
 HERE = pathlib.Path(__file__).parent
-SCRIPTS = sorted(item.stem for item in HERE.glob("*.sql"))
+OWN_RANGES = "own_ranges"
+SCRIPTS = [*sorted(item.stem for item in HERE.glob("*.sql")), OWN_RANGES]
+BOUNDS = {"int4": "int4", "int8": "int8", "num": "numeric", "ts": "timestamp", "tstz": "timestamptz", "date": "date"}
+_BUILT_IN_RANGE = re.compile(rf"\b({'|'.join(BOUNDS)})((?:multi)?range)\b")
 Outcome = tuple[object, ...]
 
 ARGUMENTS = {
@@ -45,6 +50,27 @@ def _generated() -> Iterator[str]:
     for name, window, condition in product(BUILT_IN, WINDOWS, FILTERS):
         call = f"{name}({ARGUMENTS[name]}){condition} OVER {window}"
         yield f"SELECT unique1, {call} FROM onek WHERE unique1 < 40 ORDER BY unique1"
+
+
+def _over_own_ranges() -> Iterator[str]:
+    """The statements about built-in ranges, over ranges with the same bounds that a user has made."""
+    for name, bound in BOUNDS.items():
+        yield f"CREATE TYPE own_{name}range AS RANGE (subtype = {bound})"
+    for script in ("ranges", "multiranges"):
+        for statement in statements_of((HERE.parent / "scripts" / f"{script}.sql").read_text(encoding="utf-8")):
+            yield _BUILT_IN_RANGE.sub(r"own_\1\2", statement)
+        yield "DROP TABLE IF EXISTS m"
+
+
+def _statements(script: str, path: str) -> list[str]:
+    if script == OWN_RANGES:
+        return list(_over_own_ranges())
+    statements = (HERE / f"{script}.sql").read_text(encoding="utf-8").split(";;")
+    statements = [item.strip() for item in statements if item.strip()]
+    if script == "aggregates":
+        at = statements.index("-- generated queries")
+        statements[at : at + 1] = list(_generated())[:: 41 if path == "columnar" else 5]
+    return statements
 
 
 def _order(name: str) -> str:
@@ -78,11 +104,7 @@ def _outcome(connection: psycopg.Connection, statement: str) -> Outcome:
 def test_statements_are_answered_as_by_postgresql(
     postgres: psycopg.Connection, shoal: ShoalServer, script: str, path: str
 ) -> None:
-    statements = (HERE / f"{script}.sql").read_text(encoding="utf-8").split(";;")
-    statements = [item.strip() for item in statements if item.strip()]
-    if script == "aggregates":
-        at = statements.index("-- generated queries")
-        statements[at : at + 1] = list(_generated())[:: 41 if path == "columnar" else 5]
+    statements = _statements(script, path)
     database = f"of_users_{script}"
     with psycopg.connect(shoal.dsn, autocommit=True) as ours:
         for connection in (ours, postgres):
@@ -126,3 +148,28 @@ def test_objects_outlive_a_kill(private_shoal: ShoalServer) -> None:
         assert connection.execute("SELECT count(*) FROM pg_operator WHERE oid > 16383 AND oprcode <> 0").fetchone() == (
             0,
         )
+
+
+def test_ranges_of_users_travel_in_binary(postgres: psycopg.Connection, shoal: ShoalServer) -> None:
+    """COPY in binary form gives the bytes of PostgreSQL, and reads them."""
+    sent = []
+    with psycopg.connect(shoal.dsn) as ours, psycopg.connect(postgres.info.dsn) as theirs:
+        for connection in (ours, theirs):
+            connection.execute("CREATE TYPE grade AS ENUM ('a', 'b', 'c')")
+            connection.execute("CREATE TYPE grades AS RANGE (subtype = grade)")
+            connection.execute("CREATE TYPE floats AS RANGE (subtype = float8, multirange_type_name = many_floats)")
+            connection.execute("CREATE TABLE t (g grades, f floats, m many_floats, a floats[])")
+            connection.execute(
+                "INSERT INTO t VALUES ('[a,b)', '[1.5,)', '{[1,2),(3,4]}', NULL), ('empty', NULL, '{}', NULL)"
+            )
+            with connection.cursor().copy("COPY t TO STDOUT (FORMAT binary)") as copy:
+                sent.append(b"".join(map(bytes, copy)))
+            connection.execute("TRUNCATE t")
+            with connection.cursor().copy("COPY t FROM STDIN (FORMAT binary)") as copy:
+                copy.write(sent[-1])
+            rows = connection.execute("SELECT g::text, f::text, m::text FROM t ORDER BY 1").fetchall()
+            assert rows == [("[a,b)", "[1.5,)", "{[1,2),(3,4]}"), ("empty", None, "{}")]
+            row = connection.cursor(binary=True).execute("SELECT g, m FROM t WHERE f IS NOT NULL").fetchone()
+            sent.append(row)
+            connection.rollback()
+    assert sent[:2] == sent[2:]

@@ -1,0 +1,42 @@
+"""Schema objects that refer to others by OIDs only; catalog/schema.py has all kinds of schema objects."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+BOOTSTRAP_ROLE_OID = 10  # postgres
+
+
+@dataclass(frozen=True, slots=True)
+class UserRange:
+    """CREATE TYPE ... AS RANGE. `subtype` is the type of its bounds, which `operator_class` and `collation` (0: none)
+    compare. `difference`: the function in subtype_diff, which is kept and not used; 0
+    for none. `multirange`: its multirange type, a `UserMultirange`. Its constructors are `Routine`s in the language
+    internal, whose result it is."""
+
+    oid: int
+    schema: int
+    name: str
+    array_oid: int
+    subtype: int
+    multirange: int
+    operator_class: int
+    collation: int = 0
+    difference: int = 0
+    owner: int = BOOTSTRAP_ROLE_OID
+    comment: str | None = None
+    acl: tuple[str, ...] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class UserMultirange:
+    """The multirange type of a `UserRange`, which has the OID `range`."""
+
+    oid: int
+    schema: int
+    name: str
+    array_oid: int
+    range: int
+    owner: int = BOOTSTRAP_ROLE_OID
+    comment: str | None = None
+    acl: tuple[str, ...] | None = None
