@@ -40,3 +40,21 @@ class UserMultirange:
     owner: int = BOOTSTRAP_ROLE_OID
     comment: str | None = None
     acl: tuple[str, ...] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class StatisticsObject:
+    """CREATE STATISTICS of the columns with these numbers, in ascending order, and of expressions (texts) of a table.
+    `kinds`: d ndistinct, f dependencies, m mcv, e expressions. Nothing is computed for them."""
+
+    oid: int
+    schema: int
+    name: str
+    table: int
+    columns: tuple[int, ...]
+    expressions: tuple[str, ...] = ()
+    expression_columns: tuple[int, ...] = ()  # which the expressions use
+    kinds: str = ""
+    statistics_target: int = -1
+    owner: int = BOOTSTRAP_ROLE_OID
+    comment: str | None = None

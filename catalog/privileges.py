@@ -31,6 +31,7 @@ from catalog.schema import (
     Routine,
     Schema,
     Sequence,
+    StatisticsObject,
     Table,
     Tablespace,
     UserOperator,
@@ -39,7 +40,7 @@ from catalog.schema import (
 )
 
 Securable = Table | View | Sequence | Schema | Database | Tablespace | Routine | Parameter
-Owned = Securable | Index | UserType | Collation | Extension | UserOperator | ChangeStream
+Owned = Securable | Index | UserType | Collation | Extension | UserOperator | StatisticsObject | ChangeStream
 Acl = tuple[str, ...] | None
 
 ORDER = "arwdDxtXUCTcsA"

@@ -32,6 +32,7 @@ from catalog.schema import (
     Schema,
     SchemaObject,
     Sequence,
+    StatisticsObject,
     Table,
     Tablespace,
     UserCast,
@@ -64,6 +65,7 @@ SYSTEM_TABLES: Mapping[type[SchemaObject], int] = {
     UserCast: 29,
     UserRange: 30,
     UserMultirange: 31,
+    StatisticsObject: 32,
     ChangeStream: 40,
 }
 KINDS: Mapping[int, type[SchemaObject]] = {number: kind for kind, number in SYSTEM_TABLES.items()}

@@ -15,6 +15,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from catalog.lesser_objects import BOOTSTRAP_ROLE_OID as BOOTSTRAP_ROLE_OID  # noqa: PLC0414
+from catalog.lesser_objects import StatisticsObject as StatisticsObject  # noqa: PLC0414
 from catalog.lesser_objects import UserMultirange as UserMultirange  # noqa: PLC0414
 from catalog.lesser_objects import UserRange as UserRange  # noqa: PLC0414
 from catalog.types import oids
@@ -781,7 +782,8 @@ SchemaObject = (
     | Routine
     | UserOperator
     | UserCast
+    | StatisticsObject
     | ChangeStream
 )
-IN_SCHEMAS = (Table, Index, Sequence, View, Collation, *USER_TYPES, Extension, Routine, UserOperator)
+IN_SCHEMAS = (Table, Index, Sequence, View, Collation, *USER_TYPES, Extension, Routine, UserOperator, StatisticsObject)
 IN_DATABASES = (ChangeStream, UserCast)  # which belong to no schema

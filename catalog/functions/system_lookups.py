@@ -89,7 +89,7 @@ _by_key("pg_collation_actual_version", internal.COLLATION_NAMES, "version")
 _always(
     "pg_operator_is_visible pg_opclass_is_visible pg_opfamily_is_visible "
     "pg_conversion_is_visible pg_ts_config_is_visible pg_ts_dict_is_visible "
-    "pg_ts_parser_is_visible pg_ts_template_is_visible pg_statistics_obj_is_visible "
+    "pg_ts_parser_is_visible pg_ts_template_is_visible "
     "has_server_privilege_id has_server_privilege_name has_foreign_data_wrapper_privilege_id "
     "has_foreign_data_wrapper_privilege_name",
     True,
@@ -134,9 +134,13 @@ def _trigger_definition(call: CallContext, oid: int, pretty: bool) -> str | None
 
 
 _always(
-    "pg_get_ruledef pg_get_ruledef_ext pg_get_statisticsobjdef pg_get_statisticsobjdef_columns",
+    "pg_get_ruledef pg_get_ruledef_ext",
     None,
 )
+_by_key("pg_get_statisticsobjdef", internal.STATISTICS_TEXTS, "definition")
+_by_key("pg_get_statisticsobjdef_columns", internal.STATISTICS_TEXTS, "columns")
+_by_key("pg_get_statisticsobjdef_expressions", internal.STATISTICS_TEXTS, "expressions")
+_by_key("pg_statistics_obj_is_visible", internal.STATISTICS_TEXTS, "visible")
 
 
 @implements("pg_get_function_arg_default", needs_session=True)

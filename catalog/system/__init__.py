@@ -7,6 +7,7 @@
     partitions    pg_inherits, pg_partitioned_table
     shared        pg_namespace, pg_database, pg_authid, ...: schemas, and objects that all databases share
     collations    pg_collation
+    statistics_objects  pg_statistic_ext
     user_types    pg_type, pg_enum, pg_constraint: user-defined types
     builtin       pg_proc, pg_operator, pg_cast, ...: the same in every server of this release
     extensions    pg_extension, and the rows of pg_proc, pg_type, ... of extensions

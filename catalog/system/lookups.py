@@ -38,6 +38,7 @@ from catalog.system.relations import (
     SCHEMA_NAMES,
     SEQUENCE_VALUES,
     SETTINGS,
+    STATISTICS_TEXTS,
     TABLE_COUNTS,
     TABLESPACE_SIZES,
     TRIGGER_TEXTS,
@@ -202,7 +203,7 @@ _by_key("pg_collation_actual_version", COLLATION_NAMES, "version")
 register(
     "pg_operator_is_visible pg_opclass_is_visible pg_opfamily_is_visible "
     "pg_conversion_is_visible pg_ts_config_is_visible pg_ts_dict_is_visible "
-    "pg_ts_parser_is_visible pg_ts_template_is_visible pg_statistics_obj_is_visible",
+    "pg_ts_parser_is_visible pg_ts_template_is_visible",
     lambda a: f"({a[0]} IS NOT NULL)",
 )
 _by_key("pg_is_other_temp_schema", SCHEMA_NAMES, "other_temporary")
@@ -252,9 +253,13 @@ _by_key("pg_get_functiondef", FUNCTION_NAMES, "definition")
 _by_key("pg_function_is_visible", FUNCTION_NAMES, "visible")
 _by_key("pg_get_function_sqlbody", FUNCTION_NAMES, "body")
 register(
-    "pg_get_ruledef pg_get_ruledef_ext pg_get_statisticsobjdef pg_get_statisticsobjdef_columns",
+    "pg_get_ruledef pg_get_ruledef_ext",
     lambda a: "NULL::VARCHAR",
 )
+_by_key("pg_get_statisticsobjdef", STATISTICS_TEXTS, "definition")
+_by_key("pg_get_statisticsobjdef_columns", STATISTICS_TEXTS, "columns")
+_by_key("pg_get_statisticsobjdef_expressions", STATISTICS_TEXTS, "expressions")
+_by_key("pg_statistics_obj_is_visible", STATISTICS_TEXTS, "visible")
 register(
     "pg_get_function_arg_default",
     lambda a: look_up(ARGUMENT_DEFAULTS, "text", a[0], more=f" AND l.c2 = {a[1]}"),

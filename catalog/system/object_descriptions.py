@@ -29,6 +29,7 @@ _POLICY = system_table("pg_policy")
 _NAMED: dict[int, tuple[str, VirtualTable, str]] = {
     derived_oids.PG_PROC: ("function", internal.FUNCTION_NAMES, "signature"),
     derived_oids.PG_OPERATOR: ("operator", internal.OPERATOR_NAMES, "signature"),
+    derived_oids.PG_STATISTIC_EXT: ("statistics object", internal.STATISTICS_TEXTS, "shown"),
     derived_oids.PG_NAMESPACE: ("schema", internal.SCHEMA_NAMES, "name"),
     derived_oids.PG_AUTHID: ("role", internal.ROLE_NAMES, "name"),
     derived_oids.PG_COLLATION: ("collation", internal.COLLATION_NAMES, "shown"),

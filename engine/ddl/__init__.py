@@ -10,7 +10,7 @@
    extensions.py  CREATE / ALTER / DROP EXTENSION; code_users.py  the objects that use functions and operators
    routines.py   CREATE / ALTER / DROP FUNCTION and PROCEDURE
    user_types.py  enums and domains;  composites.py  composite types;  ranges.py  range types
-   collations.py  collations
+   collations.py  collations;  statistics_objects.py  CREATE / ALTER STATISTICS
    grants.py     GRANT and REVOKE; owned.py  REASSIGN OWNED and DROP OWNED; default_privileges.py
    objects.py    schemas, databases, comments, renames, owners; roles.py  roles
    ownership.py  rules about owners: who may change, give away or move an object

@@ -16,10 +16,10 @@ from typing import Any
 
 from catalog import collations
 from catalog.errors import SqlError, not_supported
-from catalog.schema import Column, Constraint, Index, SchemaObject, Sequence, Table, View
+from catalog.schema import Column, Constraint, Index, SchemaObject, Sequence, StatisticsObject, Table, View
 from catalog.types import format_type, lookup, type_row
 from catalog.types.base import TypeRef
-from engine.ddl import ownership, partitions, policies, triggers
+from engine.ddl import ownership, partitions, policies, statistics_objects, triggers
 from engine.ddl.collations import column_collation
 from engine.ddl.context import BuildIndex, DdlContext, RewriteTable, ValidateConstraint
 from engine.ddl.drop import Removal, name_object
@@ -62,7 +62,7 @@ class Alteration:
         self.moved = False
         self.new_layout = False
         self.validations: list[Constraint] = []
-        self.dropped: list[Index | Sequence] = []
+        self.dropped: list[Index | Sequence | StatisticsObject] = []
         self.empty = context.table_is_empty(table)
 
     @property
@@ -104,7 +104,7 @@ class Alteration:
         changes.update(made)
         changes.update({item.oid: None for item in self.dropped})
         for item in self.dropped:
-            if not (isinstance(item, Index) and item.primary):
+            if not isinstance(item, StatisticsObject) and not (isinstance(item, Index) and item.primary):
                 self.context.drop_storage(item.storage_id)
         changes[table.oid] = table
         self.context.change(changes)
@@ -227,6 +227,7 @@ class Alteration:
         for generated in self._drop_dependents(column, command.cascade):
             self.drop_column(ast.AlterTableCmd("drop_column", generated.name, cascade=True))
         number = column.number
+        self.dropped += statistics_objects.using_column(self.context, self.table, number)
         table = self.table
         including = {oid for oid in table.indexes if number in self._index(oid).include}
         doomed = [item for item in table.constraints if number in item.columns or item.index in including]

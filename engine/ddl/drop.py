@@ -33,6 +33,7 @@ from catalog.schema import (
     Schema,
     SchemaObject,
     Sequence,
+    StatisticsObject,
     Table,
     UserCast,
     UserOperator,
@@ -43,7 +44,7 @@ from catalog.schema import (
 )
 from catalog.system import derived_oids
 from catalog.types.base import TypeRef
-from engine.ddl import collations, names, ownership, policies, triggers
+from engine.ddl import collations, names, ownership, policies, statistics_objects, triggers
 from engine.ddl.code_users import Use, own_objects, shown_use, users_of_code
 from engine.ddl.context import DdlContext
 from engine.ddl.parts import parts_of_range, whole_of
@@ -54,7 +55,7 @@ from engine.sql import ast
 WORD: dict[type, str] = {
     Table: "table", View: "view", Index: "index", Sequence: "sequence", Schema: "schema", VirtualTable: "view",
     **dict.fromkeys(USER_TYPES, "type"), Extension: "extension",
-    ChangeStream: "change stream", Collation: "collation",
+    ChangeStream: "change stream", Collation: "collation", StatisticsObject: "statistics object",
 }  # fmt: skip
 
 
@@ -343,6 +344,7 @@ class Removal:
                 self._depend(child, table)
         for oid in table.indexes:
             self.gone[oid] = catalog.index(oid)
+        self.gone.update({item.oid: item for item in statistics_objects.of_table(self.context, table.oid)})
         for item in catalog.objects.values():
             if isinstance(item, Sequence) and item.owned_by and item.owned_by[0] == table.oid:
                 self.gone[item.oid] = item
@@ -517,7 +519,9 @@ def drop(context: DdlContext, statement: ast.DropStmt) -> str:
     if statement.kind in ("type", "domain"):
         return _drop_types(context, statement, tag)
     if statement.kind == "collation":
-        return _drop_collations(context, statement, tag)
+        return _drop_named(context, statement, tag, "collation", collations.to_drop)
+    if statement.kind == "statistics":
+        return _drop_named(context, statement, tag, "statistics object", statistics_objects.to_drop)
     roots: list[SchemaObject] = []
     for parts in statement.names:
         found = _schema(context, parts) if statement.kind == "schema" else _relation(context, statement.kind, parts)
@@ -585,18 +589,24 @@ def _drop_types(context: DdlContext, statement: ast.DropStmt, tag: str) -> str:
     return tag
 
 
-def _drop_collations(context: DdlContext, statement: ast.DropStmt, tag: str) -> str:
-    """DROP COLLATION. Raises 42704, 3F000, 42501, 2BP01."""
+def _drop_named(
+    context: DdlContext,
+    statement: ast.DropStmt,
+    tag: str,
+    word: str,
+    find: Callable[[DdlContext, tuple[str, ...]], SchemaObject],
+) -> str:
+    """DROP COLLATION and DROP STATISTICS. Raises 42704, 3F000, 42501, 2BP01."""
     roots: list[SchemaObject] = []
     for parts in statement.names:
         try:
-            roots.append(collations.to_drop(context, parts))
+            roots.append(find(context, parts))
         except SqlError as error:
             if error.sqlstate not in ("42704", "3F000") or not statement.if_exists:
                 raise
             message = error.message
             if error.sqlstate == "42704":
-                message = f'collation "{".".join(parts)}" does not exist'
+                message = f'{word} "{".".join(parts)}" does not exist'
             context.notice(SqlError(error.sqlstate, f"{message}, skipping", severity="NOTICE"))
     remove(context, roots, statement.cascade)
     return tag

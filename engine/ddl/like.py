@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from catalog.errors import SqlError
 from catalog.privileges import may
 from catalog.schema import Column, Constraint, Index, Sequence, Table, View
-from engine.ddl import names, partitions
+from engine.ddl import names, partitions, statistics_objects
 from engine.ddl.ownership import user_role, word_of
 from engine.sql import ast
 
@@ -55,6 +55,14 @@ def copy_columns(builder: TableBuilder, like: ast.LikeClause) -> None:
                 constraint, oid=builder.context.new_oid(), columns=numbers, inherited=0, local=True, comment=comment
             )
             builder.table = replace(builder.table, constraints=(*builder.table.constraints, taken))
+
+
+def copy_statistics(builder: TableBuilder, like: ast.LikeClause) -> None:
+    """INCLUDING STATISTICS."""
+    source = _source(builder, like)
+    if isinstance(source, Table) and "statistics" in like.including:
+        with_comments = "comments" in like.including
+        builder.statistics += statistics_objects.copies(builder.context, source, builder.table, with_comments)
 
 
 def copy_indexes(builder: TableBuilder, like: ast.LikeClause) -> None:

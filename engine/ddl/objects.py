@@ -29,6 +29,7 @@ from engine.ddl import (
     names,
     ownership,
     roles,
+    statistics_objects,
     tablespaces,
     triggers,
     user_types,
@@ -499,6 +500,8 @@ def comment(context: DdlContext, statement: ast.CommentStmt) -> str:
         return comment_on_policy(context, statement.on, parts[-1], text)
     if kind == "collation":
         return collations.comment(context, parts, text)
+    if kind == "statistics":
+        return statistics_objects.comment(context, parts, text)
     if kind in ("type", "domain", "domain constraint"):
         return user_types.comment(context, kind, statement.on or parts, parts[-1], text)
     if kind not in ("table", "view", "matview", "index", "sequence"):

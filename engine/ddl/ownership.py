@@ -25,6 +25,7 @@ from catalog.schema import (
     Routine,
     Schema,
     Sequence,
+    StatisticsObject,
     Table,
     Tablespace,
     UserOperator,
@@ -37,6 +38,7 @@ _WORDS: dict[type[Owned], str] = {
     Table: "table", View: "view", Index: "index", Sequence: "sequence", Schema: "schema", Database: "database",
     Tablespace: "tablespace", **dict.fromkeys(USER_TYPES, "type"), Collation: "collation",
     Extension: "extension", UserOperator: "operator", ChangeStream: "change stream", Parameter: "parameter",
+    StatisticsObject: "statistics object",
 }  # fmt: skip
 
 

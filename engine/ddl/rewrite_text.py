@@ -17,6 +17,7 @@ from engine.ddl.code_users import users_of_code
 from engine.ddl.context import DdlContext
 from engine.ddl.expressions import stored_text
 from engine.ddl.policies import policies_naming, policy_rewrites
+from engine.ddl.statistics_objects import with_names
 from engine.ddl.triggers import with_columns
 from engine.sql import tree
 from engine.sql.analyze import analyze_expression
@@ -141,7 +142,7 @@ def renamed_texts(context: DdlContext, old: Table, new: Table, column: int) -> d
             for item in new.partitioning.columns
         )
         changed = replace(changed, partitioning=replace(new.partitioning, columns=parts))
-    changes: dict[int, SchemaObject | None] = {new.oid: changed}
+    changes: dict[int, SchemaObject | None] = {new.oid: changed, **with_names(context, old, new)}
     for oid in new.indexes:
         index = context.catalog.index(oid)
         keys = tuple(

@@ -10,7 +10,16 @@ from dataclasses import fields, replace
 from typing import Any
 
 from catalog.errors import SqlError, not_supported
-from catalog.schema import FIRST_USER_OID, USER_TYPES, ChangeStream, Index, Role, Routine, SchemaObject
+from catalog.schema import (
+    FIRST_USER_OID,
+    USER_TYPES,
+    ChangeStream,
+    Index,
+    Role,
+    Routine,
+    SchemaObject,
+    StatisticsObject,
+)
 from catalog.scram import verifier
 from catalog.types import lookup, oids
 from engine.ddl import default_privileges, grants, ownership
@@ -194,7 +203,7 @@ def _moment(context: DdlContext, text: str) -> int:
 
 
 def _describe(item: SchemaObject) -> str:
-    named = isinstance(item, (Routine, ChangeStream, *USER_TYPES))
+    named = isinstance(item, (Routine, ChangeStream, StatisticsObject, *USER_TYPES))
     return name_object(item) if named else f"{type(item).__name__.lower()} {item.name}"
 
 

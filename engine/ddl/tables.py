@@ -20,6 +20,7 @@ from catalog.schema import (
     Layout,
     SchemaObject,
     Sequence,
+    StatisticsObject,
     Table,
     Tablespace,
 )
@@ -33,7 +34,7 @@ from engine.ddl.exclusion import exclusion
 from engine.ddl.expressions import columns_used, from_generated, stored_check, stored_default, stored_generated
 from engine.ddl.foreign_keys import foreign_key
 from engine.ddl.index_columns import must_have_class
-from engine.ddl.like import copy_columns, copy_indexes
+from engine.ddl.like import copy_columns, copy_indexes, copy_statistics
 from engine.ddl.sequences import new_sequence
 from engine.ddl.storage_parameters import OF_TABLES, after_set, check_parameters, without_oids
 from engine.ddl.tablespaces import place_of_index, place_of_table
@@ -64,6 +65,7 @@ class TableBuilder:
         self.context = context
         self.table = table
         self.indexes: list[Index] = []
+        self.statistics: list[StatisticsObject] = []
         self.sequences: list[Sequence] = []
         self.new_constraints: list[Constraint] = []
         self.conflicting_defaults: set[str] = set()  # inherited columns
@@ -369,6 +371,7 @@ class TableBuilder:
         found: dict[int, SchemaObject | None] = {self.table.oid: self.table}
         found.update({item.oid: item for item in self.indexes})
         found.update({item.oid: item for item in self.sequences})
+        found.update({item.oid: item for item in self.statistics})
         return found
 
 
@@ -460,6 +463,7 @@ def create_table(context: DdlContext, statement: ast.CreateStmt) -> str:
     for like in statement.elements:
         if isinstance(like, ast.LikeClause):
             copy_indexes(builder, like)
+            copy_statistics(builder, like)
     for part in _keys_first(statement.elements):
         if isinstance(part, ast.ColumnDef):
             builder.add_column_constraints(part)

@@ -35,6 +35,10 @@ CREATE TABLE orders (
     CONSTRAINT one_note UNIQUE (person, note)
 );
 CREATE INDEX orders_by_person ON orders (person, placed DESC NULLS LAST) INCLUDE (state);
+CREATE STATISTICS order_statistics (ndistinct, mcv) ON person, state FROM orders;
+CREATE STATISTICS public.order_notes ON note, lower(note), (id * 2) FROM orders;
+ALTER STATISTICS order_statistics SET STATISTICS 50;
+COMMENT ON STATISTICS order_statistics IS 'of who buys how';
 CREATE UNIQUE INDEX open_orders ON orders (lower(note)) WHERE state = 'n';
 CREATE TABLE kinds (a bool, b int2, c int4, d int8, e float4, f float8, g numeric, h text, i varchar(9), j char(3), k bytea,
     l date, m time(3), n timetz, o timestamp, p timestamptz, q interval, r uuid, s json, t jsonb, u inet, v inet, w int4[], x text[],

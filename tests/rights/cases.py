@@ -23,6 +23,7 @@ from catalog.schema import (
     Routine,
     Schema,
     Sequence,
+    StatisticsObject,
     Table,
     Tablespace,
     UserCast,
@@ -95,6 +96,7 @@ REVOKE EXECUTE ON PROCEDURE {s}.p() FROM PUBLIC;
 CREATE TYPE {s}.e AS ENUM ('x', 'y'); CREATE DOMAIN {s}.d AS int CONSTRAINT fine CHECK (VALUE > 0);
 CREATE TYPE {s}.r AS (a int, b text); CREATE TYPE {s}.span AS RANGE (subtype = float8);
 CREATE COLLATION {s}.k (provider = icu, locale = 'de');
+CREATE STATISTICS {s}.st ON a, b FROM {s}.t;
 CREATE FUNCTION {s}.numbered({s}.e) RETURNS int LANGUAGE sql RETURN 1;
 CREATE CAST ({s}.e AS int) WITH FUNCTION {s}.numbered({s}.e);
 GRANT ALL ON ALL TABLES IN SCHEMA {s} TO grantee; GRANT ALL ON ALL SEQUENCES IN SCHEMA {s} TO grantee;
@@ -144,6 +146,7 @@ IN_SCHEMAS: dict[str, tuple[type, str]] = {
     "TYPE {s}.span_multirange": (UserMultirange, ""),
     "DOMAIN {s}.d": (Domain, ""),
     "COLLATION {s}.k": (Collation, ""),
+    "STATISTICS {s}.st": (StatisticsObject, ""),
 }
 NOT_MOVED = ("INDEX {s}.t_b",)
 GRANTED = {  # what GRANT calls it: privileges
@@ -202,6 +205,7 @@ ALTER DOMAIN {s}.d ADD CHECK (VALUE < 100)
 ALTER DOMAIN {s}.d DROP CONSTRAINT fine
 ALTER DOMAIN {s}.d RENAME CONSTRAINT fine TO z
 ALTER COLLATION {s}.k REFRESH VERSION
+ALTER STATISTICS {s}.st SET STATISTICS 10
 COMMENT ON COLUMN {s}.t.a IS 'x'
 COMMENT ON CONSTRAINT positive ON {s}.t IS 'x'
 COMMENT ON CONSTRAINT fine ON DOMAIN {s}.d IS 'x'
@@ -287,6 +291,8 @@ CREATE OR REPLACE AGGREGATE {s}.total(int) (sfunc = int4pl, stype = int)
 CREATE TYPE {s}.z AS ENUM ('a')
 CREATE TYPE {s}.z AS (a int)
 CREATE TYPE {s}.z AS RANGE (subtype = int)
+CREATE STATISTICS {s}.z ON a, c FROM {s}.t
+CREATE STATISTICS open.z ON a, c FROM {s}.t
 CREATE DOMAIN {s}.z AS int
 CREATE COLLATION {s}.z (provider = icu, locale = 'fr')
 CREATE COLLATION open.z FROM {s}.k

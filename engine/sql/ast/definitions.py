@@ -441,3 +441,24 @@ class RefreshMatViewStmt(Node):
     relation: RangeVar
     concurrently: bool = False
     with_data: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class CreateStatisticsStmt(Node):
+    """CREATE STATISTICS name (kinds) ON elements FROM relations. A relation that is no name of a table is None."""
+
+    name: tuple[str, ...]
+    kinds: tuple[str, ...]
+    elements: tuple[Node, ...]
+    relations: tuple[RangeVar | None, ...]
+    if_not_exists: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class AlterStatisticsStmt(Node):
+    """action: rename | owner | schema | target. `value`: the new name, owner, schema or target."""
+
+    name: tuple[str, ...]
+    action: str
+    value: str
+    if_exists: bool = False

@@ -27,7 +27,6 @@ _FOREIGN_OBJECTS: Final = (
     ("publication",),
     ("rule",),
     ("server",),
-    ("statistics",),
     ("subscription",),
     ("text", "search"),
     ("transform",),
@@ -115,6 +114,8 @@ class Statements(Policies, Triggers):
             return self.create_domain(start)
         if key == "collation":
             return self.create_collation(start)
+        if key == "statistics":
+            return self.create_statistics(start)
         if key == "extension":
             return self.create_extension(start)
         if key in ("function", "procedure"):
@@ -175,6 +176,8 @@ class Statements(Policies, Triggers):
             return self.alter_domain(start)
         if key == "collation":
             return self.alter_collation(start)
+        if key == "statistics":
+            return self.alter_statistics(start)
         if key == "extension":
             return self.alter_extension(start)
         if key in ("function", "procedure", "routine"):

@@ -181,3 +181,46 @@ class UserTypes(Alterations):
         return ast.AlterDomainStmt(
             name, "drop_constraint", constraint, if_exists=if_exists, cascade=self.drop_behavior(), location=start
         )
+
+    # ---- statistics ----
+
+    def create_statistics(self, start: int) -> ast.Node:
+        """CreateStatsStmt."""
+        self.expect("statistics")
+        if_not_exists = self.if_not_exists()
+        name = self.any_name()
+        kinds: list[str] = []
+        if self.accept("("):
+            kinds.append(self.column_name())
+            while self.accept(","):
+                kinds.append(self.column_name())
+            self.expect(")")
+        self.expect("on")
+        elements = [self._statistics_element()]
+        while self.accept(","):
+            elements.append(self._statistics_element())
+        self.expect("from")
+        sources = self.from_list()
+        relations = tuple(item if isinstance(item, ast.RangeVar) else None for item in sources)
+        return ast.CreateStatisticsStmt(name, tuple(kinds), tuple(elements), relations, if_not_exists, location=start)
+
+    def _statistics_element(self) -> ast.Node:
+        """stats_param: a column, a call of a function, or an expression in parentheses."""
+        found = self.index_element()
+        if found.name is not None:
+            return ast.ColumnRef((found.name,), location=found.location)
+        assert found.expression is not None
+        return found.expression
+
+    def alter_statistics(self, start: int) -> ast.Node:
+        self.expect("statistics")
+        if_exists = self.if_exists()
+        name = self.any_name()
+        if self._curr.key == "set" and self.peek() == "statistics":
+            self.expect("set", "statistics")
+            target = str(self.signed_integer())
+            return ast.AlterStatisticsStmt(name, "target", target, if_exists, location=start)
+        found = None if if_exists else self._alter_any("statistics", name, start)
+        if not isinstance(found, ast.AlterTypeStmt):
+            self.fail()
+        return ast.AlterStatisticsStmt(name, found.action, found.value, location=start)

@@ -47,9 +47,10 @@ SCHEMA = (
 EVERYTHING = pathlib.Path(__file__).parents[2] / "end_to_end" / "dumped.sql"
 NOT_COPIED = ("Role", "Tablespace", "Parameter", "ChangeStream", "VirtualTable", "ExtensionType")
 PLAIN_NUMBERS = {
-    "cache", "columns", "connection_limit", "database", "derived", "direct", "include", "increment",
+    "cache", "columns", "connection_limit", "database", "derived", "direct", "expression_columns", "include",
+    "increment",
     "inherited", "key_columns", "location", "maximum", "minimum", "modulus", "moving_space", "next_column", "number",
-    "position", "referenced_columns", "remainder", "space", "start", "typmod", "version",
+    "position", "referenced_columns", "remainder", "space", "start", "statistics_target", "typmod", "version",
 }  # fmt: skip
 """Fields of schema objects that are not OIDs of objects in the same database."""
 
