@@ -14,8 +14,9 @@ from catalog.schema import USER_TYPES, UserCast
 from catalog.types import oids
 from catalog.types.base import TypeRef
 from catalog.types.user import entry_of
+from engine.ddl.code_users import users_of_cast
 from engine.ddl.context import DdlContext
-from engine.ddl.drop import remove
+from engine.ddl.drop import name_object, remove
 from engine.ddl.operators import exact_function
 from engine.ddl.ownership import owns
 from engine.ddl.routines import find_routine, signature_inputs
@@ -164,6 +165,9 @@ def drop(context: DdlContext, statement: ast.DropCastStmt) -> str:
             message = f"cast from type {source_name} to type {target_name} does not exist"
         context.notice(SqlError("00000", f"{message}, skipping", severity="NOTICE"))
         return "DROP CAST"
+    use = next(users_of_cast(context, item), None)
+    if use is not None:  # in PostgreSQL it stays as it is, for it depends on the cast's function only
+        not_supported(f"dropping a {name_object(item)} which {name_object(use.item)} uses")
     remove(context, [item], statement.cascade)
     return "DROP CAST"
 

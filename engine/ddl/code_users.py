@@ -1,7 +1,7 @@
 """Finds the objects that use a function, an operator or a type of an extension, by their stored texts.
 
 Stored texts qualify every name that is not built in. So a text without the schema's name and a dot is skipped. The
-other texts are analysed, and their references compared.
+other texts are analysed, and their references compared. Casts have no names, so every text may use one.
 """
 
 from __future__ import annotations
@@ -17,9 +17,21 @@ from catalog.functions import registry
 from catalog.functions.base import Function, Operator
 from catalog.identifiers import quote_identifier
 from catalog.routines import shown_operator, shown_signature
-from catalog.schema import USER_TYPES, Domain, Extension, Index, Routine, SchemaObject, Table, UserOperator, View
+from catalog.schema import (
+    USER_TYPES,
+    Domain,
+    Extension,
+    Index,
+    Routine,
+    SchemaObject,
+    Table,
+    UserCast,
+    UserOperator,
+    View,
+)
 from catalog.types.base import TypeRef
 from engine.ddl.context import DdlContext
+from engine.sql import tree
 from engine.sql.analyze import analyze_expression
 from engine.sql.analyze.domains import analyze_check
 from engine.sql.analyze.policies import bind_policy
@@ -47,20 +59,48 @@ def own_objects(context: DdlContext) -> list[SchemaObject]:
     return sorted(found, key=lambda item: item.oid)
 
 
-def users_of_code(context: DdlContext, schema: str, wanted: Callable[[int], bool]) -> Iterator[Use]:
-    """The users of functions, operators or types of the schema with these OIDs."""
-    mark = quote_identifier(schema) + "."
+def users_of_code(
+    context: DdlContext, schema: str, wanted: Callable[[int], bool], in_casts: bool = False
+) -> Iterator[Use]:
+    """The users of functions, operators or types of the schema with these OIDs. `in_casts`: one of them is the function
+    of a cast, and no text of a cast names it."""
+    mark = "" if in_casts else quote_identifier(schema) + "."
+    return _users(context, mark, lambda found: _used(found, wanted))
+
+
+def users_of_cast(context: DdlContext, cast: UserCast) -> Iterator[Use]:
+    """The users of a cast, which is not named in their texts."""
+
+    wanted = (cast.source, cast.target)
+
+    def types_of(item: tree.CoerceViaIO) -> tuple[int, int]:
+        return item.argument.type.declared, item.type.declared
+
+    def find(found: object) -> int:
+        for item in walk(found):
+            if isinstance(item, tree.FuncExpr) and item.display in ("cast_explicit", "cast_implicit"):
+                if cast.function and item.function.oid == cast.function:
+                    return cast.oid
+            elif isinstance(item, tree.CoerceViaIO) and cast.method == "i" and types_of(item) == wanted:
+                return cast.oid
+        return 0
+
+    return _users(context, "", find)
+
+
+def _users(context: DdlContext, mark: str, find: Callable[[object], int]) -> Iterator[Use]:
+    """The objects with a stored text that contains the mark, and in whose tree `find` finds an OID."""
     environment = context.environment
 
     def used(text: str | None, table: Table | None = None) -> int:
         if text is None or mark not in text:
             return 0
-        return _used(analyze_expression(parse_expression(text), environment, table), wanted)
+        return find(analyze_expression(parse_expression(text), environment, table))
 
     for item in own_objects(context):
         if isinstance(item, View) or (isinstance(item, Table) and item.query is not None):
             query = item.query or ""
-            if mark in query and (found := _used(stored_query(item, environment), wanted)):
+            if mark in query and (found := find(stored_query(item, environment))):
                 yield Use(item, found)
             for column in item.columns if isinstance(item, View) else ():
                 if found := used(column.default):
@@ -75,7 +115,7 @@ def users_of_code(context: DdlContext, schema: str, wanted: Callable[[int], bool
             for policy in item.policies:
                 if any(mark in (text or "") for text in (policy.using, policy.check)):
                     bound = bind_policy(policy, item, environment)
-                    if found := _used((bound.using, bound.check), wanted):
+                    if found := find((bound.using, bound.check)):
                         yield Use(item, found, "policy", policy.oid, policy.name)
         elif isinstance(item, Index):
             table = context.catalog.table(item.table)
@@ -85,7 +125,7 @@ def users_of_code(context: DdlContext, schema: str, wanted: Callable[[int], bool
         elif isinstance(item, Domain):
             checks = [check.check for check in item.checks if check.check is not None and mark in check.check]
             conditions = (analyze_check(parse_expression(text), environment, item.type) for text in checks)
-            if found := next(filter(None, (_used(condition, wanted) for condition in conditions)), 0):
+            if found := next(filter(None, (find(condition) for condition in conditions)), 0):
                 yield Use(item, found)
 
 

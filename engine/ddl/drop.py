@@ -138,7 +138,9 @@ class Removal:
             self._take_callers(users_of_code(self.context, schema, lambda oid: oid == item.oid))
         elif isinstance(item, Routine):
             schema = self.context.catalog.schema_name(item.schema)
-            self._take_callers(users_of_code(self.context, schema, lambda oid: oid == item.oid))
+            casts = any(cast.function == item.oid for cast in self.context.catalog.casts.values())
+            self._take_casts(item)
+            self._take_callers(users_of_code(self.context, schema, lambda oid: oid == item.oid, casts))
             self._take_triggers(item)
         self._take_bodies(item)
         self._take_ranges(item)

@@ -21,6 +21,12 @@ from tests.server import ShoalServer
 HERE = pathlib.Path(__file__).parent
 OWN_RANGES = "own_ranges"
 SCRIPTS = [*sorted(item.stem for item in HERE.glob("*.sql")), OWN_RANGES]
+DEFINITIONS = ("dropped_columns", "used_casts")  # which differ little between the paths
+PATHS = [
+    (script, path) for script in SCRIPTS for path in ("auto", "columnar") if script not in DEFINITIONS or path == "auto"
+]
+SPARSE = {"ranges": 3, OWN_RANGES: 5, "statistics": 3}
+"""Of the queries of these scripts each third or fifth runs on the columnar path."""
 BOUNDS = {"int4": "int4", "int8": "int8", "num": "numeric", "ts": "timestamp", "tstz": "timestamptz", "date": "date"}
 _BUILT_IN_RANGE = re.compile(rf"\b({'|'.join(BOUNDS)})((?:multi)?range)\b")
 Outcome = tuple[object, ...]
@@ -62,6 +68,15 @@ def _over_own_ranges() -> Iterator[str]:
         yield "DROP TABLE IF EXISTS m"
 
 
+def _without_some(statements: list[str], step: int) -> Iterator[str]:
+    """The statements with one of `step` queries."""
+    queries = 0
+    for statement in statements:
+        queries += statement.lower().startswith("select")
+        if not statement.lower().startswith("select") or queries % step == 0:
+            yield statement
+
+
 def _statements(script: str, path: str) -> list[str]:
     if script == OWN_RANGES:
         return list(_over_own_ranges())
@@ -99,12 +114,13 @@ def _outcome(connection: psycopg.Connection, statement: str) -> Outcome:
         connection.remove_notice_handler(handler)
 
 
-@pytest.mark.parametrize("path", ["auto", "columnar"])
-@pytest.mark.parametrize("script", SCRIPTS)
+@pytest.mark.parametrize(("script", "path"), PATHS)
 def test_statements_are_answered_as_by_postgresql(
     postgres: psycopg.Connection, shoal: ShoalServer, script: str, path: str
 ) -> None:
     statements = _statements(script, path)
+    if path == "columnar":
+        statements = list(_without_some(statements, SPARSE.get(script, 1)))
     database = f"of_users_{script}"
     with psycopg.connect(shoal.dsn, autocommit=True) as ours:
         for connection in (ours, postgres):

@@ -1,0 +1,17 @@
+CREATE TYPE mood AS ENUM ('low', 'high');;
+CREATE FUNCTION to_mood(int) RETURNS mood LANGUAGE sql IMMUTABLE AS 'SELECT CASE WHEN $1 > 5 THEN ''high''::mood ELSE ''low'' END';;
+CREATE CAST (int AS mood) WITH FUNCTION to_mood(int) AS ASSIGNMENT;;
+CREATE VIEW casting AS SELECT 7::mood AS m;;
+SELECT * FROM casting;;
+DROP FUNCTION to_mood(int);;
+DROP FUNCTION to_mood(int) CASCADE;;
+SELECT * FROM casting;;
+SELECT 7::mood;;
+CREATE FUNCTION to_mood(int) RETURNS mood LANGUAGE sql IMMUTABLE AS 'SELECT ''low''::mood';;
+CREATE CAST (int AS mood) WITH FUNCTION to_mood(int) AS IMPLICIT;;
+CREATE TABLE t (a int, m mood GENERATED ALWAYS AS (a) STORED, d mood DEFAULT 9::mood, CHECK (a <> 3 OR m = a));;
+INSERT INTO t (a) VALUES (1) RETURNING *;;
+DROP FUNCTION to_mood(int) CASCADE;;
+SELECT * FROM t;;
+CREATE CAST (int AS mood) WITH INOUT;;
+DROP CAST (int AS mood);;
