@@ -20,6 +20,7 @@ from catalog.schema import (
     Index,
     SchemaObject,
     Table,
+    UserRange,
     View,
 )
 from catalog.system import derived_oids
@@ -252,7 +253,7 @@ def _names(context: DdlContext, other: SchemaObject, item: Collation) -> bool:
             of_table = column.number and table.column_by_number(column.number).collation == item.oid
             if column.collation == item.oid and not of_table:
                 return True
-    return (isinstance(other, Domain) and other.collation == item.oid) or _in_texts(other, item)
+    return (isinstance(other, Domain | UserRange) and other.collation == item.oid) or _in_texts(other, item)
 
 
 def _reads(context: DdlContext, view: View, item: Collation) -> bool:

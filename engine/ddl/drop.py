@@ -12,7 +12,7 @@ from dataclasses import replace
 from catalog import types
 from catalog.errors import SqlError, not_supported
 from catalog.extensions import available
-from catalog.operator_classes import class_of
+from catalog.operator_classes import class_of, operator_class
 from catalog.routines import shown_operator, shown_signature
 from catalog.row_types import is_row_type
 from catalog.schema import (
@@ -228,6 +228,10 @@ class Removal:
                     self.columns.append((table, column))
         for found in own_objects(self.context):
             of_composite = isinstance(found, Composite) and any(has(column.type.oid) for column in found.columns)
+            if isinstance(found, UserRange) and has(found.operator_class) and found.oid not in self.gone:
+                on = f"operator class {operator_class(found.operator_class).name} for access method btree"
+                self._extra.append((name_object(found), on, 0))
+                self.add(found)
             if of_composite or (isinstance(found, Domain) and has(found.type.oid)):
                 self._depend(found, item)
         self._take_indexes(has)

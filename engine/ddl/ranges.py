@@ -14,6 +14,7 @@ from catalog import collations, types
 from catalog.errors import SqlError, not_supported
 from catalog.operator_classes import OperatorClass, family_name
 from catalog.routines import LANGUAGE
+from catalog.row_types import is_row_type
 from catalog.schema import (
     BOOTSTRAP_ROLE_OID,
     Domain,
@@ -59,6 +60,8 @@ def create(context: DdlContext, statement: ast.CreateRangeStmt) -> str:
         raise SqlError("42804", f"range subtype cannot be {types.format_type(subtype.declared)}")
     if isinstance(context.catalog.objects.get(subtype.declared), Domain):
         not_supported(f"a range over the domain {types.format_type(subtype.declared)}")
+    if is_row_type(types.element_of(subtype.oid) or subtype.oid):
+        not_supported(f"a range over {types.format_type(subtype.oid)}, the row of a table")
     class_ = _class_for(context, given.names("subtype_opclass"), subtype.oid)
     collation = _collation(context, given, subtype.oid)
     difference = _difference(context, given.names("subtype_diff"), subtype.oid)
