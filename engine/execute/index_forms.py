@@ -174,7 +174,7 @@ def plain_column(catalog: Catalog, table: Table, index: Index, place: int) -> Ke
 
 
 def usable(catalog: Catalog, index: Index) -> bool:
-    """Whether scans may use it: it is complete, is not the table's own key again, and has the
+    """Whether scans may use it: it is complete, also for the snapshot, is not the table's own key again, and has the
     order of this machine's ICU."""
-    whole = index.ready and index.is_tree and not index.primary
+    whole = index.ready and index.is_tree and not index.primary and not index.unseen
     return whole and is_current(catalog, index)

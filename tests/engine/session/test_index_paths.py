@@ -256,3 +256,31 @@ def test_entries_change_with_the_columns_that_they_read(pair: Pair) -> None:
             "select id from e where t like 'x%' and n > 2",
             "select id from e where t like 'x%' and n is null",
         )
+
+
+def test_a_snapshot_older_than_the_index(pair: Pair) -> None:
+    """A transaction with one snapshot does not read an index that is made later, and writes its entries."""
+    pair.run("create table o (id int primary key, t text, n int)")
+    pair.run("insert into o select i, 'T' || i, i from generate_series(1, 50) i")
+    queries = [
+        b"select id from o where n = 5",
+        b"select id from o where lower(t) = 't5'",
+        b"select id from o where lower(t) = 'new' for update",
+        b"select id from o where n > 48 and t like 'T%'",
+        b"update o set n = n where lower(t) in ('new', 't7') returning id",
+    ]
+    found = []
+    for connection in (pair.shoal, pair.postgres):
+        with psycopg.connect(connection.info.dsn, autocommit=True) as older:
+            older.execute("set search_path = statements")
+            older.execute("begin isolation level repeatable read")
+            rows = [older.execute("select count(*) from o").fetchall()]
+            connection.execute("create index o_n on o (n); create index o_t on o (lower(t))")
+            connection.execute("create index o_p on o (n) where t like 'T%'")
+            older.execute("savepoint s; insert into o values (99, 'New', -1)")
+            rows += [sorted(older.execute(sql).fetchall()) for sql in queries]
+            older.execute("commit")
+            rows += [sorted(connection.execute(sql).fetchall()) for sql in queries]
+            found.append(rows)
+    assert found[0] == found[1]
+    assert "using o_t" in plan(pair.shoal, "select id from o where lower(t) = 'new'")
