@@ -410,6 +410,7 @@ class Index:
     collation_version: str = ""  # the version of ICU's rules in its keys (catalog/collations.py: key_version)
     clustered: bool = False  # CLUSTER has named it; rows are stored in the order of the primary key all the same
     replica_identity: bool = False  # REPLICA IDENTITY USING INDEX has named it
+    unseen: bool = False  # in a transaction's own catalog: it has no entries for the transaction's snapshot
     aside: bool = False  # a primary key under an ICU collation: a separate tree; rows are stored by row number
 
     @property

@@ -13,7 +13,7 @@ from collections.abc import Callable, Sequence
 
 from catalog.duckdb.nodes import Sql, constant_text, fill
 from catalog.errors import SqlError
-from catalog.functions.base import Side, Trait
+from catalog.functions.base import Function, Side, Trait
 from catalog.functions.letter_case import ascii_lower, lower
 from catalog.functions.registry import implement, mark
 from catalog.text_caches import remembering
@@ -21,6 +21,7 @@ from catalog.types.base import TypeRef
 
 Match = Callable[[str], bool]
 _PLAIN = re.compile(r"(%*)([^%_\\]*)(%*)")
+_WILDCARD = re.compile("[%_]")
 _TOKENS = re.compile(r"[^%_\\]+|_+|%+|\\.", re.DOTALL)
 LONG = 1000  # characters: a longer pattern is not compiled, which takes Python 10 us for each character
 
@@ -198,6 +199,23 @@ def ilike(text: str, pattern: str) -> bool:
 def ascii_ilike(text: str, pattern: str) -> bool:
     """ILIKE under a collation whose only letters are those of ASCII."""
     return matcher(ascii_lower(pattern))(ascii_lower(text))
+
+
+def is_like(function: Function) -> bool:
+    """Whether it is LIKE of text."""
+    return function.source == "textlike"
+
+
+def beginning(pattern: str) -> str:
+    """The text with which every text begins that LIKE matches with the pattern: up to the first wildcard."""
+    if "\\" not in pattern:
+        return _WILDCARD.split(pattern, maxsplit=1)[0]
+    found, characters = "", iter(pattern)
+    for character in characters:
+        if character in "%_":
+            break
+        found += next(characters, "") if character == "\\" else character
+    return found
 
 
 def like_escape(pattern: str, escape: str) -> str:

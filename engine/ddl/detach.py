@@ -1,7 +1,7 @@
 """ALTER TABLE ... DETACH PARTITION, in one transaction, or with CONCURRENTLY in two:
 
 1  `Table.detaching` of the partition is PENDING: statements whose snapshot is taken later, and foreign keys, do not
-   find it through the parent; statements of older snapshots do (engine/node/pending_detaches.py)
+   find it through the parent; statements of older snapshots do (engine/node/schema_of_snapshots.py)
    between the two: the session waits for all transactions that use the parent (engine/statements/detach.py)
 2  the partition is no partition any more. FINALIZE does this if the wait was cancelled
 """

@@ -23,6 +23,8 @@ back to its beginning, waits, and runs again.
     conflicts.py, foreign_keys.py, exclusions.py, deferred.py    constraints: ON CONFLICT, foreign keys, EXCLUDE and
                       DEFERRABLE keys, checks at COMMIT
     index_expressions.py    index columns, predicates, defaults
+    index_forms.py    expressions and predicates of indexes, to be compared with conditions
+    variants.py       plans with indexes that answer for some values of the parameters
     measured.py       memory accounting in a plan, and calls that may take long (`may_last`)
     explain.py, shown.py    EXPLAIN's lines; values in errors, as far as the user may see them
 

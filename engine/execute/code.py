@@ -15,6 +15,8 @@ from string import Formatter
 from types import CodeType
 from typing import Any, NamedTuple
 
+from engine.sql.implication import Provided
+
 
 class LineUse:
     """The objects that a line of a plan's function uses, and which the function must therefore set up: bits, as plain
@@ -78,6 +80,11 @@ class Code:
         self.small = False  # a brief plan that cannot make large values does not count memory
         self._known: dict[int, str] = {}
         self.large_calls = 0  # number of calls whose results may be large (measured.py)
+        # Indexes (OIDs) that the parameters exclude, and the conditions on parameters of each index that the code uses.
+        # None: the code is for all parameters (engine/execute/variants.py).
+        self.without: frozenset[int] | None = None
+        self.provided: dict[int, Provided] = {}
+        self.exact = False  # it may stop at a key that storage would cut
         self.asks_context = False  # there is a call that receives the context
         self._lines: list[str] = []
         self._uses: list[int] = []  # of each line

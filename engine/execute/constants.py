@@ -28,8 +28,8 @@ from engine.execute.code import NotOnRowPath
 from engine.execute.context import ExecContext, small_values
 from engine.execute.expressions import compile_expression, constant_value
 from engine.sql import tree
-from engine.sql.analyze.conflicts import stands
 from engine.sql.folding import Folding
+from engine.sql.implication import Provided, hold
 from engine.sql.tree_walk import children, inner_nodes, substitute, transform, walk, walk_with_depth
 
 Check = Callable[[ExecContext, Sequence[object]], object]
@@ -92,11 +92,11 @@ def _in_turn(checks: Sequence[Check]) -> Check:
     return run
 
 
-def _arbiters_found(provided: tuple[tuple[tree.Param, str, tree.Const], ...]) -> Check:
+def _arbiters_found(provided: Provided) -> Check:
     """Raises 42P10 if a parameter contradicts the predicate of a partial arbiter index."""
 
     def run(context: ExecContext, parameters: Sequence[object]) -> None:
-        if not all(stands(parameters[param.number - 1], test, known) for param, test, known in provided):
+        if not hold(provided, parameters):
             raise SqlError("42P10", tree.NO_ARBITER)
 
     FIRST.add(run.__code__)

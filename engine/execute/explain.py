@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from catalog.catalog import Catalog
 from catalog.collations import collation, with_rules
@@ -16,6 +16,7 @@ from catalog.types.oids import BOOL, INTEGERS
 from engine.execute.access import Access
 from engine.execute.virtual import VirtualAccess
 from engine.sql import tree
+from engine.sql.tree_walk import transform
 
 Detail = tuple[str, tuple["tree.Expr | CollatedKey", ...], "tree.Query | tree.Update | tree.Delete | tree.Insert"]
 
@@ -89,16 +90,28 @@ def primary_name(table: Table) -> str:
 def _condition_expression(access: Access, position: int) -> tree.Expr:
     """An index condition as text: (column operator operand)."""
     condition = access.conditions[position]
-    column = access.table.column_by_number(condition.column)
-    return _Shown(column.name, condition.kind, condition.operand, column.type)  # type: ignore[return-value]
+    expression = next((c.expression for c in access.columns if c.number == condition.column and c.expression), None)
+    if expression is None:
+        column: str | tree.Expr = access.table.column_by_number(condition.column).name
+    else:
+        column = _with_names(expression, access.table)
+    return _Shown(column, condition.kind, condition.operand)  # type: ignore[return-value]
+
+
+def _with_names(expression: tree.Expr, table: Table) -> tree.Expr:
+    """An index's expression with the names of its columns."""
+
+    def change(item: object, depth: int) -> object:
+        return replace(item, name=table.column_by_number(item.column).name) if isinstance(item, tree.Var) else item
+
+    return transform(expression, change)
 
 
 @dataclass(frozen=True, slots=True)
 class _Shown:
-    column: str
+    column: str | tree.Expr
     kind: str
     operand: tree.Expr | None
-    type: object
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,10 +133,14 @@ def sort_key_shown(expression: tree.Expr, catalog: Catalog) -> tree.Expr | Colla
 def expression_text(expression: object, statement: object) -> str:
     """An expression as EXPLAIN shows it. Forms without a short text are shown as '...'."""
     match expression:
+        case _Shown(column=column) if not isinstance(column, str):
+            return expression_text(replace(expression, column=expression_text(column, statement)), statement)
         case _Shown(kind="null" | "not null"):
             return f"({expression.column} IS {expression.kind.upper()})"
         case _Shown(kind="in"):
             return f"({expression.column} = ANY ({expression_text(expression.operand, statement)}))"
+        case _Shown(kind="like"):
+            return f"({expression.column} ~~ {expression_text(expression.operand, statement)})"
         case _Shown():
             return f"({expression.column} {expression.kind} {expression_text(expression.operand, statement)})"
         case CollatedKey():

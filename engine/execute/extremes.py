@@ -20,8 +20,9 @@ from engine.sql import tree
 from engine.sql.tree_walk import conjuncts, has_sublink, is_volatile, shift_levels, substitute, walk
 
 
-def ends_of_indexes(catalog: Catalog, query: tree.Query) -> tree.Query:
-    """The query with its aggregates replaced, or the unchanged query if one of them has no such key."""
+def ends_of_indexes(catalog: Catalog, query: tree.Query, without: frozenset[int] | None) -> tree.Query:
+    """The query with its aggregates replaced, or the unchanged query if one of them has no such key. `without`: see
+    Finder."""
     if not query.has_aggregates or query.group_by or query.having or query.distinct is not None or query.order_by:
         return query
     if len(query.from_items) != 1 or not isinstance(query.from_items[0], tree.FromRef):
@@ -33,7 +34,7 @@ def ends_of_indexes(catalog: Catalog, query: tree.Query) -> tree.Query:
     if is_volatile(query.where) or has_sublink(query.where) or has_sublink(query.targets):
         return query
     found = [item for item in walk(query.targets) if isinstance(item, tree.Aggref)]
-    inner = {item: _end(catalog, query, entry.table, relation, item) for item in found}
+    inner = {item: _end(catalog, query, entry.table, relation, item, without) for item in found}
     if not all(inner.values()):
         return query
 
@@ -46,7 +47,14 @@ def ends_of_indexes(catalog: Catalog, query: tree.Query) -> tree.Query:
     return replace(query, targets=targets, range_table=(), from_items=(), where=None, has_aggregates=False)
 
 
-def _end(catalog: Catalog, query: tree.Query, table: Table, relation: int, item: tree.Aggref) -> tree.Query | None:
+def _end(
+    catalog: Catalog,
+    query: tree.Query,
+    table: Table,
+    relation: int,
+    item: tree.Aggref,
+    without: frozenset[int] | None,
+) -> tree.Query | None:
     """The sub-query that computes one aggregate from the end of a key or index, None if none has its order."""
     if item.filter is not None or item.levels_up or len(item.arguments) != 1 or item.order_by:
         return None
@@ -59,7 +67,7 @@ def _end(catalog: Catalog, query: tree.Query, table: Table, relation: int, item:
     argument = item.arguments[0]
     order = (tree.SortClause(argument, descending, descending),)
     parts = (*conjuncts(query.where), tree.NullTest(argument, False))
-    finder = Finder(catalog, table, relation)
+    finder = Finder(catalog, table, relation, without=without)
     finder.add(parts)
     if order_served(finder.best(order), relation, order) is None:
         return None

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from engine.execute.access import Access
+from engine.execute.access import Access, order_served
 from engine.execute.code import NotOnRowPath
 from engine.execute.virtual import VirtualAccess
 from engine.sql import tree
@@ -28,6 +28,7 @@ class Step:
     filters: list[tree.Expr] = field(default_factory=list)
     outer: bool = False
     reverse: bool = False
+    apart: str = ""  # see ScanOrder
     group: tuple[int, ...] = ()
     steps: list[Step] = field(default_factory=list)
 
@@ -94,6 +95,15 @@ def inner_conditions(items: Sequence[tree.FromItem]) -> list[tree.Expr]:
         else:
             found += inner_conditions((item.left if item.kind == "left" else item.right,))
     return found
+
+
+def serve_order(step: Step, order_by: Sequence[tree.SortClause]) -> bool:
+    """Whether the step's scan returns the rows in the wanted order; reverses it if that helps."""
+    assert isinstance(step.access, Access)
+    served = order_served(step.access, step.relation, order_by)
+    if served is not None:
+        step.reverse, step.apart = served.reverse, served.apart
+    return served is not None
 
 
 def step_rank(step: Step) -> tuple[int, ...]:

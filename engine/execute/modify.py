@@ -36,6 +36,7 @@ from engine.execute.records import level_of
 from engine.execute.routine_source import calls_routines
 from engine.execute.select import QueryCompiler
 from engine.execute.together import compile_together, parameters_of_a_row
+from engine.execute.variants import Variant, by_parameters
 from engine.execute.writer import Checks, TableWriter
 from engine.partitions.partition_writer import PartitionedConflicts, PartitionedWriter, writer_of
 from engine.sql import tree
@@ -95,12 +96,19 @@ class ModifyPlan(CompiledPlan):
         return compile_together(InsertCompiler(shell, statement), each)
 
     def _compile(self, formats: tuple[int, ...] | None) -> Run:
+        return by_parameters(lambda without: self._variant(formats, without))
+
+    def _variant(self, formats: tuple[int, ...] | None, without: frozenset[int]) -> Variant:
         code = Code(self.literals, stays=self._stays)
+        code.without = without
         try:
-            return self._write(code, formats)
+            run = self._write(code, formats)
         except BaseException:
             code.let_go()
             raise
+        if code.provided:
+            self.finds_rows = True  # in another variant it might
+        return run, code.provided
 
     def _write(self, code: Code, formats: tuple[int, ...] | None) -> Run:
         sink: Sink | None = None
@@ -117,11 +125,11 @@ class ModifyPlan(CompiledPlan):
         else:
             shell.result = f'b"".join({cast(DataRowSink, sink).out})'
         if isinstance(self._statement, tree.Insert):
-            self.finds_rows = self._statement.source is not None
+            self.finds_rows |= self._statement.source is not None
             run, notes = InsertCompiler(shell, self._statement).compile()
         else:
             change = ChangeCompiler(shell, self._statement)
-            self.finds_rows = not change.by_key or has_sublink(self._statement)
+            self.finds_rows |= not change.by_key or has_sublink(self._statement)
             run, notes = change.compile()
         self._notes = notes
         return run

@@ -24,6 +24,7 @@ from engine.execute.pull_up import pull_up
 from engine.execute.routine_source import calls_routines
 from engine.execute.select import QueryCompiler
 from engine.execute.small import NotSmall, small_query
+from engine.execute.variants import NONE, Variant, by_parameters
 from engine.execute.whole_rows import LargeRows
 from engine.sql import tree
 
@@ -76,6 +77,7 @@ class SelectPlan(CompiledPlan):
         """`written`: generates code even if the interpreter could run it (engine/execute/small.py)."""
         assert isinstance(analyzed.statement, tree.Query)
         self._stays = calls_routines(catalog, analyzed.statement)
+        self.writes = self.finds_rows = bool(analyzed.locked)
         brief = brief and not self._stays
         self._brief = brief
         self._framed: _Framed | None = None
@@ -85,7 +87,6 @@ class SelectPlan(CompiledPlan):
         self._settings = settings
         fields = result_fields(self._query.targets, (self._query,))
         super().__init__(fields, analyzed)
-        self.writes = self.finds_rows = bool(analyzed.locked)
         self._pulled_up = pull_up(self._query)
         may_be_small = brief and not written
         self._small = (
@@ -95,17 +96,22 @@ class SelectPlan(CompiledPlan):
 
     def _compile(self, formats: tuple[int, ...] | None) -> Run:
         if not self._brief:
-            return cast(Run, self._make_code(formats)[0].finish("run"))
+            return by_parameters(lambda without: self._variant(formats, without))
         if self._small is not None and (small := self._in_small(formats)) is not None:
             return self._at_first(small, formats)
         if self._framed is not None and formats is not None:
             run = self._framed.in_formats(formats, self._settings)
         else:
-            code, _ = self._make_code(formats)
-            run = code.finish("run")
+            run = by_parameters(lambda without: self._variant(formats, without))
             if self._framed is not None and formats is not None:
                 self._framed.run = run
         return self._at_first(run, formats)
+
+    def _variant(self, formats: tuple[int, ...] | None, without: frozenset[int]) -> Variant:
+        code, _ = self._make_code(formats, without)
+        if code.provided or without:
+            self._framed = None
+        return code.finish("run"), code.provided
 
     def _in_small(self, formats: tuple[int, ...] | None) -> Run | None:
         """See engine/execute/small.py; None if sending the rows needs generated code."""
@@ -160,8 +166,10 @@ class SelectPlan(CompiledPlan):
         code.let_go()
         return lines
 
-    def _make_code(self, formats: tuple[int, ...] | None) -> tuple[Code, QueryCompiler]:
+    def _make_code(self, formats: tuple[int, ...] | None, without: frozenset[int] = NONE) -> tuple[Code, QueryCompiler]:
         code = Code(self.literals, self._brief, self._stays)
+        code.without = without
+        code.exact = not (self.writes or self._stays)
         code.in_plan = True
         try:
             return code, self._write(code, formats)

@@ -13,12 +13,14 @@ from collections.abc import Callable, Sequence
 from itertools import islice
 from typing import Any
 
+from catalog.functions.patterns import beginning
 from catalog.types import lookup
 from catalog.types.base import Array
 from catalog.types.integer import BITS
-from engine.execute.access import Access, Condition, KeyColumn
+from engine.execute.access import Access, Condition
 from engine.execute.closures import Closure, Row
 from engine.execute.code import NotOnRowPath
+from engine.execute.index_forms import KeyColumn
 from engine.execute.scan import narrower
 from engine.sql import tree
 from engine.storage.interface import Reader
@@ -36,6 +38,7 @@ class Reads:
     def __init__(self, access: Access, operands: Operands) -> None:
         if access.cursor:
             raise NotOnRowPath("WHERE CURRENT OF")
+        assert not access.provided
         index = access.index
         self.table = access.table
         self._single = access.single
@@ -132,6 +135,13 @@ def _end(bound: Condition | None, column: KeyColumn, operands: Operands, mark: b
     if bound is None or bound.operand is None:  # NULLs are past it in any case
         return _at(mark, not start)
     encode, value_of = _encoder(column), operands(bound.operand)
+    if bound.kind == "like":
+
+        def beginning_of(given: Row) -> tuple[bytes, bool] | None:
+            pattern = value_of(given)
+            return None if pattern is None else (mark + beginning(pattern).encode(), not start)
+
+        return beginning_of
     bits = narrower(column.type, bound.operand.type)
     least, most = -(1 << bits), (1 << bits) - 1
     past = (bound.kind in (">=", "<=")) != start

@@ -14,19 +14,30 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from itertools import islice
+from itertools import chain, islice
 
+from catalog.functions.patterns import beginning
 from catalog.memory import LARGE, meter
 from catalog.types import lookup
 from catalog.types.base import Array, TypeRef
 from catalog.types.integer import BITS
-from engine.execute.access import Access, Condition, KeyColumn, fixed_size
+from engine.execute.access import Access, Condition, fixed_size
 from engine.execute.code import Code, LineUse, NotOnRowPath
 from engine.execute.context import RowPathFull
 from engine.execute.expressions import ExpressionCompiler
+from engine.execute.index_forms import KeyColumn
 from engine.execute.measured import write_stored_row
 from engine.sql import tree
-from engine.storage.keys import KEPT_KEY_BYTES, MAX_KEY_BYTES, fit_key, row_key_encoder, storage_prefix, successor
+from engine.storage.keys import (
+    KEPT_KEY_BYTES,
+    MAX_KEY_BYTES,
+    NOT_NULL,
+    NULL,
+    fit_key,
+    row_key_encoder,
+    storage_prefix,
+    successor,
+)
 
 FULL_SCAN_LIMIT = 512  # rows that scans of whole tables visit before the columnar path is better
 RANGE_LIMIT = 4096  # the same if keys or indexes restrict the rows
@@ -59,18 +70,24 @@ class ScanWriter:
         self._counter = counter
 
     def write(
-        self, access: Access, names: RowNames, body: Callable[[], None], reverse: bool = False, ordered: bool = False
+        self,
+        access: Access,
+        names: RowNames,
+        body: Callable[[], None],
+        reverse: bool = False,
+        ordered: bool = False,
+        apart: str = "",
     ) -> None:
         """Writes code that runs `body` for every row of the path, its key and value under `names`.
 
-        `ordered`: the body relies on the rows coming in key order.
+        `ordered`: the body relies on the rows coming in key order. `apart`: see ScanOrder.
         """
         depth = self.code.depth
         cut = cuts_order(access, ordered)
         if access.index is None:
             self._write_table(access, names, body, reverse, cut)
         else:
-            self._write_index(access, names, body, reverse, cut)
+            self._write_index(access, names, body, reverse, cut, apart)
         self.code.dedent_to(depth)
 
     def _count(self) -> None:
@@ -111,7 +128,9 @@ class ScanWriter:
                 self._refuse_cut_keys(names.key)
         self._write_row(access, names, body)
 
-    def _write_index(self, access: Access, names: RowNames, body: Callable[[], None], reverse: bool, cut: bool) -> None:
+    def _write_index(
+        self, access: Access, names: RowNames, body: Callable[[], None], reverse: bool, cut: bool, apart: str
+    ) -> None:
         code = self.code
         assert access.index is not None
         prefix = self._steps(access, storage_prefix(access.index.storage_id), b"\x01", reverse)
@@ -122,9 +141,9 @@ class ScanWriter:
             code.indent(f"if {entry} is not None:")
             code.line(f"{names.key} = {rows} + {entry}")
         else:
-            low, high = self._bounds(access, prefix, b"\x01")
+            found = self._scans(access, prefix, reverse, apart)
             place = code.temporary("place")
-            code.indent(f"for {place}, {entry} in scan({low}, {high}{', True' if reverse else ''}):", LineUse.SCAN)
+            code.indent(f"for {place}, {entry} in {found}:", LineUse.SCAN)
             self._count()
             if cut:
                 self._refuse_cut_keys(place)
@@ -132,6 +151,20 @@ class ScanWriter:
         code.line(f"{names.value} = get({names.key})", LineUse.GET)
         code.indent(f"if {names.value} is not None:")
         self._write_row(access, names, body)
+
+    def _scans(self, access: Access, prefix: str, reverse: bool, apart: str) -> str:
+        """The source of the entries of a path."""
+        backward = ", True" if reverse else ""
+        if not apart:
+            low, high = self._bounds(access, prefix, NOT_NULL)
+            return f"scan({low}, {high}{backward})"
+        low, high = self._whole(access, prefix)
+        if access.steps and self._variable_steps(access):
+            self.code.line(f"if len({low}) >= {KEPT_KEY_BYTES}: raise RowPathFull")
+        ends = [f"{low} + {NOT_NULL!r}", f"{low} + {NULL!r}", high]
+        values, nulls = (f"scan({ends[at]}, {ends[at + 1]}{backward})" for at in (0, 1))
+        self.code.names["chain"] = chain
+        return f"chain({nulls}, {values})" if apart == "first" else f"chain({values}, {nulls})"
 
     def _write_row(self, access: Access, names: RowNames, body: Callable[[], None]) -> None:
         if access.single and self._outermost:
@@ -224,6 +257,8 @@ class ScanWriter:
         low, high = base, f"{after}({base})"
         cut = "" if fixed_size(column.type) and not self._variable_steps(access) else f"[:{KEPT_KEY_BYTES}]"
         lower, upper = access.lower, access.upper
+        if lower is not None and lower is upper:
+            return self._beginning(base, lower)
         if lower is not None:
             low = self._bind(base, lower, column, cut, start=True)
         if upper is not None and upper.kind != "not null":
@@ -263,6 +298,19 @@ class ScanWriter:
             return f"({plain} if len({exact}) <= {KEPT_KEY_BYTES} else {loose})"
         return key if inclusive == start else f"{after}({key})"
 
+    def _beginning(self, base: str, condition: Condition) -> tuple[str, str]:
+        """The ends of the range of texts that begin as a pattern of LIKE does."""
+        assert condition.operand is not None
+        source, value = self.expressions.bind_name(condition.operand)
+        if value.nullable:
+            self.code.indent(f"if {source} is not None:")
+        elif source != value.source:
+            self.code.line(source)
+        begun = self.code.temporary("begun")
+        beginning_of = self.code.constant(beginning, "beginning")
+        self.code.line(f"{begun} = ({base} + {beginning_of}({value.source}).encode())[:{KEPT_KEY_BYTES}]")
+        return begun, f"{self.code.constant(successor, 'successor')}({begun})"
+
     def _variable_steps(self, access: Access) -> bool:
         return any(not fixed_size(column.type) for column in access.columns)
 
@@ -276,7 +324,8 @@ class ScanWriter:
         base = code.temporary("base")
         code.line(f"{base} = {prefix}")
         if self._variable_steps(access):
-            if any(step.kind == "in" for step in access.steps):  # two members that are cut alike would give rows twice
+            # Two members that are cut alike would give rows twice.
+            if access.exact or any(step.kind == "in" for step in access.steps):
                 code.line(f"if len({base}) > {KEPT_KEY_BYTES}: raise RowPathFull")
             code.line(f"{base} = {base}[:{KEPT_KEY_BYTES}]")
         return base, f"{after}({base})"

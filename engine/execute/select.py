@@ -23,7 +23,7 @@ from catalog.routines import LANGUAGE
 from catalog.schema import Table, VirtualTable
 from catalog.types.base import FormatSettings
 from catalog.types.oids import RECORD
-from engine.execute.access import Access, Finder, order_served
+from engine.execute.access import Access, Finder
 from engine.execute.aggregates import GroupWriter
 from engine.execute.code import Code, LineUse, NotOnRowPath
 from engine.execute.compiled_value import Value
@@ -31,7 +31,7 @@ from engine.execute.context import RowPathFull
 from engine.execute.explain import PlanNote, scan_note, sort_key_shown
 from engine.execute.expressions import ExpressionCompiler
 from engine.execute.extremes import ends_of_indexes
-from engine.execute.joins import Step, expand_joins, flatten, inner_conditions, step_rank
+from engine.execute.joins import Step, expand_joins, flatten, inner_conditions, serve_order, step_rank
 from engine.execute.measured import MeteredLoop, write_kept
 from engine.execute.output import ActionSink, ListSink, Output, Sink, check_limit, check_offset, write_sort
 from engine.execute.pull_up import needed_only, pull_up
@@ -52,6 +52,7 @@ from engine.execute.set_functions import (
 )
 from engine.execute.sets import Identity, identity_of, leftmost, set_combiner
 from engine.execute.subqueries import rows_once, sublink_truth, sublink_value
+from engine.execute.variants import note_provided
 from engine.execute.virtual import ROW_LIMIT, VirtualAccess, VirtualWriter, virtual_access
 from engine.execute.whole_rows import write_whole_rows
 from engine.execute.writer import same_key_test
@@ -76,7 +77,7 @@ class QueryCompiler:
         self.catalog = catalog
         self.settings = settings
         self.parent = parent
-        self.query = ends_of_indexes(catalog, expand_joins(sets_apart(query)))
+        self.query = ends_of_indexes(catalog, expand_joins(sets_apart(query)), code.without)
         self.columns: dict[tuple[int, int], Value] = {}
         self._used: tuple[Columns, Columns] | None = None  # after the first use: _columns_used
         self.expressions = ExpressionCompiler(code, settings, self.variable, self._sublink, self._sublink_truth)
@@ -360,6 +361,7 @@ class QueryCompiler:
                 raise NotOnRowPath("a lateral join")
             best = max(candidates, key=step_rank)
             relations.remove(best.relation)
+            note_provided(self.code, best.access)
             bound |= {best.relation}
             covered = {usable[i][0] for i in best.access.covered} if best.access else set()
             best.filters = [c for p, c in waiting if self._relations(c) <= bound and p not in covered]
@@ -384,7 +386,7 @@ class QueryCompiler:
             return Step(relation) if depends <= bound else None
         if isinstance(entry.table, VirtualTable):
             return Step(relation, virtual_access(entry.table, relation, [c for _, c in conditions], bound))
-        finder = Finder(self.catalog, entry.table, relation, bound)
+        finder = Finder(self.catalog, entry.table, relation, bound, without=self.code.without, exact=self.code.exact)
         finder.add([condition for _, condition in conditions])
         return Step(relation, self._best_path(finder, relation))
 
@@ -408,10 +410,10 @@ class QueryCompiler:
         if isinstance(entry.table, VirtualTable):
             step.access = virtual_access(entry.table, step.relation, step.conditions, bound)
             return
-        finder = Finder(self.catalog, entry.table, step.relation, bound)
+        finder = Finder(self.catalog, entry.table, step.relation, bound, without=self.code.without)
         usable = [condition for condition in step.conditions if not has_sublink(condition)]
         finder.add(usable)
-        step.access = finder.best()
+        step.access = note_provided(self.code, finder.best())
 
     def _served_order(self, steps: list[Step]) -> bool:
         """Whether the rows come in the order of ORDER BY; reverses the scan if that helps."""
@@ -429,9 +431,7 @@ class QueryCompiler:
             return False
         if first.access.single:
             return len(steps) == 1 or all(step.outer or step.access for step in steps)
-        served = order_served(first.access, first.relation, query.order_by)
-        first.reverse = bool(served)
-        return served is not None
+        return serve_order(first, query.order_by)
 
     # ---- the loops --------------------------------------------------------------------------------------------------
 
@@ -519,7 +519,7 @@ class QueryCompiler:
             limit, counter = FULL_SCAN_LIMIT, "" if at_once else "outer_rows"
         outermost = self.parent is None and step is self._steps[0]
         scans = ScanWriter(code, self.expressions, limit, counter, outermost)
-        scans.write(step.access, names, row, step.reverse, ordered)
+        scans.write(step.access, names, row, step.reverse, ordered, step.apart)
 
     def _member_rows(self, query: tree.Query) -> str:
         """Source of the rows of the sub-query of an IN that uses no outer column: it runs once."""

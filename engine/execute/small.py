@@ -76,9 +76,11 @@ class SmallQuery:
         if table is not None:
             self._once = [rows.true(item) for item in conditions if is_the_same_for_every_row(item)]
             conditions = [item for item in conditions if not is_the_same_for_every_row(item)]
-            finder = Finder(catalog, table, 0)
+            finder = Finder(catalog, table, 0, without=frozenset(), exact=True)
             finder.add(conditions)
             access = finder.best()
+            if access.provided:
+                raise NotOnRowPath("an index for certain parameters")
             self._reads_all = access.full_scan
             if self._reads_all and table.storage_id in _large:
                 raise NotOnRowPath("a larger table")

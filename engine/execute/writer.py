@@ -29,6 +29,7 @@ from catalog.types.base import DEFAULT_FORMAT, FormatSettings
 from engine.execute.context import ExecContext, NotTogether
 from engine.execute.exclusions import Exclusion, exclusions_of
 from engine.execute.index_expressions import predicate_of, value_getter
+from engine.execute.index_forms import columns_read
 from engine.execute.shown import constraint_error, shown_key, shown_row
 from engine.execute.triggers import AfterRow, RowTriggers, triggers_of
 from engine.sql.tree import PARTITION_CHECK, POLICY_CHECK, VIEW_CHECK
@@ -87,6 +88,7 @@ class IndexWriter:
         self.values = value_getter(catalog, table, index)
         self.included = predicate_of(catalog, table, index)
         self.on_expressions = index.predicate is not None or any(not column.number for column in index.columns)
+        self._reads = columns_read(catalog, table, index) if self.on_expressions else self.columns
         collations.refuse_outdated(catalog, index)
         self.key_types = collations.key_types(catalog, index)
         self.encode = index_entry_encoder(index.storage_id, self.key_types, index.unique, index.nulls_not_distinct)
@@ -103,7 +105,8 @@ class IndexWriter:
         return self.unique and (self.index.nulls_not_distinct or None not in self.values(values))
 
     def touched_by(self, changed: frozenset[int]) -> bool:
-        return self.on_expressions or not self.columns.isdisjoint(changed)
+        """Whether a change of these columns may change the row's entry."""
+        return self._reads is None or not self._reads.isdisjoint(changed)
 
 
 class _ForeignKeys:

@@ -6,7 +6,7 @@ interface.py            the interface of a session for the node
 plan_cache.py           plans by text, one cache for each combination of settings
 tablespaces.py          the open tablespaces of a node
 affected_tablespaces.py    the tablespaces of a relation or a schema change
-pending_detaches.py     DETACH PARTITION CONCURRENTLY beside older snapshots
+schema_of_snapshots.py  schema changes beside transactions whose snapshot is older
 function_statistics.py  calls of functions, for pg_stat_user_functions
 advisory_space.py       advisory locks of all sessions;  listeners.py  sessions by channel
 exported_snapshots.py   snapshots that several sessions use;  old_snapshots.py  their memory

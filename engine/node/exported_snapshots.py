@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 
 from catalog.errors import SqlError, not_supported
 from engine.node.lease import Lease
+from engine.node.schema_of_snapshots import see, unseen_indexes
 from engine.txn.interface import READ_COMMITTED, REPEATABLE_READ, SERIALIZABLE
 
 if TYPE_CHECKING:
@@ -50,6 +51,8 @@ class _Export:
         snapshot = self.transaction.snapshot
         assert snapshot is not None
         transaction.share_snapshot(snapshot)
+        for index in unseen_indexes(self.transaction):
+            see(transaction, index)
 
 
 class _Hold:

@@ -53,8 +53,8 @@ from engine.node.backups import Backups, Restoring
 from engine.node.exported_snapshots import ExportedSnapshots
 from engine.node.function_statistics import FunctionStatistics
 from engine.node.listeners import Listeners
-from engine.node.pending_detaches import note_detaches
 from engine.node.plan_cache import PLAN_KEYS, PlanCache, PlanKey
+from engine.node.schema_of_snapshots import note_changes
 from engine.node.sizes import by_space
 from engine.node.stages import Stages
 from engine.node.system_cache import SystemCache
@@ -308,7 +308,7 @@ class Node:
         """Committed schema changes become the catalog for the next statements of all sessions."""
         one = next(iter(self.catalogs.values()))
         everything, changed = one.objects, one.with_changes(changes)
-        note_detaches([session.transaction for session in self.sessions.values()], everything, changes)
+        note_changes([session.transaction for session in self.sessions.values()], everything, changes)
         self.catalogs = {
             oid: changed
             if catalog is one

@@ -13,6 +13,7 @@ from catalog.catalog import Catalog
 from catalog.schema import Table
 from catalog.types.base import Array
 from engine.execute.access import Condition, Finder
+from engine.execute.index_forms import FIRST_EXPRESSION
 from engine.partitions.levels import Limits, level_of
 from engine.sql import tree
 from engine.sql.tree_walk import walk
@@ -27,7 +28,11 @@ def conditions_on(catalog: Catalog, table: Table, relation: int, conjuncts: Sequ
     """The conditions on the table's columns whose operands contain no column and no sub-query."""
     finder = Finder(catalog, table, relation)
     finder.add([item for item in conjuncts if not _looks_outside(item)])
-    return {table.column_by_number(number).name: found for number, found in finder.conditions.items()}
+    return {
+        table.column_by_number(number).name: [item for item in found if item.kind != "like"]
+        for number, found in finder.conditions.items()
+        if number > FIRST_EXPRESSION
+    }
 
 
 def _looks_outside(conjunct: tree.Expr) -> bool:

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Concatenate, ParamSpec
 from catalog.errors import SqlError, forget_frames
 from engine.columnar.ahead import announce
 from engine.execute.deferred import check
-from engine.node.pending_detaches import see_committed
+from engine.node.schema_of_snapshots import see_committed
 from engine.session import safe_snapshots, two_phase
 from engine.session.errors import aborted_error
 from engine.session.other_waits import Work

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from catalog.errors import SqlError, not_supported
 from catalog.schema import Role, Table
-from engine.node.pending_detaches import see_committed
+from engine.node.schema_of_snapshots import see_committed
 from engine.session.setting_definitions import MAX_PREPARED_TRANSACTIONS
 from engine.txn.interface import SERIALIZABLE
 

@@ -9,6 +9,7 @@
     tree_walk.py        walks and copies of both trees, and searches in them
     lift.py             replaces literals by parameters, so that statements that differ in them share one plan
     normalize.py        statements without their constants, as pg_stat_statements shows them
+    implication.py      whether conditions imply another one, such as the predicate of a partial index
     folding.py          constants that decide the value of an expression, such as NULL
     levels.py           splits one query level into two;  set_places.py  set-returning functions outside the select list
     parts.py            statements of several parts: changes inside WITH (engine/statements/compound.py runs them)

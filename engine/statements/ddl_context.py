@@ -150,6 +150,7 @@ class SessionDdl:
             _refuse_rows_of_tables(item)
             if catalog.get(oid) is not None:  # of two changes of one object the later one is made of the earlier one
                 self.lock_object(oid)
+        changes = {oid: _as_committed(item) for oid, item in changes.items()}
         if granted:
             changes = {oid: _with_default_acl(catalog, item) for oid, item in changes.items()}
         changes = {oid: _with_version(catalog, item) for oid, item in changes.items()}
@@ -325,6 +326,11 @@ def _with_default_acl(catalog: Catalog, item: SchemaObject | None) -> SchemaObje
         return item
     acl = default_privileges.acl_of_new(catalog, item)
     return item if acl is None else dataclasses.replace(item, acl=acl)
+
+
+def _as_committed(item: SchemaObject | None) -> SchemaObject | None:
+    """What is stored of a change of an index that the transaction does not read."""
+    return dataclasses.replace(item, unseen=False) if isinstance(item, Index) and item.unseen else item
 
 
 def _with_version(catalog: Catalog, item: SchemaObject | None) -> SchemaObject | None:

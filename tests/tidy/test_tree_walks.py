@@ -14,7 +14,7 @@ OF_RECORDS = {
     "engine/ddl/branches.py": "schema objects, which a branch copies",
     "engine/ddl/roles.py": "the names of a role's attributes",
     "engine/statements/plpgsql/never_null.py": "statements of PL/pgSQL, which are no nodes",
-    "engine/sql/analyze/conflicts.py": "two trees side by side, which may differ in parameters",
+    "engine/sql/implication.py": "two trees side by side, which may differ in parameters",
 }
 """Who looks at the fields of records for another reason."""
 _ASK_FIELDS = frozenset(("fields", "is_dataclass", "__dataclass_fields__"))

@@ -2,13 +2,7 @@
 
 from __future__ import annotations
 
-import dataclasses
-
-from catalog.functions.base import Operator
-from catalog.functions.comparison import python_operator
 from catalog.schema import Index, Table
-from catalog.types import lookup
-from catalog.types.incomparable import order_key
 from engine.sql import ast, tree
 from engine.sql.analyze import coerce
 from engine.sql.analyze.dispatch import expression
@@ -18,16 +12,9 @@ from engine.sql.analyze.scope import table_item
 from engine.sql.analyze.set_clause import update_assignments
 from engine.sql.analyze.state import NamespaceItem, State
 from engine.sql.analyze.typeinfo import BOOL_REF
+from engine.sql.implication import Provided, find_implication
 from engine.sql.tree import NO_ARBITER
-
-Provided = tuple[tuple[tree.Param, str, tree.Const], ...]
-_PROOFS = {
-    ("=", "="): "eq", ("=", "<"): "lt", ("=", "<="): "le", ("=", ">"): "gt", ("=", ">="): "ge", ("=", "<>"): "ne",
-    ("<", "<"): "le", ("<", "<="): "le", ("<", "<>"): "le", ("<=", "<"): "lt", ("<=", "<="): "le", ("<=", "<>"): "lt",
-    (">", ">"): "ge", (">", ">="): "ge", (">", "<>"): "ge", (">=", ">"): "gt", (">=", ">="): "ge", (">=", "<>"): "gt",
-    ("<>", "<>"): "eq",
-}  # fmt: skip
-"""x OP a implies x OP b where a compares so with b (BT_implies_table)."""
+from engine.sql.tree_walk import conjuncts
 
 
 def on_conflict(
@@ -128,79 +115,4 @@ def _matches(
     if index.predicate is None:
         return ()
     bound = bind_text(index.predicate, state.environment, table, BOOL_REF, "index predicates")
-    return None if predicate is None else _implies(predicate, bound)
-
-
-def _implies(given: tree.Expr, needed: tree.Expr) -> Provided | None:
-    """Whether each conjunct of the index's predicate is among those of the given condition: returns the conditions on
-    parameters, or None if it is not possible."""
-    have = given.arguments if isinstance(given, tree.BoolExpr) and given.operator == "and" else (given,)
-    need = needed.arguments if isinstance(needed, tree.BoolExpr) and needed.operator == "and" else (needed,)
-    if given == needed or all(item in have for item in need):
-        return ()
-    found: Provided = ()
-    for item in need:
-        ways = [way for other in have if (way := _proves(other, item)) is not None]
-        if not ways:
-            return None
-        found += min(ways, key=len)
-    return found
-
-
-def _proves(given: tree.Expr, needed: tree.Expr) -> Provided | None:
-    """The conditions on parameters under which one condition implies the other (predicate_implied_by, for comparisons
-    with constants and IS NOT NULL); None if unknown."""
-    if isinstance(given, tree.FuncExpr) and given.operator is not None:
-        if isinstance(needed, tree.NullTest):
-            return () if not needed.is_null and given.function.strict and needed.argument in given.arguments else None
-        if isinstance(needed, tree.FuncExpr) and needed.operator is not None:
-            way = _compare(given, given.operator, needed, needed.operator)
-            if way is not None:
-                return way
-    return _as_constants(given, needed)
-
-
-def _compare(given: tree.FuncExpr, operator: Operator, needed: tree.FuncExpr, other: Operator) -> Provided | None:
-    """What a comparison with a constant provides for another comparison of the same expression; None if unknown."""
-    test = _PROOFS.get((operator.name, other.name))
-    if test is None or len(given.arguments) != 2 or needed.arguments[0] != given.arguments[0]:
-        return None
-    value, known = given.arguments[1], needed.arguments[1]
-    if not isinstance(known, tree.Const) or known.value is None or known.type != value.type:
-        return None
-    if isinstance(value, tree.Param):
-        return ((value, test, known),)
-    return () if isinstance(value, tree.Const) and stands(value.value, test, known) else None
-
-
-def stands(value: object, test: str, known: tree.Const) -> bool:
-    """Whether a value compares in this way with a constant of its type."""
-    key = order_key(lookup(known.type.oid)) or (lambda item: item)
-    return value is not None and bool(python_operator(test)(key(value), key(known.value)))
-
-
-def _as_constants(given: object, needed: object) -> Provided | None:
-    """The conditions on the parameters in `given` under which it equals `needed`, or None."""
-    if given == needed:
-        return ()
-    if isinstance(given, tree.Param) and isinstance(needed, tree.Const):
-        return ((given, "eq", needed),) if given.type == needed.type and needed.value is not None else None
-    if type(given) is not type(needed):
-        return None
-    pairs: list[tuple[object, object]]
-    if isinstance(given, tuple) and isinstance(needed, tuple):
-        if len(given) != len(needed):
-            return None
-        pairs = list(zip(given, needed, strict=True))
-    elif dataclasses.is_dataclass(given):
-        compared = [item.name for item in dataclasses.fields(given) if item.compare]
-        pairs = [(getattr(given, name), getattr(needed, name)) for name in compared]
-    else:
-        return None
-    found: Provided = ()
-    for one, other in pairs:
-        way = _as_constants(one, other)
-        if way is None:
-            return None
-        found += way
-    return found
+    return None if predicate is None else find_implication(conjuncts(predicate), bound)
