@@ -147,6 +147,8 @@ class AsynchronousCommits:
 class AsynchronousWaits(Waits):
     """Waits of a session whose commits are acknowledged early, or when the replicas have applied them."""
 
+    catches_up = True
+
     def __init__(self, session: Session, known: AsynchronousCommits) -> None:
         super().__init__(session)
         self._known = known
