@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -159,6 +159,28 @@ class TriggerCalls:
             return found.values
         with errors.LineContext(errors.context_line(ready.program.shown, 0, "during function exit")):
             return _fit_row(found, shape)
+
+    def for_many(self, call: TriggerCall) -> Callable[[Values], Values | None]:
+        """See Firing."""
+        routine = self._session.catalog.get(call.trigger.function)
+        if not isinstance(routine, Routine) or self._session.function_calls.counts(routine) or self.depth:
+            return lambda new: self.fire(call, None, new)
+        ready = self._ready_call(routine, call)
+        frame = Frame(self._session, ready.program, ready.known, is_atomic=True)
+        run, context = ready.program.run, frame.context if ready.program.asks_context else None
+        shape, arguments = ready.shape, ready.arguments
+
+        def fire(new: Values) -> Values | None:
+            self.depth = 1
+            try:
+                found = run(frame, context, Row(shape, tuple(new)), None, *arguments)
+            finally:
+                self.depth = 0
+            if found.__class__ is Row and found.shape is shape:
+                return found.values
+            return None if found is None else _fit_row(found, shape)
+
+        return fire
 
     def _run_apart(self, call: TriggerCall, ready: _Ready, given: Sequence[object]) -> object:
         frame = self._frames.get(call)
