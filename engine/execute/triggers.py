@@ -477,10 +477,7 @@ class StatementTriggers:
         self._before = [item for part in parts for item in part]
         # Those of the WITH queries end before the statement itself does.
         self._after = [item for part in (*parts[1:], *parts[:1]) for item in reversed(part)]
-
-    @property
-    def is_empty(self) -> bool:
-        return all(item.is_empty for item in self._before)
+        self.is_empty = all(item.is_empty for item in self._before)
 
     def before(self, context: ExecContext) -> None:
         """Fires the BEFORE triggers."""

@@ -48,6 +48,7 @@ if TYPE_CHECKING:
     from engine.session.session import Session
 
 _LENGTH = struct.Struct(">i")
+_ONE = struct.Struct(">ihi")  # of a DataRow with one value: its length, the number of values, the length of the value
 
 
 def call_fields(session: Session, tree: ast.CallStmt) -> tuple[Field, ...] | None:
@@ -143,6 +144,9 @@ def encoded_rows(rows: Sequence[tuple[object, ...]], encoders: Sequence[Encoder]
 
 
 def _message(row: tuple[object, ...], encoders: Sequence[Encoder]) -> bytes:
+    if len(encoders) == 1 and row[0] is not None:
+        only = encoders[0](row[0])
+        return b"D" + _ONE.pack(len(only) + 10, 1, len(only)) + only
     parts = [struct.pack(">h", len(encoders))]
     for value, encode in zip(row, encoders, strict=False):
         data = None if value is None else encode(value)
@@ -163,7 +167,10 @@ def _run_program(
     columns = None
     if found.rows and found.call.type.oid == oids.RECORD and not routine.outputs:
         columns = [item.type for item in found.fields or ()]
-    with as_runner(session, routine), session.function_calls.count(routine):
+    with as_runner(session, routine):
+        if session.function_calls.counts(routine):
+            with session.function_calls.count(routine):
+                return plpgsql.call(session, routine, plan.routine_call, values, columns, is_atomic=is_atomic)
         return plpgsql.call(session, routine, plan.routine_call, values, columns, is_atomic=is_atomic)
 
 

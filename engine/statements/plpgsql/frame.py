@@ -235,9 +235,9 @@ class Frame:
         if not records:
             return _NO_SHAPES, number
         shapes = {item.number: shape_of_record(values[f"p{item.number + 1}"]) for item in records}
-        if len(records) == 1 or any(item.shape is None for item in records):
+        if any(item.shape is None for item in records):
             return shapes, (number, *shapes.values())
-        return shapes, (number, *[shape is None for shape in shapes.values()])  # it is declared: no need to compare it
+        return shapes, (number, *[shape is None for shape in shapes.values()])  # they are declared: no need to compare
 
     # ---- statements -------------------------------------------------------------------------------------------------
 
