@@ -4,7 +4,7 @@
         connection.py         one client's connection;  channel.py  its bytes;  answers.py  the session's answers
         client_link.py        start-up, TLS, time-outs and the end of a connection
         ready.py              messages that are made once for a plan
-        task_steps.py         the first step of a task at once
+        statement_tasks.py    statements that may wait;  task_steps.py  the first step of a task at once
         batches.py            pipelines that repeat one statement, as a JDBC batch
         copy_feed.py          COPY data between the connection and the statement
         encoded.py            connections in another encoding than UTF8 (catalog/encodings.py)

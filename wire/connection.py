@@ -23,7 +23,9 @@ from typing import Any
 from catalog.encodings import Encoding
 from catalog.errors import SqlError
 from engine.execute.context import RowPathFull
+from engine.session.answer import Answer as AnswerAtEnd
 from engine.session.errors import canceled_error
+from engine.session.plan import Answer
 from engine.session.portal import Portal
 from engine.session.prepared import LongPlan, PastWait, Prepared, StalePlan
 from engine.session.session import Session
@@ -36,12 +38,12 @@ from engine.statements.planning import note_overflow
 from engine.txn.interface import LockWait, WaitTicket
 from wire import core, messages
 from wire.batches import run_batch
-from wire.client_link import READ_AHEAD, ClientLink, Host
+from wire.client_link import READ_AHEAD, Host
 from wire.copy_feed import CopyFeed
 from wire.encoded import ClientEncoding, EncodedOut
 from wire.messages import READY
 from wire.ready import ReadyExecution, complete_bytes, description, ready_execution
-from wire.task_steps import begin_task
+from wire.statement_tasks import StatementTasks
 
 FLUSH_PIECES = 64  # answers of a pipeline that collect before they are sent
 QUERY, BIND = b"QB"
@@ -50,11 +52,10 @@ TURN = 512  # answers of a pipeline before others get their turn
 log = logging.getLogger("shoal.wire")
 
 
-class Connection(ClientLink):
+class Connection(StatementTasks):
     def __init__(self, host: Host) -> None:
         super().__init__(host)
         self._batched = 0  # rows of batches in this turn, whose answers are one piece each
-        self._is_beginning = False  # the first step of a task runs, within the processing of its message
         self._encoding: ClientEncoding | None = None  # for a client in another encoding than UTF8
         self._handlers = self._own_handlers()
 
@@ -260,8 +261,13 @@ class Connection(ClientLink):
                 if (columns := prepared.plan.columns) is not None:
                     data = description(columns, columns.text_formats) + data
                 data += complete_bytes(command, count)
+            elif prepared.plan.is_prompt:
+                ran = self._query_promptly(prepared, parameters)
+                if ran is None:
+                    return
+                data, lsn = ran
             else:
-                self._begin_task(prepared, self._run_found_query(prepared, parameters))
+                self._start_task(self._run_found_query(prepared, parameters))
                 return
         except (RowPathFull, StalePlan) as error:
             # It is not raised again: the plan's data would stay alive with its traceback.
@@ -279,6 +285,23 @@ class Connection(ClientLink):
             self._await_commit(lsn, data)
         else:
             self._ready(data)
+
+    def _query_promptly(self, prepared: Prepared, parameters: Sequence[object]) -> tuple[bytes, int] | None:
+        """`take_query` for a plan that may wait: the answer and its LSN; None if that comes later. Raises SqlError."""
+        session = self.session
+        assert session is not None
+        answer = AnswerAtEnd(self)
+        begun = self._begin_prompt(Portal(prepared, parameters, prepared.text_formats), answer)
+        if begun is None:
+            self._begin_task(prepared, self._run_found_query(prepared, parameters))
+        elif isinstance(begun, SqlError):
+            self._end_query(begun)
+        elif isinstance(begun, Answer):
+            return begun.data + complete_bytes(begun.command, begun.rows), session.finish()
+        else:
+            rest = running.finish_simple(session, begun, answer)
+            self._begin_task(prepared, self._answer_query(rest), begun=True)
+        return None
 
     def _ready(self, answer: bytes = b"") -> None:
         """The last part of the answer and ReadyForQuery, with the settings that the statements have changed between
@@ -485,7 +508,7 @@ class Connection(ClientLink):
         if prepared.plan.is_prompt:
             if buffered:
                 self.core.skip(execution)
-            self._begin_task(prepared, self._execute_whole(ready, values))
+            self._execute_promptly(ready, values)
             return True
         try:
             if (run := ready.run) is not None:
@@ -529,14 +552,34 @@ class Connection(ClientLink):
             self._ready(data)
         return True
 
-    async def _execute_whole(self, ready: ReadyExecution, values: Sequence[object]) -> None:
+    def _execute_promptly(self, ready: ReadyExecution, values: Sequence[object]) -> None:
         """`_execute_at_once` for a plan that may wait."""
         session = self.session
         assert session is not None
         self._extended = True
-        self._out.append(ready.head)
+        self._out.append(ready.head)  # its notices come behind it
+        portal = Portal(ready.prepared, values, ready.formats)
+        begun = self._begin_prompt(portal, self)
+        if begun is None:
+            self._begin_task(ready.prepared, self._execute_whole(running.run(session, portal, 0, self)))
+        elif isinstance(begun, Answer):
+            data, command, count, _ = begun
+            if session.notices:
+                self._send_notices()
+            self._out.append(data + complete_bytes(command, count))
+            self._on_sync(core.Sync())
+        elif isinstance(begun, SqlError):
+            self._extended = False
+            self._end_query(begun)
+        else:
+            self._begin_task(ready.prepared, self._execute_whole(begun), begun=True)
+
+    async def _execute_whole(self, work: Coroutine[Any, Any, None]) -> None:
+        """The rest of a prompt plan that waits."""
+        session = self.session
+        assert session is not None
         try:
-            await running.run(session, Portal(ready.prepared, values, ready.formats), 0, self)
+            await work
         except SqlError as error:
             self._extended = False
             self._end_query(error)
@@ -729,65 +772,6 @@ class Connection(ClientLink):
                 self._handle_error(event, error)
         if not self.busy:
             self._continue()
-
-    def _start_task(self, work: Coroutine[Any, Any, None]) -> None:
-        self.busy = True
-        session = self.session
-        assert session is not None
-        session.task = asyncio.get_running_loop().create_task(self._run_guarded(work))
-
-    def _begin_task(self, prepared: Prepared, work: Coroutine[Any, Any, None]) -> None:
-        """As `_start_task`, but the first step of a plan that seldom waits runs now."""
-        if not prepared.plan.is_prompt:
-            return self._start_task(work)
-        session = self.session
-        assert session is not None
-        self.busy = self._is_beginning = True
-        session.task = begin_task(self._run_guarded(work))
-        self._is_beginning = False
-
-    async def _run_guarded(self, work: Coroutine[Any, Any, None]) -> None:
-        session = self.session
-        assert session is not None
-        session.timeouts.watch_statement()
-        session.running = True
-        try:
-            if session.cancel_error is not None:  # before the first step
-                work.close()
-                raise asyncio.CancelledError
-            await work
-        except asyncio.CancelledError:
-            self._fail_session(session.cancel_error or SqlError("57P01", "terminating connection", severity="FATAL"))
-        except Exception as error:
-            self._fail_session(self._internal_error(error))
-        finally:
-            session.timeouts.leave_statement()
-            session.cancel_error = None
-            session.running = False
-            session.task = None
-            if self._copy is not None:
-                self._copy = None
-                self.resume("copy")
-                self.core.end_copy(failed=True, extended=self._extended)
-            self.busy = False
-            if self.closing:
-                self._transport.close()  # a Terminate in the middle of a COPY only ended the statement
-                self._end_session()
-            else:
-                self._continue()
-
-    def _fail_session(self, error: SqlError) -> None:
-        try:
-            if error.severity == "FATAL":
-                self._fatal(error)
-            elif self._extended:
-                self._extended_failed(error)
-            else:
-                self._query_failed(error)
-        except Exception as failure:  # without an error the client would think its statement complete
-            defect = self._internal_error(failure)
-            defect.severity = "FATAL"
-            self._fatal(defect)
 
     def _continue(self) -> None:
         self.resume("busy")

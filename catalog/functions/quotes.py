@@ -100,6 +100,8 @@ def _cast_to_text(oid: int) -> Callable[[CallContext, Any], str]:
         return lambda context, value: "true" if value else "false"
     if oid == oids.BPCHAR:
         return lambda context, value: str(value).rstrip(" ")
+    if oid in oids.WHOLE_NUMBERS:
+        return lambda context, value: str(value)
     return lambda context, value: value if isinstance(value, str) else _encoder(oid, context.format)(value).decode()
 
 

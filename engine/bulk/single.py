@@ -87,7 +87,7 @@ class SingleInsert:
         try:
             made = rows
             if triggers is not None:
-                made = [row for row in (triggers.new_row(context, given) for given in rows) if row is not None]  # type: ignore[misc]
+                made = triggers.new_rows(context, rows)  # type: ignore[assignment]
             self._writer.write_together(cast(BatchTransaction, transaction), context, made, self._checks)
             return len(made)
         except (SqlError, NotTogether):

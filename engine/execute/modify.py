@@ -436,6 +436,11 @@ class InsertCompiler:
         self._write_checked()
         self.shell.write_view_checks(self.expressions, "row", self.statement.checks)
 
+    def write_given_row(self, row: Sequence[tree.Expr]) -> None:
+        """The row as the BEFORE triggers get it, as `row`."""
+        self._write_values(row)
+        self.code.line(f"row = {self.shell.row_source(self.values)}")
+
     def _write_checked(self) -> None:
         shell, statement = self.shell, self.statement
         if shell.triggers is not None:

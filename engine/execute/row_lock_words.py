@@ -1,10 +1,12 @@
-"""SELECT ... FOR UPDATE and similar: the lock of each clause, and the error of a row that cannot be locked."""
+"""SELECT ... FOR UPDATE and similar: the lock of each clause, all locks together, and the error of a row that cannot be
+locked."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 
 from catalog.errors import SqlError
+from engine.sql import tree
 from engine.txn.interface import KEY_SHARE, NO_KEY_UPDATE, SHARE, UPDATE
 
 STRENGTHS = {"update": UPDATE, "no key update": NO_KEY_UPDATE, "share": SHARE, "key share": KEY_SHARE}
@@ -22,3 +24,14 @@ def lock_refusal(table: str) -> Callable[[SqlError], SqlError]:
         return error
 
     return as_row_error
+
+
+def lock_all(query: tree.Query) -> str:
+    """Source of the attempt to lock the rows in `found` together (Transaction.lock_unchanged), which begin with a key
+    and a value for each mark; '' for a query that locks some of them only, or in several ways."""
+    strengths = {STRENGTHS[mark.strength] for mark in query.row_marks}
+    if len(strengths) > 1 or query.limit is not None or query.offset is not None:
+        return ""
+    keys = "".join(f"row[{2 * place}], " for place in range(len(query.row_marks)))
+    given = "row[0] for row in found" if len(query.row_marks) == 1 else f"key for row in found for key in ({keys})"
+    return f"context.transaction.lock_unchanged([{given}], {strengths.pop()})"

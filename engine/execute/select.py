@@ -39,7 +39,7 @@ from engine.execute.records import as_defined, known_output
 from engine.execute.recursion import write_recursion
 from engine.execute.routine_source import routine_rows
 from engine.execute.row_decoder import BRIEF_COLUMNS, write_brief_decoding, write_decoding
-from engine.execute.row_lock_words import STRENGTHS, lock_refusal
+from engine.execute.row_lock_words import STRENGTHS, lock_all, lock_refusal
 from engine.execute.scan import FULL_SCAN_LIMIT, LOCKING_LIMIT, RANGE_LIMIT, RowNames, ScanWriter, cuts_order
 from engine.execute.set_functions import (
     asks_session,
@@ -715,11 +715,13 @@ class QueryCompiler:
         olds = [code.temporary("old") for _ in marks]
         names = [code.temporary("c") for _ in others]
         heads = [name for row, old in zip(rows, olds, strict=True) for name in (row.key, old)]
+        if together := lock_all(query):
+            code.line(f"locked = {together}")
         code.indent(f"for {', '.join([*heads, *names, *(['_'] * len(keys))])}, in found:")
         for place, name in zip(others, names, strict=True):
             self.columns[place] = Value(name, nullable=True, atom=True)
-        for mark, row in zip(marks, rows, strict=True):
-            self._write_lock(mark, row)
+        for mark, row, old in zip(marks, rows, olds, strict=True):
+            self._write_lock(mark, row, f"{old} if locked else " if together else "")
         conditions = [*conjuncts(query.where), *inner_conditions(query.from_items)]
         if conditions:
             same = " and ".join(f"{row.value} == {old}" for row, old in zip(rows, olds, strict=True))
@@ -744,8 +746,8 @@ class QueryCompiler:
         names = self.row_names[relation]
         return names.key, names.value
 
-    def _write_lock(self, mark: tree.RowMark, row: RowNames) -> None:
-        """Locks a found row, and reads its newest version; opens the block for one that still exists."""
+    def _write_lock(self, mark: tree.RowMark, row: RowNames, before: str) -> None:
+        """Locks a found row, and reads its newest version (`before`: or this); opens a block for one that exists."""
         code = self.code
         strength = STRENGTHS[mark.strength]
         table = self.query.range_table[mark.relation]
@@ -754,7 +756,7 @@ class QueryCompiler:
         with code.block("try:"):
             test = same_key_test(self.catalog, table.table) if strength == KEY_SHARE else None
             same = "" if test is None else f", {code.constant(test, 'same_key')}"
-            code.line(f"{row.value} = get_locked({row.key}, {strength}, {mark.wait!r}{same})")
+            code.line(f"{row.value} = {before}get_locked({row.key}, {strength}, {mark.wait!r}{same})")
             code.line(f"if {row.value} is None: _, {row.value} = get_moved({row.key}, {strength}, {mark.wait!r})")
         with code.block("except SqlError as error:"):
             code.line(f"raise {code.name_value(lock_refusal(table.table.name), 'refusal')}(error) from None")

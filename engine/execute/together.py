@@ -63,15 +63,21 @@ def compile_together(compiler: InsertCompiler, each: int) -> Together | None:
     if any(foreign.parent is writer for foreign in writer.outgoing):
         return None  # a row must not refer to one of a later execution
 
+    others = [name for name, _ in statement.checks if name.startswith((tree.POLICY_CHECK, tree.VIEW_CHECK))]
+    triggers = None if others else shell.triggers
+
     def body() -> None:
         code.line("checks = Checks()")
         code.line("made = []")
         code.line("add = made.append")
         depth = code.depth
         code.indent(f"for {', '.join(f'p{number}' for number in range(1, each + 1))}, in parameters:")
-        compiler.write_row_values(statement.rows[0])
+        write_row = compiler.write_row_values if triggers is None else compiler.write_given_row
+        write_row(statement.rows[0])
         code.line("add(row)")
         code.dedent_to(depth)
+        if triggers is not None:
+            code.line(f"made = {code.constant(triggers.new_rows, 'new_rows')}(context, made)")
         code.line(f"{code.constant(writer.write_together, 'write')}(context.transaction, context, made, checks)")
         code.line("checks.finish()")
         code.line('return b"", len(made)')

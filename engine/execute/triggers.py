@@ -66,6 +66,10 @@ class Firing(Protocol):
         """Whether the function reads and writes nothing but its row, so that it may run for some rows before the first
         of them is written."""
 
+    def for_many(self, call: TriggerCall) -> Callable[[Row], Row | None]:
+        """`fire` of a BEFORE INSERT trigger that is apart, for many new rows of one statement. Errors lack their
+        context."""
+
     def fires(self, trigger: Trigger) -> bool:
         """Whether the trigger is enabled under session_replication_role."""
 
@@ -89,12 +93,12 @@ class FiredTrigger:
         self.trigger = trigger
         self.name = trigger.name
         self.call = TriggerCall(relation, trigger, _TIMINGS[trigger.timing], _WORDS[event])
-        self._holds = None if trigger.condition is None else _condition(catalog, relation, trigger.condition)
+        self.holds = None if trigger.condition is None else _condition(catalog, relation, trigger.condition)
 
     def is_due(self, context: ExecContext, old: Row | None = None, new: Row | None = None) -> bool:
         """Whether it fires for these rows."""
         fires = firing(context).fires(self.trigger)
-        return fires and (self._holds is None or self._holds(context, old, new))
+        return fires and (self.holds is None or self.holds(context, old, new))
 
     def fire(self, context: ExecContext, old: Row | None, new: Row | None) -> Row | None:
         """Calls the function."""
@@ -182,6 +186,45 @@ class RowTriggers:
         fired = self._before(self._before_insert, context, None, row, self._refuse_moved)
         return None if fired is None else self.complete_row(context, fired, checked)
 
+    def new_rows(self, context: ExecContext, rows: Sequence[Row]) -> list[Row]:
+        """`new_row` of many rows, of triggers that are apart (`inserts_apart`): those that are inserted, checked. The
+        errors lack their context, and the words of which row they are: who gets one takes each row by itself."""
+        calls = firing(context)
+        fired = [
+            (item.holds, calls.for_many(item.call), item) for item in self._before_insert if calls.fires(item.trigger)
+        ]
+        if self._complete is None:
+            self._complete, self._first_false = _completion(self._writer, self._rules)
+        complete = self._complete if self._rules.generated else None
+        made: list[Row] = []
+        for row in rows:
+            new: Row | None = row if complete is None else self._without_generated(row)
+            for holds, call, item in fired:
+                assert new is not None
+                if holds is None or holds(context, None, new):
+                    found = call(new)
+                    if found is None:
+                        break
+                    if item.trigger.parent and found is not new:
+                        self._refuse_moved(context, item, found)
+                    new = found
+            else:
+                assert new is not None
+                made.append(new if complete is None else complete(context, new))
+        check_not_null, first_false = self._writer.check_not_null, self._first_false if self._rules.checks else None
+        for row in made:
+            if None in row:
+                check_not_null(row)
+            if first_false is not None:
+                self.check_row(context, row)
+        return made
+
+    def _without_generated(self, row: Row) -> Row:
+        plain = list(row)
+        for place in self._generated_at:
+            plain[place] = None
+        return tuple(plain)
+
     def changed_row(
         self, transaction: Transaction, context: ExecContext, key: bytes, old: Row, new: Row, changed: frozenset[int],
         checked: bool = True,
@@ -221,10 +264,7 @@ class RowTriggers:
         if not triggers:
             return new
         if self._generated_at:
-            plain = list(new)
-            for place in self._generated_at:
-                plain[place] = None
-            new = tuple(plain)
+            new = self._without_generated(new)
         for item in triggers:
             if item.is_due(context, old, new):
                 found = item.fire(context, old, new)
@@ -437,10 +477,7 @@ class StatementTriggers:
         self._before = [item for part in parts for item in part]
         # Those of the WITH queries end before the statement itself does.
         self._after = [item for part in (*parts[1:], *parts[:1]) for item in reversed(part)]
-
-    @property
-    def is_empty(self) -> bool:
-        return all(item.is_empty for item in self._before)
+        self.is_empty = all(item.is_empty for item in self._before)
 
     def before(self, context: ExecContext) -> None:
         """Fires the BEFORE triggers."""

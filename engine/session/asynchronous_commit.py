@@ -26,7 +26,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from catalog.errors import SqlError
 from engine.session.errors import aborted_error
@@ -146,6 +146,8 @@ class AsynchronousCommits:
 
 class AsynchronousWaits(Waits):
     """Waits of a session whose commits are acknowledged early, or when the replicas have applied them."""
+
+    catches_up = True
 
     def __init__(self, session: Session, known: AsynchronousCommits) -> None:
         super().__init__(session)
@@ -292,6 +294,9 @@ class AheadRunner(RowRunner):
             transaction.ahead = 0
         known.know(ahead[0])
         return found
+
+    def run_within(self, prepared: Prepared, run: RunRow, parameters: Sequence[object]) -> tuple[Any, int]:
+        return self.run(prepared, run, parameters)[:2]
 
 
 def become_asynchronous(session: Session) -> None:

@@ -41,6 +41,10 @@ class FunctionCalls:
 
     # ---- counting ---------------------------------------------------------------------------------------------------
 
+    def counts(self, routine: Routine) -> bool:
+        """Whether calls of a function are counted."""
+        return routine.language in self._languages
+
     def count(self, routine: Routine) -> AbstractContextManager[None]:
         """A block that runs the body of a function."""
         return self._count_call(routine.oid) if routine.language in self._languages else _UNCOUNTED

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from itertools import islice
 from time import perf_counter
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from catalog.errors import SqlError
 from engine.execute.context import RowPathFull
@@ -104,6 +104,38 @@ class RowRunner:
         if len(times) >= tally.limit:
             node.statements.full(tally)
         return data, count, 0
+
+    def run_within(self, prepared: Prepared, run: RunRow, parameters: Sequence[object]) -> tuple[Any, int]:
+        """`run` for a statement of a function, in its transaction. It is not counted by itself."""
+        session = self.session
+        transaction = session.transaction
+        if transaction is None or session.status == "E":
+            return self.run(prepared, run, parameters)[:2]
+        context, plan = session.row_context, prepared.plan
+        mark = transaction.begin_statement()
+        context.reader = context.transaction = transaction
+        context.catalog = prepared.catalog
+        context.made = None
+        held = transaction.table_locks
+        held_before = len(held)
+        for oid, mode in plan.locks:
+            if not held.get(oid, 0) & mode:
+                transaction.lock_table(oid, mode)
+        current = session.catalog if transaction.changed_objects else session.node.catalogs[session.database_oid]
+        if prepared.catalog is not current:
+            raise StalePlan
+        if plan.writes and transaction.read_only and not plan.temporary:
+            transaction.refuse_if_read_only(plan.command)
+        try:
+            found = run(context, parameters)
+            if transaction.serial is not None:
+                transaction.serial.wrote_since(mark)
+        except BaseException as error:
+            self._undo(prepared, transaction, mark, held_before, error)
+            raise
+        if prepared.tally is not None:
+            prepared.tally.single += 1
+        return found
 
     def _undo(
         self, prepared: Prepared, transaction: Transaction, mark: int, held_before: int, error: BaseException

@@ -18,8 +18,7 @@ from __future__ import annotations
 
 import asyncio
 import math
-from collections.abc import Collection, Iterator
-from contextlib import contextmanager
+from collections.abc import Collection
 from time import perf_counter
 from typing import TYPE_CHECKING
 
@@ -108,6 +107,21 @@ class StatementContext(ExecContext):
     @call.setter
     def call(self, made: CallContext) -> None:
         self.made = made
+
+
+class _Use:
+    """See Session.using."""
+
+    __slots__ = ("_in_use", "_relations")
+
+    def __init__(self, in_use: list[Collection[int]], relations: Collection[int]) -> None:
+        self._in_use, self._relations = in_use, relations
+
+    def __enter__(self) -> None:
+        self._in_use.append(self._relations)
+
+    def __exit__(self, *_: object) -> None:
+        self._in_use.pop()
 
 
 class Session:
@@ -275,14 +289,9 @@ class Session:
         """Whether the running statement is the client's own, not one of a function."""
         return self.depth <= 1
 
-    @contextmanager
-    def using(self, relations: Collection[int]) -> Iterator[None]:
+    def using(self, relations: Collection[int]) -> _Use:
         """A block in which the statements of functions and triggers run, within one that uses these relations."""
-        self.in_use.append(relations)
-        try:
-            yield
-        finally:
-            self.in_use.pop()
+        return _Use(self.in_use, relations)
 
     @property
     def has_block(self) -> bool:

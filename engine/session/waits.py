@@ -27,6 +27,9 @@ class Waits:
     """Waits of a session whose commits are acknowledged when they are durable; engine/session/asynchronous_commit.py
     has the others."""
 
+    catches_up = False
+    """Whether `catch_up` may have something to do."""
+
     def __init__(self, session: SessionCore) -> None:
         self._session = session
 

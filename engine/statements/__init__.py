@@ -15,6 +15,7 @@ plan again, run), extended.py (Parse and Bind).
                                 alter_system.py, explain.py, copy.py, lock_table.py, vacuum.py, reindex.py,
                                 physical_order.py (CLUSTER)
     call.py, routine_calls.py   CALL, and SELECTs that are calls of functions whose bodies are more than a query
+    prompt.py                   these, and statements that fire triggers, up to their first wait
     schema_change.py, ddl_context.py    schema changes (engine/ddl);  databases.py, branches.py, schemas.py,
                                 tablespaces.py, roles.py  further work of some of them;  temporary.py  temporary
                                 tables;  concurrent_index.py, detach.py  their waits with CONCURRENTLY

@@ -8,7 +8,8 @@ each planned separately and seeing the effects of those before it. The result of
 from __future__ import annotations
 
 import struct
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 from typing import TYPE_CHECKING
 
 from catalog.errors import SqlError
@@ -16,6 +17,7 @@ from catalog.schema import Routine
 from catalog.types import oids
 from engine.execute.context import Field
 from engine.execute.expressions import compile_value
+from engine.session.plan import Answer
 from engine.session.portal import Portal
 from engine.sql import ast, tree
 from engine.sql.analyze import analyze
@@ -46,6 +48,7 @@ if TYPE_CHECKING:
     from engine.session.session import Session
 
 _LENGTH = struct.Struct(">i")
+_ONE = struct.Struct(">ihi")  # of a DataRow with one value: its length, the number of values, the length of the value
 
 
 def call_fields(session: Session, tree: ast.CallStmt) -> tuple[Field, ...] | None:
@@ -78,6 +81,34 @@ async def run_call(session: Session, node: ast.CallStmt, portal: Portal, sink: S
     if rows and found.fields is not None:
         await sink.rows(b"".join(rows))
     sink.complete(command if command == "CALL" else f"SELECT {len(rows)}")
+
+
+def work_of_call(session: Session, portal: Portal, plan: CallPlan) -> Callable[[], Answer] | None:
+    """`run_call` of a function in PL/pgSQL by SELECT, for a greenlet; None for another call. Raises 42501."""
+    prepared = portal.prepared
+    if prepared.catalog is not session.catalog or prepared.key is not session.key:
+        return None
+    routine = plan.called
+    if routine is None:
+        routine = routine_of(session, plan.call.call)
+        node = prepared.statement.tree
+        if routine.language != "plpgsql" or (isinstance(node, ast.CallStmt) and isinstance(node.call, ast.FuncCall)):
+            return None
+        check_may_call(session, routine)
+        plan.called = routine  # the plan is that of this user and this catalog
+    if session.transaction is not None:
+        session.transaction.queried = True
+    return partial(_answer, session, portal, plan, routine)
+
+
+def _answer(session: Session, portal: Portal, plan: CallPlan, routine: Routine) -> Answer:
+    is_atomic = session.in_block or bool(routine.security_definer or routine.settings)
+    result = _run_program(session, plan, routine, portal.parameters, is_atomic)
+    fields = plan.call.fields or ()
+    rows = encoded_rows(result, plan.encoders(portal.formats, session.key.format)) if result else []
+    if not plan.call.call.function.returns_set:
+        rows = rows[:1] or [_row_of_nulls(len(fields))]
+    return Answer(b"".join(rows), "SELECT", len(rows), 0)
 
 
 def _present_plan(session: Session, node: ast.CallStmt, prepared: Prepared) -> CallPlan:
@@ -113,6 +144,9 @@ def encoded_rows(rows: Sequence[tuple[object, ...]], encoders: Sequence[Encoder]
 
 
 def _message(row: tuple[object, ...], encoders: Sequence[Encoder]) -> bytes:
+    if len(encoders) == 1 and row[0] is not None:
+        only = encoders[0](row[0])
+        return b"D" + _ONE.pack(len(only) + 10, 1, len(only)) + only
     parts = [struct.pack(">h", len(encoders))]
     for value, encode in zip(row, encoders, strict=False):
         data = None if value is None else encode(value)
@@ -133,7 +167,10 @@ def _run_program(
     columns = None
     if found.rows and found.call.type.oid == oids.RECORD and not routine.outputs:
         columns = [item.type for item in found.fields or ()]
-    with as_runner(session, routine), session.function_calls.count(routine):
+    with as_runner(session, routine):
+        if session.function_calls.counts(routine):
+            with session.function_calls.count(routine):
+                return plpgsql.call(session, routine, plan.routine_call, values, columns, is_atomic=is_atomic)
         return plpgsql.call(session, routine, plan.routine_call, values, columns, is_atomic=is_atomic)
 
 

@@ -45,7 +45,7 @@ class WholeCall:
 class CallPlan(UtilityPlan):
     """The plan of a SELECT that is a call. `computes`: the compiled arguments, once they have been needed."""
 
-    __slots__ = ("_encoders", "call", "computes", "parameters", "routine_call")
+    __slots__ = ("_encoders", "call", "called", "computes", "parameters", "routine_call")
     is_prompt = True
 
     def __init__(self, call: WholeCall) -> None:
@@ -53,6 +53,7 @@ class CallPlan(UtilityPlan):
         self.call = call
         self.routine_call = RoutineCall(call.call.function.oid, tuple(argument_types(call.call)), call.call.type)
         self.computes: list[Compute] | None = None
+        self.called: Routine | None = None  # once it is known that the user may call it
         self.parameters: list[int] | None = None  # the numbers of those that the arguments are, if they are no more
         self.is_cacheable = True
         self._encoders: dict[tuple[int, ...], tuple[FormatSettings, list[Encoder]]] = {}

@@ -8,6 +8,7 @@ of a function can wait in the middle of it.
 from __future__ import annotations
 
 from collections.abc import Hashable, Mapping, Sequence
+from functools import partial
 from typing import TYPE_CHECKING
 
 from catalog.errors import not_supported
@@ -42,6 +43,10 @@ class RoutinePath:
 
     async def begin(self, session: Session, portal: Portal, held: Mapping[Hashable, int]) -> None:
         """Runs the whole statement."""
+        await suspend.run(partial(self.run_whole, session, portal, held))
+
+    def run_whole(self, session: Session, portal: Portal, held: Mapping[Hashable, int]) -> None:
+        """`begin`, in a greenlet."""
         transaction = session.transaction
         assert transaction is not None
         run = self._runs.get(portal.formats)
@@ -57,7 +62,7 @@ class RoutinePath:
             context.stays = True
             try:
                 with session.using(self._plan.relations):
-                    found = await suspend.run(lambda: run(context, portal.parameters))  # noqa: B023
+                    found = run(context, portal.parameters)
                 portal.pending, portal.count = found
                 portal.pending_rows = portal.count if portal.prepared.fields is not None else 0
                 portal.path = ROW
@@ -69,7 +74,7 @@ class RoutinePath:
                 transaction.changed_objects, transaction.catalog = dict(changed), None
                 del transaction.dropped_storage[dropped:]
                 del session.notices[said:]  # its functions will say that again
-                await session.wait_for(wait)
+                suspend.wait(session.wait_for(wait))
             except RowPathFull:
                 if portal.view is None:
                     view.undo()

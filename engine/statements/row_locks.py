@@ -61,6 +61,12 @@ class _Mark:
         same_key = same_key_test(catalog, place.table) if self.strength == KEY_SHARE else None
         return _Member(_key_function(place), lock_refusal(place.table.name), same_key)
 
+    def keys(self, rows: Sequence[Row]) -> list[bytes]:
+        """The keys of its rows."""
+        if self._table_column is None:
+            return [*map(self._first.key, rows)]
+        return [self.member(row).key(row) for row in rows]
+
     def member(self, row: Row) -> _Member:
         return self._first if self._table_column is None else self._members[row[self._table_column]]
 
@@ -133,6 +139,9 @@ class Locker:
 
     def _lock_slice(self, rows: Sequence[Row], kept: list[Row]) -> None:
         marks, width = self._locks.marks, self._locks.width
+        if self._left < 0 and not self._skip and self._lock_together(rows):
+            kept.extend(row[:width] for row in rows)
+            return
         for row in rows:
             if not all([self._lock_row(mark, row) for mark in marks]):
                 continue
@@ -144,6 +153,15 @@ class Locker:
             if self._left == 0:
                 self.done = True
                 return
+
+    def _lock_together(self, rows: Sequence[Row]) -> bool:
+        """Locks rows that all belong to the result. False: one of them may not, and nothing has happened."""
+        marks, transaction = self._locks.marks, self._context.transaction
+        assert transaction is not None
+        strength = marks[0].strength
+        if any(mark.strength != strength for mark in marks):
+            return False
+        return transaction.lock_unchanged([key for mark in marks for key in mark.keys(rows)], strength)
 
     def _lock_row(self, mark: _Mark, row: Row) -> bool:
         """Whether the row exists, and is locked now."""

@@ -1,7 +1,7 @@
 """Runs statements that may wait: for locks, for the worker, for durability, for the client to read its rows.
 
     simple_query / run_simple    the statements of a simple Query
-    run                          starts or resumes a portal. Queries and changes of rows: `start`, then `_deliver`
+    run                          starts or resumes a portal. Queries and changes of rows: `start`, then `deliver`
 
 A statement takes its table locks before it runs, and is planned again if the schema has changed during the wait for
 them (`current`, `lock_relations`). A row path plan that meets a lock waits and runs again; one that visits too many
@@ -10,11 +10,11 @@ rows continues as a columnar plan.
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterator, Mapping, Sequence
+from collections.abc import Coroutine, Hashable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from functools import partial
 from time import perf_counter
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from catalog.errors import SqlError
 from catalog.memory import LARGE, Holding, within
@@ -125,6 +125,15 @@ async def _run_simple(
     answer.release()
 
 
+async def finish_simple(session: Session, rest: Coroutine[Any, Any, None], answer: Answer) -> None:
+    """The rest of a statement of a simple Query that has begun (prompt.py)."""
+    await rest
+    lsn = session.finish()
+    if lsn:
+        await session.durable(lsn)
+    answer.release()
+
+
 def _ends_implicit(session: Session, statement: ast.Statement) -> bool:
     """COMMIT and ROLLBACK in a query string of several statements end the work before them."""
     return isinstance(statement.tree, ast.TransactionStmt) and not session.in_block
@@ -152,12 +161,12 @@ async def run(session: Session, portal: Portal, limit: int, sink: Sink) -> None:
         if ended - began >= session.log_over and portal.path != ROW and not session.depth:
             statement_log.ran(session, portal.prepared, ended - began)
     if portal.done and not counted and portal.path != "row":
-        _count(session, portal)
+        count(session, portal)
         if alone and session.transaction is None and session.commits + session.rollbacks == ended_before:
             session.commits += 1  # SET, SHOW, ... need no transaction, and pg_stat_statements counts each as one
 
 
-def _count(session: Session, portal: Portal) -> None:
+def count(session: Session, portal: Portal) -> None:
     """Counts statements that did not run on the row path, which counts its own (Session.execute_row)."""
     prepared = portal.prepared
     if prepared.plan.is_counted:
@@ -186,7 +195,7 @@ async def _run(session: Session, portal: Portal, limit: int, sink: Sink) -> None
             return
         await start(session, portal)
     try:
-        await _deliver(session, portal, limit, sink)
+        await deliver(session, portal, limit, sink)
     except BaseException:
         session.portals.stop(portal)
         raise
@@ -360,7 +369,7 @@ def _again(session: Session, prepared: Prepared, fixed: bool) -> Prepared:
     return planning.prepare(session, prepared.statement, prepared.parameters.declared)
 
 
-async def _deliver(session: Session, portal: Portal, limit: int, sink: Sink) -> None:
+async def deliver(session: Session, portal: Portal, limit: int, sink: Sink) -> None:
     prepared = portal.prepared
     if prepared.fields is None:
         portal.done = True

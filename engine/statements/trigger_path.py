@@ -11,6 +11,7 @@ not undone, because its triggers have fired for the rows before.
 from __future__ import annotations
 
 from collections.abc import Hashable, Mapping, Sequence
+from functools import partial
 from typing import TYPE_CHECKING
 
 from catalog.patience import too_long
@@ -63,13 +64,17 @@ class TriggerPath:
 
     async def begin(self, session: Session, portal: Portal, held: Mapping[Hashable, int]) -> None:
         """Runs the whole statement."""
+        await suspend.run(partial(self.run_whole, session, portal, held))
+
+    def run_whole(self, session: Session, portal: Portal, held: Mapping[Hashable, int]) -> None:
+        """`begin`, in a greenlet."""
         triggers = session.routines.triggers
         capture = None if self._captured is None else Capture(self._plan.catalog, self._captured)
         running = RunningStatement(capture, None if self._statement.is_empty else self._statement)
         with triggers.during(running), session.using(self._relations):
-            if not await suspend.run(lambda: self._begin(session, portal)):
-                await self._run_columnar(session, portal, held)
-                await suspend.run(lambda: self._end(session))
+            if not self._begin(session, portal):
+                suspend.wait(self._run_columnar(session, portal, held))
+                self._end(session)
 
     def _begin(self, session: Session, portal: Portal) -> bool:
         """Runs the whole statement, if it runs on the row path; otherwise its BEFORE STATEMENT triggers alone."""

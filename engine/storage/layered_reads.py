@@ -62,6 +62,17 @@ class LayeredReads:
         generation = self._generation
         return not generation.has_between(first, last) or not any(map(generation.get, keys))
 
+    def unchanged_since(self, keys: Sequence[bytes], lsn: int) -> bool:
+        """Whether no key has a sequenced version above an LSN of an open snapshot, or of this turn of the loop."""
+        if self.sequenced_lsn <= lsn:
+            return True
+        for layer in (self._active, *self._frozen, *self._history):
+            if layer.last_lsn > lsn:
+                versions = map(layer.find, keys)
+                if any(version is not None and version[0] > lsn for version in versions):
+                    return False
+        return True
+
     def _newest_below(self, key: bytes) -> tuple[int, bytes | None] | None:
         """For a leaning key without a version of its own: the version of its base is as old as the branch."""
         base = self.leaning.bases.get(key[:4])

@@ -381,6 +381,13 @@ class Stores:
             by_slot.setdefault(self.slots.get(key[:PREFIX], 0), []).append(key)
         return all(self._get_led(slot).all_new(some) for slot, some in by_slot.items())
 
+    def unchanged_since(self, keys: Sequence[bytes], at: Lsn) -> bool:
+        """As Tablespace.unchanged_since."""
+        by_slot: dict[int, list[bytes]] = {}
+        for key in keys:
+            by_slot.setdefault(self.slots.get(key[:PREFIX], 0), []).append(key)
+        return all(self._get_led(slot).unchanged_since(some, lsn_in(slot, at)) for slot, some in by_slot.items())
+
     def scan_newest(self, low: bytes, high: bytes, reverse: bool = False) -> Iterator[tuple[bytes, bytes]]:
         return self._get_led(self.slots.get(low[:PREFIX], 0)).scan_newest(low, high, reverse)
 
@@ -588,6 +595,10 @@ class ObservedStores:
     def all_new(self, keys: Sequence[bytes]) -> bool:
         self.observed.update(self._stores.slots.get(key[:PREFIX], 0) for key in keys)
         return self._stores.all_new(keys)
+
+    def unchanged_since(self, keys: Sequence[bytes], at: Lsn) -> bool:
+        self.observed.update(self._stores.slots.get(key[:PREFIX], 0) for key in keys)
+        return self._stores.unchanged_since(keys, at)
 
     def scan_newest(self, low: bytes, high: bytes, reverse: bool = False) -> Iterator[tuple[bytes, bytes]]:
         self.observed.add(self._stores.slots.get(low[:PREFIX], 0))

@@ -5,7 +5,7 @@ engine/txn/locks.py and engine/txn/row_locks.py have the lock spaces, which know
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable
+from collections.abc import Hashable, Iterable, Sequence
 from typing import TYPE_CHECKING, NoReturn
 
 from catalog.errors import SqlError
@@ -32,6 +32,7 @@ class LockHolder:
     __slots__ = (
         "_awaited",
         "_changing",
+        "_first_lsn",
         "_row_space",
         "_store",
         "_table_space",
@@ -44,6 +45,7 @@ class LockHolder:
         "row_locks",
         "runs",
         "savepoints",
+        "snapshot_lsn",
         "table_locks",
         "waiting",
         "writes",
@@ -51,6 +53,7 @@ class LockHolder:
 
     _awaited: Ticket | None
     _changing: bytes | None
+    _first_lsn: Lsn | None
     _row_space: RowLocks
     _store: Tablespace | ObservedStores
     _table_space: LockSpace
@@ -63,6 +66,7 @@ class LockHolder:
     row_locks: dict[Hashable, int]
     runs: list[BulkRun]
     savepoints: list[Savepoint]
+    snapshot_lsn: Lsn
     table_locks: dict[Hashable, int]
     waiting: Ticket | None
     writes: dict[bytes, bytes | None]
@@ -82,6 +86,14 @@ class LockHolder:
             self._awaited = ticket if strength == KEY_SHARE else None  # a foreign key has found the row
             raise LockWait(ticket)
         return True
+
+    def lock_unchanged(self, keys: Sequence[bytes], strength: int, since: Lsn | None = None) -> bool:
+        """See the interface. `since`: the LSN of the snapshot, if it is not that of the transaction."""
+        if self.runs or self._first_lsn is not None or (self.writes and not self.writes.keys().isdisjoint(keys)):
+            return False
+        if not self._store.unchanged_since(keys, self.snapshot_lsn if since is None else since):  # type: ignore[arg-type]
+            return False
+        return self._row_space.take_all(self, self.row_locks, keys, strength)
 
     def wait_for_writer(self, key: bytes) -> None:
         """Raises LockWait if another running transaction has written the key."""

@@ -107,6 +107,10 @@ class Transaction(Protocol):
         columns, if the table has other ones than its primary key. `current`: the row was found in the newest state, not
         in the snapshot; otherwise a row that was deleted and inserted again since then counts as deleted."""
 
+    def lock_unchanged(self, keys: Sequence[bytes], strength: int) -> bool:
+        """Locks rows that the statement has found in its snapshot, if nobody has a lock of one and nobody has changed
+        one since. False: that is not so, and nothing has happened; `get_locked` locks each of them."""
+
     def get_moved(self, key: bytes, strength: int, wait: str = "block") -> tuple[bytes, bytes | None]:
         """The row of a scan that `get_locked` has not found under its key: its new key, which is locked, and its newest
         version; None if it was deleted. Raises the errors of `get_locked`."""

@@ -93,6 +93,15 @@ class RowLocks(LockSpace):
         self._held.update(dict.fromkeys(names, owner))
         held_modes.update(dict.fromkeys(names, mode))
 
+    def take_all(self, owner: Owner, held_modes: dict[Hashable, int], names: Sequence[bytes], mode: int) -> bool:
+        """Takes locks if all of them are free, and none has a commit to tell of. False: one is not so, and nothing has
+        happened."""
+        told = self._committed
+        if not self.all_free(names) or (told and not told.keys().isdisjoint(names)):
+            return False
+        self.take_free(owner, held_modes, names, mode)
+        return True
+
     def note_key_changes(self, changes: Sequence[KeyChange], store: Any) -> None:
         """Records the key changes of a committed transaction, which still has the locks."""
         renewed: set[bytes] = set()

@@ -11,7 +11,7 @@ When all parts are done (`close`), the actions of foreign keys run, and they see
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterator
+from collections.abc import Callable, Hashable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from engine.txn.interface import READ_COMMITTED
@@ -143,6 +143,11 @@ class StatementView:
     ) -> bytes | None:
         value = self.transaction.get_locked(key, strength, wait, same_key, current)
         return None if key in self.touched else value
+
+    def lock_unchanged(self, keys: Sequence[bytes], strength: int) -> bool:
+        if not self.touched.isdisjoint(keys):
+            return False
+        return self.transaction.lock_unchanged(keys, strength, self.snapshot_lsn)
 
     def get_moved(self, key: bytes, strength: int, wait: str = "block") -> tuple[bytes, bytes | None]:
         new_key, value = self.transaction.get_moved(key, strength, wait)

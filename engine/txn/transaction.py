@@ -86,7 +86,6 @@ class Transaction(LockHolder):
         "_again",
         "_arrived",
         "_base",
-        "_first_lsn",
         "_kept",
         "_key_changes",
         "_loose",
@@ -113,7 +112,6 @@ class Transaction(LockHolder):
         "queried",
         "read_only",
         "serial",
-        "snapshot_lsn",
         "start_time",
         "views",
     )
@@ -156,7 +154,7 @@ class Transaction(LockHolder):
         self._waited_for: set[Hashable] = set()  # rows for whose locks it has waited
         self._arrived: set[bytes] = set()  # keys to which the statement has followed moved rows
         self._awaited: Ticket | None = None  # of a row that it had found
-        self._first_lsn: Lsn | None = None  # its first snapshot, if it runs again
+        self._first_lsn = None  # its first snapshot, if it runs again
         self._runs_anew = False
         self._key_changes: list[KeyChange] = []  # the latest ones that it has made
         self._undone: frozenset[bytes] = NOTHING_CLAIMED  # by its last wait: what the statement will write again
@@ -164,7 +162,7 @@ class Transaction(LockHolder):
         self._loose: tuple[bytes, int] | None = None  # the row that is to change, and its modes before the change
         self._wait_to_change: WaitTicket | None = None  # of the change that waits for that row, and will run again
         self._base: CurrentView | Snapshot | CurrentStores | SequencedStores | StoresSnapshot | Tracked = store.current
-        self.snapshot_lsn: Lsn = store.durable_lsn
+        self.snapshot_lsn = store.durable_lsn
         self.savepoints: list[Savepoint] = []
         self.catalog: Catalog | None = None  # the catalog with this transaction's DDL; None without DDL
         self.catalog_base: Catalog | None = None  # the committed catalog on which `catalog` is based

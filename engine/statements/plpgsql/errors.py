@@ -139,8 +139,11 @@ class TextContext:
         pass
 
     def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
-        if not isinstance(error, SqlError):
-            return
+        if isinstance(error, SqlError):
+            self.add(error)
+
+    def add(self, error: SqlError) -> None:
+        """Adds it to an error."""
         if error.position is not None and error.internal_query is None:
             error.internal_query = self._text
             error.position = max(error.position + self._shift, 1)

@@ -235,9 +235,9 @@ class Frame:
         if not records:
             return _NO_SHAPES, number
         shapes = {item.number: shape_of_record(values[f"p{item.number + 1}"]) for item in records}
-        if len(records) == 1 or any(item.shape is None for item in records):
+        if any(item.shape is None for item in records):
             return shapes, (number, *shapes.values())
-        return shapes, (number, *[shape is None for shape in shapes.values()])  # it is declared: no need to compare it
+        return shapes, (number, *[shape is None for shape in shapes.values()])  # they are declared: no need to compare
 
     # ---- statements -------------------------------------------------------------------------------------------------
 
@@ -251,7 +251,11 @@ class Frame:
         """A text as a planned statement, with the values of its parameters."""
         shapes, key = self._shapes(number, values)
         known, settings = self._known.statements.get(key), self.session.key
-        if known is None or known[0].catalog is not self.session.catalog or known[2] != settings:
+        if (
+            known is None
+            or known[0].catalog is not self.session.catalog
+            or (known[2] is not settings and known[2] != settings)
+        ):
             fragment = self.program.texts[number]
             if isinstance(fragment.tree, planning.QUERY_STATEMENTS):
                 text = analyse_text(fragment, self.session.environment, shapes, self.program.conflict)
@@ -301,16 +305,18 @@ class Frame:
 
     def run(self, number: int, values: Locals, found: bool) -> bool:
         """A statement without INTO: the new value of FOUND."""
-        context = self.program.contexts[number]
-        with context:
+        try:
             prepared, parameters = self._statement(number, values)
-        if prepared.fields is not None and prepared.command == "SELECT":
-            hint = "If you want to discard the results of a SELECT, use PERFORM instead."
+            if prepared.plan.columns is None:
+                self._nested.rows(prepared, parameters)
+        except SqlError as error:
+            self.program.contexts[number].add(error)
+            raise
+        if prepared.plan.columns is not None:
+            hint = None
+            if prepared.command == "SELECT":
+                hint = "If you want to discard the results of a SELECT, use PERFORM instead."
             raise SqlError("42601", "query has no destination for result data", hint=hint)
-        if prepared.fields is not None:
-            raise SqlError("42601", "query has no destination for result data")
-        with context:
-            self._nested.rows(prepared, parameters)
         if isinstance(prepared.plan, RowsPlan):
             return self._nested.count > 0
         self._renew_context()
@@ -325,13 +331,17 @@ class Frame:
         self, number: int, values: Locals, strict: bool
     ) -> tuple[Sequence[Field], tuple[object, ...] | SqlError | None]:
         """The row for INTO; P0002 or P0003 where STRICT, or a change of rows, wants exactly one."""
-        context = self.program.contexts[number]
-        with context:
+        fields: Sequence[Field] = ()
+        rows: Rows = ()
+        try:
             prepared, parameters = self._statement(number, values)
+            if prepared.plan.columns is not None:
+                fields, rows = self._nested.rows(prepared, parameters)
+        except SqlError as error:
+            self.program.contexts[number].add(error)
+            raise
         if prepared.plan.columns is None:
             raise SqlError("42601", "INTO used with a command that cannot return data")
-        with context:
-            fields, rows = self._nested.rows(prepared, parameters)
         if not strict and len(rows) < 2:
             return fields, rows[0] if rows else None
         found = self._only(rows, strict or prepared.plan.writes, strict)
@@ -420,7 +430,7 @@ class Frame:
 
     def values_of(
         self, row: tuple[object, ...] | None, fields: Sequence[Field], types: Sequence[TypeRef]
-    ) -> list[object]:
+    ) -> Sequence[object]:
         """A row as the values of variables of these types: what is too much is dropped, what is missing is NULL."""
         if row is None:
             return [None] * len(types)
@@ -428,11 +438,16 @@ class Frame:
         if known is None or known[0] is not types or known[1] is not fields:
             if len(self._known.takes) >= MOST_TAKES:
                 self._known.takes.clear()
-            casts = [self._cast_of(item.type, type_) for item, type_ in zip(fields, types, strict=False)]
-            known = self._known.takes[id(types)] = types, fields, casts
+            found = [self._cast_of(item.type, type_) for item, type_ in zip(fields, types, strict=False)]
+            casts = found if len(fields) != len(types) or any(found) else None
+            self._known.takes[id(types)] = types, fields, casts
+        else:
+            casts = known[2]
+        if casts is None:
+            return row
         context = self.context
-        found = [value if cast is None else cast(context, (value,)) for value, cast in zip(row, known[2], strict=False)]
-        return found if len(found) == len(types) else found + [None] * (len(types) - len(found))
+        values = [value if cast is None else cast(context, (value,)) for value, cast in zip(row, casts, strict=False)]
+        return values if len(values) == len(types) else values + [None] * (len(types) - len(values))
 
     @staticmethod
     def column_of(

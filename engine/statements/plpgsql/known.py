@@ -44,8 +44,9 @@ class Known:
     evaluations: dict[object, Evaluation] = field(default_factory=dict)
     statements: dict[object, tuple[Prepared, tuple[ParameterUse, ...], PlanKey, Places]] = field(default_factory=dict)
     casts: dict[tuple[TypeRef, TypeRef], Cast | None] = field(default_factory=dict)
-    # By the identity of a list of types: that list, the columns of the rows that went there last, and their casts.
-    takes: dict[int, tuple[object, object, list[Cast | None]]] = field(default_factory=dict)
+    # By the identity of a list of types: that list, the columns of the rows that went there last, and their casts (None
+    # if the rows go there as they are).
+    takes: dict[int, tuple[object, object, list[Cast | None] | None]] = field(default_factory=dict)
 
 
 def places_of(uses: Sequence[ParameterUse]) -> Places:

@@ -55,8 +55,8 @@ class NestedStatements:
             if not isinstance(plan, RowsPlan) or not plan.at_once or plan.row is None:
                 break
             try:
-                rows, self.count, _ = session.rows.run(prepared, plan.rows_function, parameters)  # type: ignore[arg-type]
-                return () if plan.columns is None else plan.columns.fields, rows  # type: ignore[return-value]
+                rows, self.count = session.plain_rows.run_within(prepared, plan.rows_function, parameters)  # type: ignore[arg-type]
+                return () if plan.columns is None else plan.columns.fields, rows
             except LockWait as lock:
                 wait_within(session, session.wait_for(lock))
             except StalePlan:

@@ -47,6 +47,10 @@ class _Kept:
     """The rows of relations with triggers, by their OIDs."""
     bodies: dict[object, SqlBody] = field(default_factory=dict)
     recent: dict[RoutineCall, tuple[Program, Known]] = field(default_factory=dict)
+    last: tuple[RoutineCall | None, tuple[Program, Known] | None] = (
+        None,
+        None,
+    )  # of `recent`: hashing a call takes long
     recent_key: tuple[object, ...] = ()  # what the calls in `recent` have in common
 
     def recent_programs(self, session: Session) -> dict[RoutineCall, tuple[Program, Known]]:
@@ -54,6 +58,7 @@ class _Kept:
         find, known = session.settings.find, self.recent_key
         options = find(_CONFLICT), find(_PRINT_STRICT)
         if not known or known[0] is not session.key or known[1:] != (session.temporary_schema, options):
+            self.last = None, None
             self.recent, self.recent_key = {}, (session.key, session.temporary_schema, options)
         return self.recent
 
@@ -70,9 +75,13 @@ def program_of(session: Session, routine: Routine, call: RoutineCall) -> tuple[P
     """The program of a routine in PL/pgSQL, for a call of it. Raises errors of its text."""
     kept = _kept_with(session.catalog)
     recent = kept.recent_programs(session)
+    last, program = kept.last
+    if last is call and program is not None:
+        return program
     found = recent.get(call)
     if found is None:
         found = recent[call] = _find_program(session, kept, routine, call)
+    kept.last = call, found
     return found
 
 

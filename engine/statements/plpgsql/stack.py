@@ -2,7 +2,7 @@
 
 An error collects its lines on its way out (errors.py). A notice does not go out, so its lines are read from Python's
 frames, from the inside outwards. A function whose statement runs another one is in a greenlet that waits; the frames of
-the event loop's greenlet lead there, because `suspend.run` awaits that statement.
+the event loop's greenlet lead there, because `suspend.finish` awaits that statement.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ def _frames(frame: FrameType | None) -> Iterator[FrameType]:
     while current is not None:
         while frame is not None:
             yield frame
-            if frame.f_code is suspend.run.__code__:
+            if frame.f_code is suspend.finish.__code__:
                 waiting = frame.f_locals["running"]
                 if waiting not in passed:
                     passed.add(waiting)

@@ -1,6 +1,6 @@
 """Lets code that runs at once wait in the middle: it runs in a greenlet, and what it waits for is awaited outside.
 
-    await run(function)          runs it, in a greenlet of its own
+    await run(function)          runs it, in a greenlet of its own;  begin, finish  its two halves, where few wait
     wait(awaitable)              within it: leaves the greenlet until the result is there, and returns or raises that
 
 So a function in PL/pgSQL is plain Python, and a statement in it may wait for a lock as any other.
@@ -33,6 +33,18 @@ class _Running(greenlet):  # type: ignore[misc]  # greenlet has no types for its
         self._function: Callable[[], object] | None = None
         self._value: object = None
         self._error: BaseException | None = None
+        self.found: Any = None  # what it waits for, or its result
+
+    def take(self) -> Any:
+        """The result, once: it is free for another function then."""
+        found, self.found = self.found, None
+        self.release()
+        return found
+
+    def release(self) -> None:
+        """Keeps it for another function, if its own has ended."""
+        if self._function is None and len(_idle.greenlets) < MOST_IDLE:
+            _idle.greenlets.append(self)
 
     def begin(self, function: Callable[[], object]) -> Any:
         """Runs a function until it waits, and returns for what; or to its end, and returns its value."""
@@ -78,6 +90,9 @@ class _Running(greenlet):  # type: ignore[misc]  # greenlet has no types for its
             self.parent.switch()
 
 
+Begun = _Running
+
+
 class _Idle(threading.local):
     """The idle greenlets of a thread."""
 
@@ -88,24 +103,39 @@ class _Idle(threading.local):
 _idle = _Idle()
 
 
-async def run(function: Callable[[], T]) -> T:
-    """Runs a function that may call `wait`. Raises what it raises; what ends the waiting (a cancellation) is raised in
-    it, where it waits."""
+def begin(function: Callable[[], object]) -> Begun:
+    """Runs a function that may call `wait`, until it waits or ends. Raises what it raises. If it `is_idle`, the caller
+    takes the result; otherwise that of `finish`."""
     kept = _idle.greenlets
     running = kept.pop() if kept else _Running()
     try:
-        found = running.begin(function)
+        running.found = running.begin(function)
+    except BaseException:
+        running.release()
+        raise
+    return running
+
+
+async def finish(running: Begun) -> Any:
+    """The result of a function that has begun. Raises what it raises; what ends the waiting (a cancellation) is raised
+    in it, where it waits."""
+    try:
         while not running.is_idle:
             try:
-                value = await found
+                value = await running.found
             except BaseException:
-                found = running.enter(running.throw, *sys.exc_info())
+                running.found = running.enter(running.throw, *sys.exc_info())
             else:
-                found = running.enter(running.switch, value)
-        return cast(T, found)
-    finally:
-        if running.is_idle and len(kept) < MOST_IDLE:
-            kept.append(running)
+                running.found = running.enter(running.switch, value)
+    except BaseException:
+        running.release()
+        raise
+    return running.take()
+
+
+async def run(function: Callable[[], T]) -> T:
+    """Runs a function that may call `wait`: `begin` and `finish`."""
+    return cast(T, await finish(begin(function)))
 
 
 def is_running() -> bool:

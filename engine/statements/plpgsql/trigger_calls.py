@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -52,6 +52,21 @@ class _Ready:
     is_apart: bool
 
 
+class _During:
+    """See TriggerCalls.during."""
+
+    __slots__ = ("_before", "_calls", "_running")
+
+    def __init__(self, calls: TriggerCalls, running: RunningStatement) -> None:
+        self._calls, self._running = calls, running
+
+    def __enter__(self) -> None:
+        self._before = self._calls.begin(self._running)
+
+    def __exit__(self, *_: object) -> None:
+        self._calls.running = self._before
+
+
 class TriggerCalls:
     """The calls of one session. `depth`: pg_trigger_depth()."""
 
@@ -63,9 +78,12 @@ class TriggerCalls:
         self._catalog: Catalog | None = None  # for which these are ready
         self._frames: dict[TriggerCall, Frame] = {}  # of functions that are apart: one serves all calls of a statement
 
-    @contextmanager
-    def during(self, running: RunningStatement) -> Iterator[None]:
-        """The statement runs within. Its triggers may run others, so constraints may be deferred."""
+    def during(self, running: RunningStatement) -> _During:
+        """A block in which a statement runs. Its triggers may run others, so constraints may be deferred."""
+        return _During(self, running)
+
+    def begin(self, running: RunningStatement) -> RunningStatement:
+        """A statement begins. Returns the one around it."""
         if self._session.transaction is not None:
             self._session.transaction.defers = True
         catalog = self._session.catalog
@@ -73,10 +91,7 @@ class TriggerCalls:
             self._catalog, self._ready = catalog, {}
         self._frames = {}
         before, self.running = self.running, running
-        try:
-            yield
-        finally:
-            self.running = before
+        return before
 
     def end_rows(self) -> None:
         """Fires the AFTER triggers of the statement that runs, unless they have fired; in a greenlet."""
@@ -160,6 +175,28 @@ class TriggerCalls:
         with errors.LineContext(errors.context_line(ready.program.shown, 0, "during function exit")):
             return _fit_row(found, shape)
 
+    def for_many(self, call: TriggerCall) -> Callable[[Values], Values | None]:
+        """See Firing."""
+        routine = self._session.catalog.get(call.trigger.function)
+        if not isinstance(routine, Routine) or self._session.function_calls.counts(routine) or self.depth:
+            return lambda new: self.fire(call, None, new)
+        ready = self._ready_call(routine, call)
+        frame = Frame(self._session, ready.program, ready.known, is_atomic=True)
+        run, context = ready.program.run, frame.context if ready.program.asks_context else None
+        shape, arguments = ready.shape, ready.arguments
+
+        def fire(new: Values) -> Values | None:
+            self.depth = 1
+            try:
+                found = run(frame, context, Row(shape, tuple(new)), None, *arguments)
+            finally:
+                self.depth = 0
+            if found.__class__ is Row and found.shape is shape:
+                return found.values
+            return None if found is None else _fit_row(found, shape)
+
+        return fire
+
     def _run_apart(self, call: TriggerCall, ready: _Ready, given: Sequence[object]) -> object:
         frame = self._frames.get(call)
         if frame is None or frame.program is not ready.program:
@@ -173,10 +210,10 @@ class TriggerCalls:
         if not suspend.is_running():
             not_supported(f'trigger "{call.trigger.name}" here')
         frame = Frame(session, ready.program, ready.known, is_atomic=True)
-        with as_runner(session, ready.routine), session.function_calls.count(ready.routine):
-            if not ready.local and not session.local_relations:
+        with as_runner(session, ready.routine):
+            if not (ready.local or session.local_relations or session.function_calls.counts(ready.routine)):
                 return enter(frame, given)
-            with self._with_transitions(call, ready.local):
+            with session.function_calls.count(ready.routine), self._with_transitions(call, ready.local):
                 return enter(frame, given)
 
     def _ready_call(self, routine: Routine, call: TriggerCall) -> _Ready:
