@@ -25,6 +25,8 @@ from catalog.schema import (
     Domain,
     Enum,
     Extension,
+    ForeignServer,
+    ForeignWrapper,
     Index,
     Parameter,
     Role,
@@ -35,6 +37,7 @@ from catalog.schema import (
     Table,
     Tablespace,
     UserCast,
+    UserMapping,
     UserOperator,
     View,
 )
@@ -60,6 +63,9 @@ SYSTEM_TABLES: Mapping[type[SchemaObject], int] = {
     Parameter: 27,
     UserOperator: 28,
     UserCast: 29,
+    ForeignWrapper: 30,
+    ForeignServer: 31,
+    UserMapping: 32,
     ChangeStream: 40,
 }
 KINDS: Mapping[int, type[SchemaObject]] = {number: kind for kind, number in SYSTEM_TABLES.items()}

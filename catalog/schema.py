@@ -12,7 +12,7 @@ rewritten (TRUNCATE, ALTER TYPE), like pg_class.relfilenode; the OID stays.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from catalog.types import oids
 from catalog.types.base import TypeRef
@@ -154,6 +154,7 @@ class Column:
     acl: tuple[str, ...] | None = None  # in the form of catalog/privileges.py
     inherited: int = 0  # the number of direct parents that have it (attinhcount)
     local: bool = True  # defined in the table itself (attislocal): it stays if parents drop it
+    foreign_options: tuple[tuple[str, str], ...] = ()  # OPTIONS of a foreign table's column
 
 
 @dataclass(frozen=True, slots=True)
@@ -347,6 +348,8 @@ class Table:
     row_security: bool = False  # ENABLE ROW LEVEL SECURITY: the policies apply
     force_row_security: bool = False  # FORCE ROW LEVEL SECURITY: they apply to the owner too
     replica_identity: str = "d"  # d default, f full, n nothing, i index; without effect
+    server: int = 0  # of a foreign table: the OID of its server, which has the rows; none are stored here
+    foreign_options: tuple[tuple[str, str], ...] = ()  # OPTIONS of a foreign table
 
     def column(self, name: str) -> Column | None:
         for column in self.columns:
@@ -739,6 +742,55 @@ class UserCast:
 
 
 @dataclass(frozen=True, slots=True)
+class ForeignWrapper:
+    """CREATE FOREIGN DATA WRAPPER. `handler` and `validator` are OIDs of functions, 0: none. `extension`: the OID of
+    the extension that created it."""
+
+    oid: int
+    database: int
+    name: str
+    handler: int = 0
+    validator: int = 0
+    options: tuple[tuple[str, str], ...] = ()
+    owner: int = BOOTSTRAP_ROLE_OID
+    comment: str | None = None
+    acl: tuple[str, ...] | None = None
+    extension: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class ForeignServer:
+    """CREATE SERVER. `wrapper`: the OID of its foreign data wrapper."""
+
+    oid: int
+    database: int
+    name: str
+    wrapper: int
+    type: str | None = None
+    version: str | None = None
+    options: tuple[tuple[str, str], ...] = ()
+    owner: int = BOOTSTRAP_ROLE_OID
+    comment: str | None = None
+    acl: tuple[str, ...] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class UserMapping:
+    """CREATE USER MAPPING. `role`: whose it is; EVERYBODY for PUBLIC. `options` may contain a password."""
+
+    oid: int
+    database: int
+    server: int
+    role: int
+    options: tuple[tuple[str, str], ...] = field(default=(), repr=False)
+
+    @property
+    def name(self) -> str:
+        """The OIDs of its role and its server, because a mapping has no name."""
+        return f"{self.role} {self.server}"
+
+
+@dataclass(frozen=True, slots=True)
 class ExtensionType:
     """A type of an extension, found by its name."""
 
@@ -750,8 +802,8 @@ class ExtensionType:
 
 UserType = Enum | Domain | Composite
 USER_TYPES = (Enum, Domain, Composite)
-Code = Extension | Routine | UserOperator | UserCast
-CODE = (Extension, Routine, UserOperator, UserCast)
+Code = Extension | Routine | UserOperator | UserCast | ForeignWrapper | ForeignServer | UserMapping
+CODE = (Extension, Routine, UserOperator, UserCast, ForeignWrapper, ForeignServer, UserMapping)
 Relation = Table | Index | Sequence | View | VirtualTable
 SchemaObject = (
     Role
@@ -771,7 +823,10 @@ SchemaObject = (
     | Routine
     | UserOperator
     | UserCast
+    | ForeignWrapper
+    | ForeignServer
+    | UserMapping
     | ChangeStream
 )
 IN_SCHEMAS = (Table, Index, Sequence, View, Collation, *USER_TYPES, Extension, Routine, UserOperator)
-IN_DATABASES = (ChangeStream, UserCast)  # which belong to no schema
+IN_DATABASES = (ChangeStream, UserCast, ForeignWrapper, ForeignServer, UserMapping)  # which belong to no schema

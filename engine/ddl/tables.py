@@ -408,6 +408,9 @@ def quote(name: str) -> str:
 
 def create_table(context: DdlContext, statement: ast.CreateStmt) -> str:
     """CREATE TABLE, with its parents and as a partition. Raises 42P07, 42701, 42P16, and the errors of its parts."""
+    for element in statement.elements:
+        if isinstance(element, ast.ColumnDef) and element.foreign_options:
+            raise SqlError("42809", f'"{statement.relation.name}" is not a foreign table')
     if statement.on_commit and statement.persistence != "t" and statement.relation.schema != "pg_temp":
         raise SqlError("42P16", "ON COMMIT can only be used on temporary tables")
     if statement.access_method not in (None, "heap"):

@@ -27,6 +27,7 @@ from engine.execute.constants import fails_first, has_failing, without_unreached
 from engine.execute.planner import plan_row
 from engine.execute.pull_up import merge_locking
 from engine.execute.routine_source import calls_routines
+from engine.foreign.plans import refuse_unreadable
 from engine.partitions.expand import concerns, expand
 from engine.partitions.plans import plan_by_parameters
 from engine.session.plan import UnplannedStatement
@@ -260,6 +261,8 @@ def plan_statement(
     analyzed = expand_calls(analyzed, environment)
     if has_policies(session.catalog, session.catalog_today, analyzed.relations):
         analyzed = apply_policies(analyzed, environment, session.identity.security_context())
+    if session.catalog.foreign_tables:
+        refuse_unreadable(session.catalog, (*analyzed.relations, *analyzed.written))
     analyzed = mark_barriers(analyzed, session.catalog)
     if analyzed.locked:
         analyzed = replace(analyzed, statement=merge_locking(analyzed.statement))

@@ -64,6 +64,7 @@ from engine.sql.ast.definitions import (
     DefaultPrivilegesStmt,
     DropDatabaseStmt,
     DropStmt,
+    ForeignOption,
     GrantStmt,
     IndexElement,
     IndexStmt,
@@ -106,6 +107,12 @@ from engine.sql.ast.expressions import (
     TypeCast,
     TypeName,
     WindowDef,
+)
+from engine.sql.ast.foreign import (
+    ForeignServerStmt,
+    ForeignWrapperStmt,
+    ImportForeignSchemaStmt,
+    UserMappingStmt,
 )
 from engine.sql.ast.queries import (
     Alias,
