@@ -526,7 +526,8 @@ def _with_comment(item: Any, kind: str, text: str | None) -> SchemaObject:
     """Raises 42809 for a foreign table as a table, and the other way round."""
     if kind in ("table", "foreign table") and (kind == "table") == bool(getattr(item, "server", 0)):
         raise SqlError("42809", f'"{item.name}" is not a {kind}')
-    return replace(item, comment=text)
+    commented: SchemaObject = replace(item, comment=text)
+    return commented
 
 
 def _commented_column(item: Any, name: str, text: str | None) -> SchemaObject:

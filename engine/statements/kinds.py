@@ -49,6 +49,7 @@ from engine.statements import (
     databases,
     discard,
     explain,
+    import_schema,
     lock_table,
     matviews,
     notify,
@@ -93,10 +94,6 @@ def _own(node: type[ast.Node], run: registry.Handler, **known: Any) -> Statement
 
 async def _refuse(session: Session, tree: ast.RefusedStmt, portal: Portal, sink: Sink) -> None:
     not_supported(tree.what)
-
-
-async def _refuse_import(session: Session, tree: ast.ImportForeignSchemaStmt, portal: Portal, sink: Sink) -> None:
-    not_supported("IMPORT FOREIGN SCHEMA")
 
 
 def _transaction_needs(tree: ast.TransactionStmt) -> Needs:
@@ -216,7 +213,7 @@ OTHERS = (
     StatementKind(
         ast.CreateTableAsStmt, run=create_table_as.run, changes_schema=True, tells_all=True, makes_table=True
     ),
-    StatementKind(ast.ImportForeignSchemaStmt, run=_refuse_import),
+    StatementKind(ast.ImportForeignSchemaStmt, run=import_schema.run),
     _own(ast.RefusedStmt, _refuse),  # other statements that are parsed and refused by their names
 )
 

@@ -197,6 +197,10 @@ ALTER FOREIGN TABLE s.far OPTIONS (table_name 'x')
 ALTER FOREIGN TABLE s.far ALTER a OPTIONS (column_name 'x')
 ALTER FOREIGN TABLE s.far ADD COLUMN z int
 ALTER TABLE s.far ADD CHECK (a > 0)
+IMPORT FOREIGN SCHEMA x FROM SERVER distant INTO open
+IMPORT FOREIGN SCHEMA x FROM SERVER distant INTO closed
+SELECT * FROM s.far
+INSERT INTO s.far VALUES (1)
 SELECT * FROM pg_user_mapping
 SELECT 1 / count(*) FROM pg_user_mappings WHERE umoptions IS NULL
 """
@@ -633,7 +637,6 @@ WITHOUT_RIGHTS = {  # kinds of statements that ask for no right: why
     "DiscardStmt": "it ends what is the session's own",
     "NotifyStmt": "channels are everybody's",
     "RefusedStmt": "refused by name",
-    "ImportForeignSchemaStmt": "refused by name",
 }
 
 
