@@ -52,6 +52,24 @@ async def open_remote(destination: Destination) -> RemoteConnection:
     return connection
 
 
+class RemoteAnswer:
+    """See engine/foreign/interface.py. The messages of its rows are read when they are wanted."""
+
+    def __init__(self) -> None:
+        self.tag = ""
+        self.size = 0
+        self._pieces: list[bytes] = []
+
+    def add(self, data: bytes) -> None:
+        """A run of DataRow messages, which may be cut anywhere."""
+        self._pieces.append(data)
+        self.size += len(data)
+
+    def rows(self) -> list[Row]:
+        reader = RowReader(_LARGEST_ROW)
+        return [row for piece in self._pieces for row in reader.rows(piece)]
+
+
 class RemoteConnection(ClientConnection):
     """One connection; make it with `open_remote`."""
 
@@ -218,7 +236,7 @@ class RemoteConnection(ClientConnection):
 
     # ---- statements -------------------------------------------------------------------------------------------------
 
-    async def run(self, sql: str, parameters: Sequence[str | None] = ()) -> tuple[Sequence[Row], str]:
+    async def run(self, sql: str, parameters: Sequence[str | None] = ()) -> RemoteAnswer:
         """See engine/foreign/interface.py."""
         values = [None if value is None else value.encode() for value in parameters]
         self.send(
@@ -227,15 +245,15 @@ class RemoteConnection(ClientConnection):
             + client_core.execute(b"")
             + client_core.SYNC
         )
-        reader, rows, tag = RowReader(_LARGEST_ROW), list[Row](), ""
+        answer = RemoteAnswer()
         failure: SqlError | None = None
         try:
             while True:
                 frame = await self.receive()
                 if frame.kind == 0x44:
-                    rows += reader.rows(frame.data)
+                    answer.add(frame.data)
                 elif frame.kind == 0x43:
-                    tag = frame.body.rstrip(b"\0").decode()
+                    answer.tag = frame.body.rstrip(b"\0").decode()
                 elif frame.kind == 0x45:
                     failure = failure or client_core.report_error(frame.body)
                 elif frame.kind == 0x5A:
@@ -245,7 +263,7 @@ class RemoteConnection(ClientConnection):
                 raise RemoteLostError from None
         if failure is not None:
             raise failure
-        return rows, tag
+        return answer
 
     async def cancel(self) -> bool:
         """Asks the server to cancel the running statement, over a separate connection without TLS."""

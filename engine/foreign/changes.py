@@ -224,9 +224,9 @@ async def run(
                 continue
             seen.add(row[0])
         texts = [remote_sql.value_text(value, oid) for value, oid in zip(row, types, strict=True)]
-        found, tag = await connection.run(change.sql, texts)
-        count += int(tag.rpartition(" ")[2] or 0)
-        for cells in found if change.returned.columns else ():
+        answer = await connection.run(change.sql, texts)
+        count += int(answer.tag.rpartition(" ")[2] or 0)
+        for cells in answer.rows() if change.returned.columns else ():
             returned.append(
                 tuple(
                     None if cell is None else decode(cell.decode())

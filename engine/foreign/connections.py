@@ -18,7 +18,7 @@ from typing import Protocol, TypeVar
 from catalog.catalog import Catalog
 from catalog.errors import SqlError, not_supported
 from catalog.schema import EVERYBODY, ForeignServer, Role, UserMapping
-from engine.foreign.interface import CannotConnectError, Destination, OpenRemote, Remote, RemoteLostError, Row
+from engine.foreign.interface import Answer, CannotConnectError, Destination, OpenRemote, Remote, RemoteLostError
 from engine.txn.interface import SERIALIZABLE
 from engine.txn.transaction import Savepoint, Transaction
 
@@ -73,7 +73,7 @@ class Connection:
         self.pending.clear()
         self.cursors = 0
 
-    async def run(self, sql: str, parameters: Sequence[str | None] = (), shown: str = "") -> tuple[Sequence[Row], str]:
+    async def run(self, sql: str, parameters: Sequence[str | None] = (), shown: str = "") -> Answer:
         """Runs a statement of the transaction; `shown`: what errors show in its place. Raises the remote error with
         PostgreSQL's context, 08006, 57014."""
         while self.pending:
@@ -81,7 +81,7 @@ class Connection:
             await self._run(command, (), command)
         return await self._run(sql, parameters, shown or sql)
 
-    async def _run(self, sql: str, parameters: Sequence[str | None], shown: str) -> tuple[Sequence[Row], str]:
+    async def _run(self, sql: str, parameters: Sequence[str | None], shown: str) -> Answer:
         task = asyncio.ensure_future(self.remote.run(sql, parameters))
         try:
             return await asyncio.shield(task)
@@ -101,7 +101,7 @@ class Connection:
                 error.sqlstate, error.message, detail=error.detail, hint=error.hint, context=context
             ) from None
 
-    async def _cancel(self, task: asyncio.Future[tuple[Sequence[Row], str]]) -> None:
+    async def _cancel(self, task: asyncio.Future[Answer]) -> None:
         await self.remote.cancel()
         done, _ = await asyncio.wait((task,), timeout=_CANCEL_LIMIT)
         if not done:
@@ -265,8 +265,8 @@ class ForeignConnections:
             if not connection.in_transaction:
                 continue
             await self._settle(connection)
-            _, tag = await connection.run("COMMIT TRANSACTION")
-            if tag != "COMMIT":
+            answer = await connection.run("COMMIT TRANSACTION")
+            if answer.tag != "COMMIT":
                 raise SqlError("40000", f'the transaction on server "{connection.server.name}" was rolled back')
             connection.forget_transaction()
             if not connection.keeps:

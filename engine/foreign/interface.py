@@ -32,6 +32,16 @@ class RemoteLostError(Exception):
     """The connection has ended while a statement ran, or before it."""
 
 
+class Answer(Protocol):
+    """What a statement has returned. `size`: the bytes of its rows."""
+
+    tag: str
+    size: int
+
+    def rows(self) -> list[Row]:
+        """The rows, as texts. Takes time: many are read in a thread."""
+
+
 class Remote(Protocol):
     """One connection. Statements run one after the other."""
 
@@ -40,9 +50,8 @@ class Remote(Protocol):
 
     used_password: bool
 
-    async def run(self, sql: str, parameters: Sequence[str | None] = ()) -> tuple[Sequence[Row], str]:
-        """Runs one statement: its rows, as texts, and its command tag. Raises the SqlError of the other server, and
-        RemoteLostError."""
+    async def run(self, sql: str, parameters: Sequence[str | None] = ()) -> Answer:
+        """Runs one statement. Raises the SqlError of the other server, and RemoteLostError."""
 
     async def cancel(self) -> object:
         """Asks the other server to cancel the running statement."""

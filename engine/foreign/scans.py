@@ -215,7 +215,12 @@ def _locking(mark: tree.RowMark) -> str:
 
 def _limit(node: tree.Statement, number: int, sent: int) -> str:
     """LIMIT of a query of this one table, if no step between needs more rows; `sent`: how many conditions are."""
-    if not isinstance(node, tree.Query) or not isinstance(node.limit, tree.Const) or node.limit.value is None:
+    if not isinstance(node, tree.Query) or node.limit is None:
+        return ""
+    count = node.limit
+    if isinstance(count, tree.FuncExpr) and len(count.arguments) == 1:  # a cast to bigint
+        count = count.arguments[0]
+    if not isinstance(count, tree.Const) or not isinstance(count.value, int):
         return ""
     plain = not (
         node.offset or node.order_by or node.group_by or node.grouping_sets or node.having or node.windows
@@ -223,7 +228,7 @@ def _limit(node: tree.Statement, number: int, sent: int) -> str:
         or node.limit_with_ties
     )  # fmt: skip
     alone = node.from_items == (tree.FromRef(number),) and len(_conjuncts(node.where)) == sent
-    return f" LIMIT {node.limit.value}::bigint" if plain and alone else ""
+    return f" LIMIT {count.value}::bigint" if plain and alone else ""
 
 
 def _over_result(entry: tree.RangeTable, scan: Scan) -> tree.RangeSubquery:

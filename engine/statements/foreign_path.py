@@ -16,11 +16,9 @@ each of its rows a statement is sent. RETURNING is a query over the rows that th
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
@@ -29,9 +27,10 @@ from catalog.schema import VirtualTable
 from catalog.types import lookup
 from engine.columnar.worker.values import to_arrow
 from engine.execute.context import Field
+from engine.foreground import aside
 from engine.foreign import changes
 from engine.foreign.connections import ForeignConnections
-from engine.foreign.interface import Row
+from engine.foreign.interface import Answer, Row
 from engine.foreign.remote_sql import value_text
 from engine.foreign.scans import Scan, take_scans
 from engine.sql import tree
@@ -45,8 +44,7 @@ if TYPE_CHECKING:
 MOST_ROWS = 2_000
 """So many fetched rows stay rows; more become columns."""
 
-_SLICE = 1_000  # rows that are converted in one turn of the event loop
-Decoder = Callable[[str], object]
+_SHORT = 16 << 10  # bytes of rows that are read at once
 MakePart = Callable[["Session", "RowsPlan", tree.Statement], "RowsPlan"]
 
 
@@ -72,10 +70,12 @@ class ForeignPath(CompoundPath):
         self._change = change
 
     async def execute(self, execution: Execution) -> None:
-        """One attempt. What was fetched is not fetched again: the remote transaction would show the same."""
+        """One attempt. A second one fetches the same rows, because the remote transaction has one snapshot."""
         session = execution.session
         for scan in self._scans:
-            execution.results[scan.result.oid] = await _fetch(session, scan, execution.portal.parameters)
+            execution.results[scan.result.oid] = result = await _fetch(session, scan, execution.portal.parameters)
+            if result.is_in_batches:
+                await aside(result.batch, scan.result)
         if any(result.is_in_batches for result in execution.results.values()):
             for planned in self.parts:
                 if planned.plan.row is not None and planned.plan.columnar is None:
@@ -127,47 +127,52 @@ def _fields(table: VirtualTable) -> tuple[Field, ...]:
 # ---- fetching -------------------------------------------------------------------------------------------------------
 
 
-@dataclass(slots=True)
 class _Rows:
     """The rows of a scan while they arrive."""
 
-    scan: Scan
-    result: Result
-    decoders: tuple[Decoder, ...]
-    kept: list[tuple[object, ...]]
+    def __init__(self, scan: Scan, result: Result) -> None:
+        self._scan = scan
+        self._result = result
+        columns = scan.result.columns
+        self._decoders = [lookup(column.type.oid).text_decoder(typmod=column.type.typmod) for column in columns]
+        self._kept: list[tuple[object, ...]] = []
 
-    async def take(self, rows: Sequence[Row]) -> None:
-        """Adds rows; lets others run between pieces."""
-        for start in range(0, len(rows), _SLICE):
-            if start:
-                await asyncio.sleep(0)
-            self.kept += [self._decode(row) for row in rows[start : start + _SLICE]]
-            if self.result.is_in_batches or len(self.kept) > MOST_ROWS:
-                self._flush()
+    async def take(self, answer: Answer) -> int:
+        """Adds the rows of an answer; returns their number. Many are read in a thread."""
+        rows = await aside(self._read, answer) if answer.size > _SHORT else self._read(answer)
+        self._kept += rows
+        if len(self._kept) > MOST_ROWS:
+            await self._make_batches()
+        return len(rows)
 
-    def _flush(self) -> None:
-        arrays = []
-        for column, values in zip(self.scan.result.columns, zip(*self.kept, strict=True), strict=True):
+    async def finish(self) -> None:
+        if self._result.is_in_batches and self._kept:
+            await self._make_batches()
+        elif self._kept:
+            self._result.add_rows(self._kept)
+
+    async def _make_batches(self) -> None:
+        kept, self._kept = self._kept, []
+        self._result.add_batch(await aside(self._batch, kept))
+
+    def _batch(self, rows: Sequence[tuple[object, ...]]) -> Any:
+        columns, arrays = self._scan.result.columns, []
+        for column, values in zip(columns, zip(*rows, strict=True), strict=True):
             form = lookup(column.type.oid).duckdb_type(column.type.typmod)
             arrays.append(to_arrow(values, column.type.oid, form))
-        names = [f"c{column.number}" for column in self.scan.result.columns]
-        self.result.add_batch(pa.RecordBatch.from_arrays(arrays, names=names))
-        self.kept.clear()
+        return pa.RecordBatch.from_arrays(arrays, names=[f"c{column.number}" for column in columns])
 
-    def finish(self) -> None:
-        if self.result.is_in_batches and self.kept:
-            self._flush()
-        elif self.kept:
-            self.result.add_rows(self.kept)
+    def _read(self, answer: Answer) -> list[tuple[object, ...]]:
+        return [self._decode(row) for row in answer.rows()]
 
     def _decode(self, row: Row) -> tuple[object, ...]:
         values = []
-        for place, (decode, value) in enumerate(zip(self.decoders, row, strict=False)):
+        for place, (decode, value) in enumerate(zip(self._decoders, row, strict=True)):
             try:
                 values.append(None if value is None else decode(value.decode()))
             except SqlError as error:
-                column = self.scan.columns[place].name if place < len(self.scan.columns) else "ctid"
-                context = f'column "{column}" of foreign table "{self.scan.table.name}"'
+                column = self._scan.columns[place].name if place < len(self._scan.columns) else "ctid"
+                context = f'column "{column}" of foreign table "{self._scan.table.name}"'
                 error.context = "\n".join(filter(None, (error.context, context)))
                 raise
         return tuple(values)
@@ -177,16 +182,13 @@ async def _fetch(session: Session, scan: Scan, parameters: Sequence[object]) -> 
     """Runs a scan. Raises errors of the connection, of the remote server, and of the values."""
     connection = await _connections(session).get(scan.server, scan.role or _user(session))
     texts = [value_text(parameters[item.number - 1], item.type.oid) for item in scan.parameters]
-    decoders = tuple(lookup(column.type.oid).text_decoder(typmod=column.type.typmod) for column in scan.result.columns)
-    rows = _Rows(scan, Result(_fields(scan.result), session.memory), decoders, [])
+    rows = _Rows(scan, result := Result(_fields(scan.result), session.memory))
     connection.cursors += 1
     name = f"c{connection.cursors}"
     await connection.run(f"DECLARE {name} CURSOR FOR\n{scan.sql}", texts, scan.sql)
-    while True:
-        found, _ = await connection.run(f"FETCH {scan.fetch_size} FROM {name}", (), scan.sql)
-        await rows.take(found)
-        if len(found) < scan.fetch_size:
-            break
+    fetch = f"FETCH {scan.fetch_size} FROM {name}"
+    while await rows.take(await connection.run(fetch, (), scan.sql)) == scan.fetch_size:
+        pass
     await connection.run(f"CLOSE {name}")
-    rows.finish()
-    return rows.result
+    await rows.finish()
+    return result

@@ -86,17 +86,17 @@ async def _definitions(
         session.foreign = ForeignConnections(session)
     connection = await session.foreign.get(server, 0 if session.user is None else session.user.oid)
     schema = quote_literal(statement.schema)
-    found, _ = await connection.run(f"SELECT 1 FROM pg_catalog.pg_namespace WHERE nspname = {schema}")
-    if not found:
+    found = await connection.run(f"SELECT 1 FROM pg_catalog.pg_namespace WHERE nspname = {schema}")
+    if not found.size:
         raise SqlError("HV00Q", f'schema "{statement.schema}" is not present on foreign server "{server.name}"')
     chosen = "" if statement.choice == "limit" else " AND NOT c.relispartition"
     if statement.choice:
         names = ", ".join(map(quote_literal, statement.tables))
         chosen += f" AND c.relname {'IN' if statement.choice == 'limit' else 'NOT IN'} ({names})"
-    rows, _ = await connection.run(_TABLES.format(schema=schema, chosen=chosen))
+    answer = await connection.run(_TABLES.format(schema=schema, chosen=chosen))
     return [
         _definition(server, statement.schema, name, list(columns), choices)
-        for name, columns in groupby(rows, key=lambda row: _text(row[0]))
+        for name, columns in groupby(answer.rows(), key=lambda row: _text(row[0]))
     ]
 
 
