@@ -9,11 +9,14 @@ which are never reused. `storage_id` identifies the stored data of a table or in
 rewritten (TRUNCATE, ALTER TYPE), like pg_class.relfilenode; the OID stays.
 """
 
+# mypy: implicit-reexport
+
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
+from catalog.foreign_objects import ForeignServer, ForeignWrapper, UserMapping
 from catalog.types import oids
 from catalog.types.base import TypeRef
 
@@ -739,55 +742,6 @@ class UserCast:
     def name(self) -> str:
         """The OIDs of its types, because a cast has no name."""
         return f"{self.source} {self.target}"
-
-
-@dataclass(frozen=True, slots=True)
-class ForeignWrapper:
-    """CREATE FOREIGN DATA WRAPPER. `handler` and `validator` are OIDs of functions, 0: none. `extension`: the OID of
-    the extension that created it."""
-
-    oid: int
-    database: int
-    name: str
-    handler: int = 0
-    validator: int = 0
-    options: tuple[tuple[str, str], ...] = ()
-    owner: int = BOOTSTRAP_ROLE_OID
-    comment: str | None = None
-    acl: tuple[str, ...] | None = None
-    extension: int = 0
-
-
-@dataclass(frozen=True, slots=True)
-class ForeignServer:
-    """CREATE SERVER. `wrapper`: the OID of its foreign data wrapper."""
-
-    oid: int
-    database: int
-    name: str
-    wrapper: int
-    type: str | None = None
-    version: str | None = None
-    options: tuple[tuple[str, str], ...] = ()
-    owner: int = BOOTSTRAP_ROLE_OID
-    comment: str | None = None
-    acl: tuple[str, ...] | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class UserMapping:
-    """CREATE USER MAPPING. `role`: whose it is; EVERYBODY for PUBLIC. `options` may contain a password."""
-
-    oid: int
-    database: int
-    server: int
-    role: int
-    options: tuple[tuple[str, str], ...] = field(default=(), repr=False)
-
-    @property
-    def name(self) -> str:
-        """The OIDs of its role and its server, because a mapping has no name."""
-        return f"{self.role} {self.server}"
 
 
 @dataclass(frozen=True, slots=True)

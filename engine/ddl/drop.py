@@ -202,12 +202,9 @@ class Removal:
     def _take_members(self, item: Extension) -> None:
         """Adds the users of an extension's types, functions and operators."""
         self.context.environment.make_current()
-        for view in self.context.catalog.by_kind.get(View, ()):
-            if isinstance(view, View) and view.extension == item.oid:
-                self.add(view)
-        for wrapper in self.context.catalog.wrappers.values():
-            if wrapper.extension == item.oid:
-                self.add(wrapper)
+        for part in (*self.context.catalog.by_kind.get(View, ()), *self.context.catalog.wrappers.values()):
+            if isinstance(part, View | ForeignWrapper) and part.extension == item.oid:
+                self.add(part)
         has = available()[item.name].has
         for table in list(self.context.catalog.tables()):
             for column in table.columns:

@@ -31,7 +31,7 @@ def define_wrapper(context: DdlContext, statement: ast.ForeignWrapperStmt) -> st
         context.lock_name(0, f"foreign data wrapper {name}")
         if name in context.catalog.wrappers:
             raise SqlError("42710", f'{_WRAPPER} "{name}" already exists')
-        item = ForeignWrapper(context.new_oid(), context.catalog.database, name, owner=context.user_oid)
+        item = ForeignWrapper(context.new_oid(), context.catalog.database, name, context.user_oid)
     else:
         item = wrapper_named(context, name)
     item = _with_functions(context, item, statement)
@@ -73,8 +73,8 @@ def create_wrapper_of(context: DdlContext, extension: Extension) -> None:
     if extension.name in context.catalog.wrappers:
         raise SqlError("42710", f'{_WRAPPER} "{extension.name}" already exists')
     item = ForeignWrapper(
-        context.new_oid(), context.catalog.database, extension.name, POSTGRES_HANDLER, POSTGRES_VALIDATOR,
-        owner=extension.owner, extension=extension.oid,
+        context.new_oid(), context.catalog.database, extension.name, extension.owner, POSTGRES_HANDLER,
+        POSTGRES_VALIDATOR, extension=extension.oid,
     )  # fmt: skip
     context.change({item.oid: item})
 
@@ -116,8 +116,8 @@ def _create_server(context: DdlContext, statement: ast.ForeignServerStmt) -> str
     _must_use(context, wrapper, ownership.user_role(context))
     options = foreign_options.change_options(context, wrapper, "server", (), statement.options)
     item = ForeignServer(
-        context.new_oid(), context.catalog.database, statement.name, wrapper.oid, statement.type, statement.version,
-        options, context.user_oid,
+        context.new_oid(), context.catalog.database, statement.name, context.user_oid, wrapper.oid, statement.type,
+        statement.version, options,
     )  # fmt: skip
     context.change({item.oid: item})
     return "CREATE SERVER"

@@ -408,9 +408,6 @@ def quote(name: str) -> str:
 
 def create_table(context: DdlContext, statement: ast.CreateStmt) -> str:
     """CREATE TABLE, with its parents and as a partition. Raises 42P07, 42701, 42P16, and the errors of its parts."""
-    for element in statement.elements:
-        if isinstance(element, ast.ColumnDef) and element.foreign_options:
-            raise SqlError("42809", f'"{statement.relation.name}" is not a foreign table')
     if statement.on_commit and statement.persistence != "t" and statement.relation.schema != "pg_temp":
         raise SqlError("42P16", "ON COMMIT can only be used on temporary tables")
     if statement.access_method not in (None, "heap"):
@@ -488,6 +485,8 @@ def _add_columns(builder: TableBuilder, elements: tuple[ast.Node, ...]) -> None:
             if element.name in written:
                 raise SqlError("42701", f'column "{element.name}" specified more than once')
             written.add(element.name)
+            if element.foreign_options:
+                raise SqlError("42809", f'"{builder.table.name}" is not a foreign table')
             if inheritance.merge_column(builder, element):
                 continue
             if element.type is None:

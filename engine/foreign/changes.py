@@ -60,7 +60,7 @@ def remote_change(root: tree.Statement, catalog: Catalog) -> RemoteChange | None
     options = dict(server.options) | dict(root.table.foreign_options)
     if options.get("updatable", "true").lower() not in ("true", "on", "1"):
         raise SqlError("55000", f'foreign table "{root.table.name}" does not allow {_WORDS[verb]}')
-    return _Maker(root, catalog, server, verb).made()
+    return _Maker(root, catalog, server, verb).make()
 
 
 class _Maker:
@@ -77,7 +77,7 @@ class _Maker:
         self._server = server
         self._verb = verb
 
-    def made(self) -> RemoteChange:
+    def make(self) -> RemoteChange:
         root, table = self._root, self._table
         if isinstance(root, tree.Insert):
             source, sql = self._insert(root)

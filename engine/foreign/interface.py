@@ -45,9 +45,7 @@ class Answer(Protocol):
 class Remote(Protocol):
     """One connection. Statements run one after the other."""
 
-    @property
-    def lost(self) -> bool: ...
-
+    lost: bool
     used_password: bool
 
     async def run(self, sql: str, parameters: Sequence[str | None] = ()) -> Answer:

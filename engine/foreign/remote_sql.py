@@ -20,7 +20,7 @@ _ORDERED = oids.INTEGERS | {
     oids.BOOL, oids.FLOAT4, oids.FLOAT8, oids.NUMERIC, oids.DATE, oids.TIME, oids.TIMESTAMP, oids.TIMESTAMPTZ,
     oids.UUID, oids.BYTEA, oids.OID,
 }  # fmt: skip
-_TEXTS = frozenset((oids.TEXT, oids.VARCHAR, oids.BPCHAR))
+_TEXTS = oids.VARYING_TEXTS | {oids.BPCHAR}
 _EQUALITY = frozenset(("=", "<>"))
 _OPERATORS = _EQUALITY | {"<", "<=", ">", ">=", "+", "-", "*"}
 

@@ -87,7 +87,7 @@ def take_scans(statement: _T, catalog: Catalog) -> tuple[_T, tuple[Scan, ...]]:
 
     def change(item: object, depth: int) -> object:
         if isinstance(item, tree.Query | tree.Insert | tree.Update | tree.Delete | tree.Merge):
-            return _Level(item, catalog, found).replaced() if any(map(_is_foreign, item.range_table)) else item
+            return _Level(item, catalog, found).replace_tables() if any(map(_is_foreign, item.range_table)) else item
         return item
 
     return transform(_with_owners(statement, catalog), change), tuple(found)
@@ -121,7 +121,7 @@ class _Level:
         self._catalog = catalog
         self._found = found
 
-    def replaced(self) -> tree.Statement:
+    def replace_tables(self) -> tree.Statement:
         node = self._node
         for number, entry in enumerate(node.range_table):
             if isinstance(entry, tree.RangeTable) and isinstance(entry.table, Table) and entry.table.server:
