@@ -29,6 +29,8 @@ from catalog.schema import (
     Domain,
     Extension,
     ExtensionType,
+    ForeignServer,
+    ForeignWrapper,
     Index,
     Parameter,
     Relation,
@@ -40,6 +42,7 @@ from catalog.schema import (
     Table,
     Tablespace,
     UserCast,
+    UserMapping,
     UserOperator,
     UserType,
     View,
@@ -338,6 +341,31 @@ class Catalog:
             for item in self.code.values()
             if isinstance(item, UserCast) and item.database == self.database
         }
+
+    @cached_property
+    def wrappers(self) -> Mapping[str, ForeignWrapper]:
+        """The foreign data wrappers of this database, by name."""
+        found = (item for item in self.code.values() if isinstance(item, ForeignWrapper))
+        return {item.name: item for item in found if item.database == self.database}
+
+    @cached_property
+    def servers(self) -> Mapping[str, ForeignServer]:
+        """The foreign servers of this database, by name."""
+        found = (item for item in self.code.values() if isinstance(item, ForeignServer))
+        return {item.name: item for item in found if item.database == self.database}
+
+    @cached_property
+    def user_mappings(self) -> Mapping[tuple[int, int], UserMapping]:
+        """The user mappings of this database, by the OIDs of server and role."""
+        found = (item for item in self.code.values() if isinstance(item, UserMapping))
+        return {(item.server, item.role): item for item in found if item.database == self.database}
+
+    @cached_property
+    def foreign_tables(self) -> frozenset[int]:
+        """The OIDs of the foreign tables of this database, because every new statement looks here."""
+        if not self.servers:
+            return frozenset()
+        return frozenset(oid for oid in self.relations.values() if getattr(self.objects[oid], "server", 0))
 
     @cached_property
     def added(self) -> Added:

@@ -39,6 +39,10 @@ VIEWS: Mapping[str, tuple[tuple[str, str], ...]] = {
 PLPGSQL = "plpgsql"
 """The extension that every database has, and keeps."""
 
+POSTGRES_FDW = "postgres_fdw"
+POSTGRES_HANDLER, POSTGRES_VALIDATOR = 16204, 16205
+"""The OIDs of its functions postgres_fdw_handler and postgres_fdw_validator."""
+
 
 @dataclass(frozen=True, slots=True)
 class Available:

@@ -25,6 +25,8 @@ from catalog.schema import (
     Column,
     Database,
     Extension,
+    ForeignServer,
+    ForeignWrapper,
     Index,
     Parameter,
     Role,
@@ -39,7 +41,9 @@ from catalog.schema import (
     View,
 )
 
-Securable = Table | View | Sequence | Schema | Database | Tablespace | Routine | Parameter
+Securable = (
+    Table | View | Sequence | Schema | Database | Tablespace | Routine | Parameter | ForeignServer | ForeignWrapper
+)
 Owned = Securable | Index | UserType | Collation | Extension | UserOperator | StatisticsObject | ChangeStream
 Acl = tuple[str, ...] | None
 
@@ -59,6 +63,8 @@ DEFAULTS = {  # by kind: all privileges, and those that PUBLIC has by default
     "tablespace": ("C", ""),
     "function": ("X", "X"),
     "parameter": ("sA", ""),
+    "foreign server": ("U", ""),
+    "foreign-data wrapper": ("U", ""),
 }
 DATABASE_OWNER = "pg_database_owner"
 _EVERYWHERE = {  # the privileges that predefined roles have on all objects of a kind
@@ -72,6 +78,7 @@ _EVERYWHERE = {  # the privileges that predefined roles have on all objects of a
 _KINDS: dict[type[Securable], str] = {
     Table: "table", View: "view", Sequence: "sequence", Schema: "schema", Database: "database",
     Tablespace: "tablespace", Routine: "function", Parameter: "parameter",
+    ForeignServer: "foreign server", ForeignWrapper: "foreign-data wrapper",
 }  # fmt: skip
 _ITEM = re.compile(r'("(?:[^"]|"")*"|[^=]*)=([A-Za-z*]*)/("(?:[^"]|"")*"|.*)')
 _PLAIN = re.compile(r"[A-Za-z0-9_]*")

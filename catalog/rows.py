@@ -25,6 +25,8 @@ from catalog.schema import (
     Domain,
     Enum,
     Extension,
+    ForeignServer,
+    ForeignWrapper,
     Index,
     Parameter,
     Role,
@@ -36,6 +38,7 @@ from catalog.schema import (
     Table,
     Tablespace,
     UserCast,
+    UserMapping,
     UserMultirange,
     UserOperator,
     UserRange,
@@ -66,6 +69,9 @@ SYSTEM_TABLES: Mapping[type[SchemaObject], int] = {
     UserRange: 30,
     UserMultirange: 31,
     StatisticsObject: 32,
+    ForeignWrapper: 33,
+    ForeignServer: 34,
+    UserMapping: 35,
     ChangeStream: 40,
 }
 KINDS: Mapping[int, type[SchemaObject]] = {number: kind for kind, number in SYSTEM_TABLES.items()}

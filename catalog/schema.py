@@ -9,11 +9,14 @@ which are never reused. `storage_id` identifies the stored data of a table or in
 rewritten (TRUNCATE, ALTER TYPE), like pg_class.relfilenode; the OID stays.
 """
 
+# mypy: implicit-reexport
+
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from catalog.foreign_objects import ForeignServer, ForeignWrapper, UserMapping
 from catalog.lesser_objects import BOOTSTRAP_ROLE_OID as BOOTSTRAP_ROLE_OID  # noqa: PLC0414
 from catalog.lesser_objects import StatisticsObject as StatisticsObject  # noqa: PLC0414
 from catalog.lesser_objects import UserMultirange as UserMultirange  # noqa: PLC0414
@@ -157,6 +160,7 @@ class Column:
     acl: tuple[str, ...] | None = None  # in the form of catalog/privileges.py
     inherited: int = 0  # the number of direct parents that have it (attinhcount)
     local: bool = True  # defined in the table itself (attislocal): it stays if parents drop it
+    foreign_options: tuple[tuple[str, str], ...] = ()  # OPTIONS of a foreign table's column
 
 
 @dataclass(frozen=True, slots=True)
@@ -350,6 +354,8 @@ class Table:
     row_security: bool = False  # ENABLE ROW LEVEL SECURITY: the policies apply
     force_row_security: bool = False  # FORCE ROW LEVEL SECURITY: they apply to the owner too
     replica_identity: str = "d"  # d default, f full, n nothing, i index; without effect
+    server: int = 0  # of a foreign table: the OID of its server, which has the rows; none are stored here
+    foreign_options: tuple[tuple[str, str], ...] = ()  # OPTIONS of a foreign table
 
     def column(self, name: str) -> Column | None:
         for column in self.columns:
@@ -760,8 +766,8 @@ class ExtensionType:
 
 UserType = Enum | Domain | Composite | UserRange | UserMultirange
 USER_TYPES = (Enum, Domain, Composite, UserRange, UserMultirange)
-Code = Extension | Routine | UserOperator | UserCast
-CODE = (Extension, Routine, UserOperator, UserCast)
+Code = Extension | Routine | UserOperator | UserCast | ForeignWrapper | ForeignServer | UserMapping
+CODE = (Extension, Routine, UserOperator, UserCast, ForeignWrapper, ForeignServer, UserMapping)
 Relation = Table | Index | Sequence | View | VirtualTable
 SchemaObject = (
     Role
@@ -784,7 +790,10 @@ SchemaObject = (
     | UserOperator
     | UserCast
     | StatisticsObject
+    | ForeignWrapper
+    | ForeignServer
+    | UserMapping
     | ChangeStream
 )
 IN_SCHEMAS = (Table, Index, Sequence, View, Collation, *USER_TYPES, Extension, Routine, UserOperator, StatisticsObject)
-IN_DATABASES = (ChangeStream, UserCast)  # which belong to no schema
+IN_DATABASES = (ChangeStream, UserCast, ForeignWrapper, ForeignServer, UserMapping)  # which belong to no schema

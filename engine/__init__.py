@@ -15,6 +15,7 @@ other; engine/storage/interface.py declares their interface.
         storage/      memtable, LMDB, bulk runs, recovery
         partitions/   partitioned tables and inheritance
         changes/      change streams
+        foreign/      foreign tables, whose rows are on other servers
         checkpoint/   checkpoints as open files
         past/         the database as it was at an LSN
         statistics/   counters of a node's work

@@ -50,6 +50,7 @@ from shoal.history import LocalHistory
 from shoal.logs import configure
 from shoal.reload import Reload, default_settings, ignore_hangup, on_hangup
 from shoal.stacks import raise_stack_limits
+from wire.remote_client import open_remote
 from wire.server import Server
 
 if TYPE_CHECKING:
@@ -225,6 +226,7 @@ async def _serve_clients(
     """Accepts clients until `stop`, and then ends their sessions. Raises ConfigError."""
     host, port = config.address
     node.default_settings = default_settings(config)
+    node.open_remote = open_remote
     memory = memory_of_machine() // 2
     node.memory.limit = config.memory or memory
     raise_limit(config.max_connections)

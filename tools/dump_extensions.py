@@ -26,6 +26,7 @@ BLOCKS = {
     "pgcrypto": range(14450, 14550), "pg_stat_statements": range(14550, 14570), "fuzzystrmatch": range(14570, 14600),
     "unaccent": range(14600, 14620), "pg_trgm": range(14620, 14750), "intarray": range(14750, 14870),
     "btree_gin": range(15500, 15700), "btree_gist": range(15700, 16000), "ltree": range(16000, 16200),
+    "postgres_fdw": range(16200, 16220),
 }  # fmt: skip
 NEEDED = "plpgsql"  # described here; its objects are built in, with these OIDs:
 NEEDED_OIDS = range(13560, 13564)

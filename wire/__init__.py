@@ -28,5 +28,7 @@ In a cluster:
     forwarded_sessions.py the sessions that other nodes forward here; they end with their node
     peer_authentication.py  authentication between nodes
 
+Connections of foreign tables to other servers (engine/foreign): remote_client.py.
+
 The router (`shoal router`): router.py, roster.py. SQL over HTTP: http.py, json_values.py.
 """

@@ -25,7 +25,7 @@ A call of a function with neither is refused by name (0A000).
     ranges.py, multiranges.py, geometry.py, shapes.py, network.py, macaddr.py, uuid.py    other types
     text_search.py    full text search (catalog/text_search)
     btree_gist.py, citext.py, fuzzystrmatch.py, hstore.py, intarray.py, ltree.py, pg_trgm.py, unaccent.py, uuid_ossp.py,
-    pgcrypto.py, pgcrypto_ciphers.py, pgcrypto_pgp.py    extensions
+    pgcrypto.py, pgcrypto_ciphers.py, pgcrypto_pgp.py, postgres_fdw.py    extensions
     system.py, system_lookups.py, system_parts.py, system_rows.py, relation_properties.py, sizes.py, history.py,
     statement_statistics.py, function_statistics.py    information about the node and its objects
     sequences.py, large_objects.py, advisory_locks.py, notify_functions.py, snapshots.py, change_streams.py,

@@ -89,9 +89,7 @@ _by_key("pg_collation_actual_version", internal.COLLATION_NAMES, "version")
 _always(
     "pg_operator_is_visible pg_opclass_is_visible pg_opfamily_is_visible "
     "pg_conversion_is_visible pg_ts_config_is_visible pg_ts_dict_is_visible "
-    "pg_ts_parser_is_visible pg_ts_template_is_visible "
-    "has_server_privilege_id has_server_privilege_name has_foreign_data_wrapper_privilege_id "
-    "has_foreign_data_wrapper_privilege_name",
+    "pg_ts_parser_is_visible pg_ts_template_is_visible",
     True,
 )
 _always("pg_tablespace_location", "")

@@ -26,5 +26,5 @@
     addresses     pg_get_object_address
     derived_oids  OIDs of objects without a stored OID
 
-A relation without a part is empty, because Shoal has no such objects (publications, policies, foreign tables, ...).
+A relation without a part is empty, because Shoal has no such objects (publications, subscriptions, ...).
 """

@@ -29,6 +29,8 @@ from catalog.schema import (
     Database,
     Domain,
     Extension,
+    ForeignServer,
+    ForeignWrapper,
     Index,
     Parameter,
     Role,
@@ -145,7 +147,7 @@ def _code(catalog: Catalog, oid: int, kind: str, schema: str, name: str, argumen
 
 def _kind(item: object) -> str:
     if isinstance(item, Table):
-        return "materialized view" if item.query is not None else "table"
+        return "foreign table" if item.server else "materialized view" if item.query is not None else "table"
     kinds: dict[type, str] = {View: "view", Index: "index", Sequence: "sequence", Composite: "composite type"}
     return next((word for kind, word in kinds.items() if isinstance(item, kind)), "table")
 
@@ -249,12 +251,14 @@ def _rows_of(catalog: Catalog, item: Any) -> Iterator[Row]:
         parts = ("parameter ACL", None, None, quote_identifier(item.name))
         return iter(((6243, item.oid, 0, parts, (item.name,), ()),))
     kinds = {Schema: (derived_oids.PG_NAMESPACE, "schema"), Role: (derived_oids.PG_AUTHID, "role"),
-             Tablespace: (derived_oids.PG_TABLESPACE, "tablespace")}  # fmt: skip
+             Tablespace: (derived_oids.PG_TABLESPACE, "tablespace"),
+             ForeignServer: (derived_oids.PG_FOREIGN_SERVER, "server"),
+             ForeignWrapper: (derived_oids.PG_FOREIGN_DATA_WRAPPER, "foreign-data wrapper")}  # fmt: skip
     return iter((_make_shared_row(kinds[type(item)][0], item.oid, kinds[type(item)][1], item.name),))
 
 
 _KINDS = (Table, View, Index, Sequence, *USER_TYPES, Routine, Collation, Extension, Schema, Database, Role, Tablespace,
-          Parameter)  # fmt: skip
+          Parameter, ForeignServer, ForeignWrapper)  # fmt: skip
 _items = Items(_KINDS, lambda catalog, item: (item, tuple(_rows_of(catalog, item))))
 
 

@@ -359,13 +359,16 @@ _register_granted(
     RELATION_INPUT,
 )
 _register_granted(
-    "has_schema_privilege_id has_database_privilege_id has_tablespace_privilege_id",
+    "has_schema_privilege_id has_database_privilege_id has_tablespace_privilege_id has_server_privilege_id "
+    "has_foreign_data_wrapper_privilege_id",
     lambda a: f"l.c1 = {a[0]} AND l.c2 = 0",
     1,
 )
 _register_granted("has_schema_privilege_name", lambda a: f"l.c3 = 'schema ' || {a[0]}", 1)
 _register_granted("has_database_privilege_name", lambda a: f"l.c3 = 'database ' || {a[0]}", 1)
 _register_granted("has_tablespace_privilege_name", lambda a: f"l.c3 = 'tablespace ' || {a[0]}", 1)
+_register_granted("has_server_privilege_name", lambda a: f"l.c3 = 'server ' || {a[0]}", 1)
+_register_granted("has_foreign_data_wrapper_privilege_name", lambda a: f"l.c3 = 'wrapper ' || {a[0]}", 1)
 
 
 def _granted_on_setting(arguments: list[str]) -> str:
@@ -381,9 +384,7 @@ register(
     HELD,
 )
 register(
-    "has_type_privilege_id "
-    "has_language_privilege_id has_server_privilege_id "
-    "has_foreign_data_wrapper_privilege_id has_foreign_data_wrapper_privilege_name has_server_privilege_name",
+    "has_type_privilege_id has_language_privilege_id",
     lambda a: f"({a[0]} IS NOT NULL)",
 )
 

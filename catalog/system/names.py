@@ -14,7 +14,19 @@ from catalog.functions import registry
 from catalog.identifiers import canonical_name, quote_identifier
 from catalog.privileges import acts_as
 from catalog.row_security import is_restricted_user
-from catalog.schema import Database, Index, Parameter, Role, Routine, Sequence, Table, Tablespace, View
+from catalog.schema import (
+    Database,
+    ForeignServer,
+    ForeignWrapper,
+    Index,
+    Parameter,
+    Role,
+    Routine,
+    Sequence,
+    Table,
+    Tablespace,
+    View,
+)
 from catalog.system import derived_oids
 from catalog.system import relations as internal
 from catalog.system.content import (
@@ -146,6 +158,16 @@ def _held_on_routines(items: list[Item], surroundings: Surroundings) -> Columns:
     assert user is not None or not found
     held = [_held_test(*privileges.get_privileges(catalog, item, user)) for item in found] if user is not None else []
     return _held_rows([(item.oid, 0, None, words) for item, words in zip(found, held, strict=True)])
+
+
+@content(internal.HELD, "session", objects_of(ForeignServer))
+def _held_on_servers(items: list[Item], surroundings: Surroundings) -> Columns:
+    return _held_on_named(items, surroundings, "server")
+
+
+@content(internal.HELD, "session", objects_of(ForeignWrapper))
+def _held_on_wrappers(items: list[Item], surroundings: Surroundings) -> Columns:
+    return _held_on_named(items, surroundings, "wrapper")
 
 
 def _held_on_named(items: list[Item], surroundings: Surroundings, kind: str) -> Columns:

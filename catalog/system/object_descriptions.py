@@ -35,6 +35,8 @@ _NAMED: dict[int, tuple[str, VirtualTable, str]] = {
     derived_oids.PG_COLLATION: ("collation", internal.COLLATION_NAMES, "shown"),
     derived_oids.PG_DATABASE: ("database", system_table("pg_database"), "datname"),
     derived_oids.PG_TABLESPACE: ("tablespace", system_table("pg_tablespace"), "spcname"),
+    derived_oids.PG_FOREIGN_SERVER: ("server", system_table("pg_foreign_server"), "srvname"),
+    derived_oids.PG_FOREIGN_DATA_WRAPPER: ("foreign-data wrapper", system_table("pg_foreign_data_wrapper"), "fdwname"),
     derived_oids.PG_EXTENSION: ("extension", system_table("pg_extension"), "extname"),
     3600: ("text search dictionary", system_table("pg_ts_dict"), "dictname"),
     3601: ("text search parser", system_table("pg_ts_parser"), "prsname"),

@@ -92,8 +92,8 @@ def _tables(items: list[Item], _: Surroundings) -> Columns:
     return {
         **_owned_columns(found),
         "reltype": [derived_oids.row_type(table.oid) for table in found],
-        "relam": [derived_oids.HEAP if table.partitioning is None else 0 for table in found],
-        "relfilenode": [table.storage_id if table.partitioning is None else 0 for table in found],
+        "relam": [derived_oids.HEAP if _has_storage(table) else 0 for table in found],
+        "relfilenode": [table.storage_id if _has_storage(table) else 0 for table in found],
         "reltablespace": [_tablespace(table.tablespace) for table in found],
         "reltuples": -1.0,
         "relhasindex": [bool(table.indexes) for table in found],
@@ -121,9 +121,15 @@ def _options(options: tuple[tuple[str, str], ...]) -> Array | None:
     return Array.of(tuple(f"{name}={value}" for name, value in options)) if options else None
 
 
+def _has_storage(table: Table) -> bool:
+    return table.partitioning is None and not table.server
+
+
 def _table_kind(table: Table) -> str:
     if table.query is not None:
         return "m"
+    if table.server:
+        return "f"
     return "r" if table.partitioning is None else "p"
 
 
@@ -245,6 +251,12 @@ def attributes(columns: Seq[tuple[int, int, Column]]) -> Columns:
         "attislocal": [column.local for _, _, column in columns],
         "attinhcount": [column.inherited for _, _, column in columns],
         "attcollation": [collation_of(column) for _, _, column in columns],
+        "attfdwoptions": [
+            Array.of(tuple(f"{name}={value}" for name, value in column.foreign_options))
+            if column.foreign_options
+            else None
+            for _, _, column in columns
+        ],
     }
 
 

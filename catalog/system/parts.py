@@ -11,6 +11,7 @@ from catalog.system import (  # noqa: F401 - each registers its parts
     casts,
     collations,
     extensions,
+    foreign,
     identities,
     live,
     names,

@@ -21,6 +21,7 @@
    inheritance.py    tables with parents
    replica_identity.py   ALTER TABLE ... REPLICA IDENTITY
    policies.py   CREATE / ALTER / DROP POLICY, and policies as dependents
+   foreign.py    foreign data wrappers, servers, user mappings;  foreign_tables.py;  foreign_options.py  OPTIONS (...)
    exclusion.py  EXCLUDE;  foreign_keys.py;  branches.py  branches;  change_streams.py  change streams
 
 Everything here is synchronous and works on catalog objects only. A change of rows is a Job (context.py), which the

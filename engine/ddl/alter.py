@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from catalog.errors import SqlError, not_supported
 from catalog.schema import Index, SchemaObject, Sequence, Table, View
-from engine.ddl import alter_children, names, ownership, partition_members, views
+from engine.ddl import alter_children, foreign_tables, names, ownership, partition_members, views
 from engine.ddl.alteration import ROW_SECURITY, Alteration
 from engine.ddl.context import DdlContext
 from engine.ddl.tablespaces import place_of_index
@@ -26,14 +26,19 @@ def alter_table(context: DdlContext, statement: ast.AlterTableStmt) -> str:
         _alter_materialized(context, found, statement)
         return f"ALTER {word}"
     if isinstance(found, Index | View | Sequence):
+        if statement.kind == "foreign table":
+            raise SqlError("42809", f'"{found.name}" is not a foreign table')
         _alter_other(context, found, statement)
         return f"ALTER {word}"
-    if statement.kind not in ("table",):
+    foreign = isinstance(found, Table) and found.server
+    if statement.kind != "table" and not (foreign and statement.kind == "foreign table"):
         raise SqlError("42809", f'"{found.name}" is not a {statement.kind}')
-    table = names.table_named(context, statement.relation, lock_mode(statement.commands))
+    table = names.table_named(context, statement.relation, lock_mode(statement.commands), foreign=True)
+    for command in statement.commands if foreign else ():
+        foreign_tables.check_command(table, command)
     mode = lock_mode(statement.commands)
     alter_children.alter(context, table, statement.commands, statement.relation.only, mode)
-    return "ALTER TABLE"
+    return f"ALTER {word}"
 
 
 _OF_TABLES = {**ROW_SECURITY, "replica_identity": "REPLICA IDENTITY"}

@@ -24,6 +24,7 @@ from engine.ddl.collations import column_collation
 from engine.ddl.context import BuildIndex, DdlContext, RewriteTable, ValidateConstraint
 from engine.ddl.drop import Removal, name_object
 from engine.ddl.expressions import columns_used, default_text
+from engine.ddl.foreign_tables import alter_options
 from engine.ddl.index_columns import class_for
 from engine.ddl.key_dependents import refuse_views_that_need
 from engine.ddl.physical_order import clustered_index, mark
@@ -153,6 +154,9 @@ class Alteration:
         if any(item.kind == "p" and not item.late for item in new):
             self.rewrite = True
         self._fill(column)
+
+    def foreign_options(self, command: ast.AlterTableCmd) -> None:
+        self.builder.table = alter_options(self.context, self.table, command)
 
     def enable_trigger(self, command: ast.AlterTableCmd) -> None:
         self.builder.table = triggers.enable(self.context, self.table, command)
@@ -670,7 +674,7 @@ _COMMAND_NAMES = (
     "add_column", "drop_column", "alter_type", "set_default", "drop_default", "set_not_null", "drop_not_null",
     "add_identity", "set_identity", "drop_identity", "drop_expression", "add_constraint", "drop_constraint",
     "validate_constraint", "owner", "tablespace", "set_options", "reset_options", "enable_trigger", "disable_trigger",
-    "cluster", "replica_identity",
+    "cluster", "replica_identity", "foreign_options",
 )  # fmt: skip
 ROW_SECURITY = {
     "enable_row_security": "ENABLE ROW SECURITY", "disable_row_security": "DISABLE ROW SECURITY",

@@ -36,6 +36,8 @@ from catalog.schema import (
     IN_SCHEMAS,
     Composite,
     Database,
+    ForeignServer,
+    ForeignWrapper,
     Index,
     Role,
     Schema,
@@ -44,6 +46,7 @@ from catalog.schema import (
     Table,
     Tablespace,
     UserCast,
+    UserMapping,
 )
 from catalog.system import derived_oids
 from catalog.types.base import TypeRef
@@ -62,7 +65,7 @@ _REFERENCES = frozenset((
     "parents", "indexes", "depends_on", "operators", "operator_class", "collation", "domain", "function", "constraint",
     "extension", "source", "target", "left", "right", "result", "commutator", "negator", "restrict", "join",
     "transition", "final", "combine", "serial", "deserial", "sort_operator", "moving_transition", "moving_inverse",
-    "moving_final", "subtype", "multirange", "range", "difference",
+    "moving_final", "subtype", "multirange", "range", "difference", "server", "wrapper", "handler", "validator",
 ))  # fmt: skip
 _ROLES = frozenset(("owner", "role", "roles"))  # fields that contain OIDs of roles
 
@@ -122,7 +125,7 @@ def create(context: DdlContext, parent: Database, made: Database, then: Then | N
     changes: dict[int, SchemaObject | None] = {made.oid: replace(made, default_acls=defaults)}
     for item in found:
         made_of = copy.of(item)
-        if isinstance(made_of, Schema | UserCast):
+        if isinstance(made_of, Schema | UserCast | ForeignWrapper | ForeignServer | UserMapping):
             made_of = replace(made_of, database=made.oid)
         changes[made_of.oid] = made_of
     context.change(changes, granted=False)
@@ -151,8 +154,9 @@ def _objects(catalog: Catalog, database: int) -> list[SchemaObject]:
         and not item.name.startswith("pg_temp_")
     }
     inside = [item for item in catalog.objects.values() if isinstance(item, IN_SCHEMAS) and item.schema in schemas]
-    casts = [item for item in catalog.objects.values() if isinstance(item, UserCast) and item.database == database]
-    return [*schemas.values(), *inside, *casts]
+    outside = UserCast | ForeignWrapper | ForeignServer | UserMapping
+    others = [item for item in catalog.objects.values() if isinstance(item, outside) and item.database == database]
+    return [*schemas.values(), *inside, *others]
 
 
 def _same_roles(then: Catalog, now: Catalog, items: Iterable[SchemaObject]) -> dict[int, int]:

@@ -16,6 +16,7 @@ from catalog.operator_classes import class_of, operator_class
 from catalog.routines import shown_operator, shown_signature
 from catalog.row_types import is_row_type
 from catalog.schema import (
+    EVERYBODY,
     IN_SCHEMAS,
     INFORMATION_SCHEMA_OID,
     PG_CATALOG_OID,
@@ -27,8 +28,11 @@ from catalog.schema import (
     Constraint,
     Domain,
     Extension,
+    ForeignServer,
+    ForeignWrapper,
     Index,
     Policy,
+    Role,
     Routine,
     Schema,
     SchemaObject,
@@ -36,6 +40,7 @@ from catalog.schema import (
     StatisticsObject,
     Table,
     UserCast,
+    UserMapping,
     UserOperator,
     UserRange,
     UserType,
@@ -56,12 +61,15 @@ WORD: dict[type, str] = {
     Table: "table", View: "view", Index: "index", Sequence: "sequence", Schema: "schema", VirtualTable: "view",
     **dict.fromkeys(USER_TYPES, "type"), Extension: "extension",
     ChangeStream: "change stream", Collation: "collation", StatisticsObject: "statistics object",
+    ForeignServer: "server", ForeignWrapper: "foreign-data wrapper",
 }  # fmt: skip
 
 
 def word_of(item: object) -> str:
     """The kind of an object, as messages show it."""
-    return "materialized view" if isinstance(item, Table) and item.query is not None else WORD[type(item)]
+    if isinstance(item, Table) and (item.server or item.query is not None):
+        return "foreign table" if item.server else "materialized view"
+    return WORD[type(item)]
 
 
 def name_object(item: SchemaObject) -> str:
@@ -82,10 +90,7 @@ def _name_type(column: Column, item: UserType) -> str:
     return name_object(item) + ("[]" if column.type.declared == item.array_oid else "")
 
 
-UNKNOWN_KINDS = {
-    "foreign table": "foreign table",
-    "rule": "rule", "policy": "policy",
-}  # fmt: skip
+UNKNOWN_KINDS = {"rule": "rule", "policy": "policy"}
 
 
 class Removal:
@@ -133,6 +138,8 @@ class Removal:
             self._take_collated(item)
         elif isinstance(item, Extension):
             self._take_members(item)
+        elif isinstance(item, ForeignWrapper | ForeignServer):
+            self._take_foreign(item)
         elif isinstance(item, UserOperator):
             schema = self.context.catalog.schema_name(item.schema)
             self._take_callers(users_of_code(self.context, schema, lambda oid: oid == item.oid))
@@ -216,9 +223,9 @@ class Removal:
     def _take_members(self, item: Extension) -> None:
         """Adds the users of an extension's types, functions and operators."""
         self.context.environment.make_current()
-        for view in self.context.catalog.by_kind.get(View, ()):
-            if isinstance(view, View) and view.extension == item.oid:
-                self.add(view)
+        for part in (*self.context.catalog.by_kind.get(View, ()), *self.context.catalog.wrappers.values()):
+            if isinstance(part, View | ForeignWrapper) and part.extension == item.oid:
+                self.add(part)
         has = available()[item.name].has
         for table in list(self.context.catalog.tables()):
             for column in table.columns:
@@ -236,6 +243,27 @@ class Removal:
                 self._depend(found, item)
         self._take_indexes(has)
         self._take_callers(users_of_code(self.context, self.context.catalog.schema_name(item.schema), has))
+
+    def _take_foreign(self, item: ForeignWrapper | ForeignServer) -> None:
+        """Adds the servers of a wrapper, or the user mappings and foreign tables of a server."""
+        catalog = self.context.catalog
+        if isinstance(item, ForeignWrapper):
+            for server in list(catalog.servers.values()):
+                if server.wrapper == item.oid and server.oid not in self.gone:
+                    self._depend(server, item)
+            return
+        users: list[UserMapping | Table] = [one for one in catalog.user_mappings.values() if one.server == item.oid]
+        users += [table for oid in catalog.foreign_tables if (table := catalog.table(oid)).server == item.oid]
+        for user in sorted(users, key=lambda one: one.oid):
+            if isinstance(user, UserMapping):
+                self._extra.append((self._shown_mapping(user, item), name_object(item), 0))
+                self.gone[user.oid] = user
+            elif user.oid not in self.gone:
+                self._depend(user, item)
+
+    def _shown_mapping(self, mapping: UserMapping, server: ForeignServer) -> str:
+        role = self.context.catalog.get(mapping.role) if mapping.role != EVERYBODY else None
+        return f"user mapping for {role.name if isinstance(role, Role) else 'public'} on server {server.name}"
 
     def _take_indexes(self, gone: Callable[[int], bool]) -> None:
         """Adds the indexes whose columns have an operator class that is dropped."""
@@ -404,7 +432,7 @@ class Removal:
         for item in self.gone.values():  # who drops or changes one is waited for, before it is in anybody's way
             if isinstance(item, Table | Index | Sequence | View):
                 self.context.lock_relation(item.oid, "access exclusive")
-        for oid in self._foreign_tables():
+        for oid in self._other_ends():
             self.context.lock_relation(oid, "access exclusive")
         of_rest = (item for item in self._extra if item[2] not in self.gone and not self._is_root(item[0], roots))
         extra = list({item[0]: item for item in reversed(list(of_rest))}.values())[::-1]  # the first reason of each
@@ -457,7 +485,7 @@ class Removal:
             self.context.lock_relation(table, "access exclusive")
         policies.remove_policies(self.context, left)
 
-    def _foreign_tables(self) -> list[int]:
+    def _other_ends(self) -> list[int]:
         """The remaining tables that foreign keys of dropped tables refer to."""
         tables = [item for item in self.gone.values() if isinstance(item, Table)]
         keys = [constraint.references for table in tables for constraint in table.constraints if constraint.kind == "f"]
@@ -540,7 +568,7 @@ def drop(context: DdlContext, statement: ast.DropStmt) -> str:
         elif statement.kind == "schema":
             raise SqlError("3F000", f'schema "{parts[-1]}" does not exist')
         else:
-            sqlstate = "42704" if statement.kind == "index" else "42P01"
+            sqlstate = "42704" if statement.kind in ("index", "foreign table") else "42P01"
             word = "materialized view" if statement.kind == "matview" else statement.kind
             raise SqlError(sqlstate, f'{word} "{".".join(parts)}" does not exist')
     if roots:
@@ -673,7 +701,7 @@ def _schema(context: DdlContext, parts: tuple[str, ...]) -> Schema | None:
     return found
 
 
-_RELATIONS = ("table", "view", "materialized view", "index", "sequence")
+_RELATIONS = ("table", "view", "materialized view", "index", "sequence", "foreign table")
 
 
 def _relation(context: DdlContext, kind: str, parts: tuple[str, ...]) -> SchemaObject | None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from catalog.errors import SqlError, not_supported
-from catalog.extensions import PLPGSQL, VIEWS, Available, available
+from catalog.extensions import PLPGSQL, POSTGRES_FDW, VIEWS, Available, available
 from catalog.identifiers import quote_identifier
 from catalog.privileges import may
 from catalog.schema import Database, Extension, Role, Schema, SchemaObject, View
@@ -13,6 +13,7 @@ from engine.ddl import ownership
 from engine.ddl.code_users import refuse_users
 from engine.ddl.context import DdlContext
 from engine.ddl.drop import remove
+from engine.ddl.foreign import create_wrapper_of
 from engine.ddl.views import create_view
 from engine.sql import ast
 from engine.sql.parser import parse_select
@@ -48,6 +49,8 @@ def _create(context: DdlContext, statement: ast.ExtensionStmt) -> str:
     item = Extension(context.new_oid(), schema.oid, name, known.version, context.user_oid, known.comment)
     context.change({item.oid: item})
     _create_views(context, item, schema)
+    if name == POSTGRES_FDW:
+        create_wrapper_of(context, item)
     return "CREATE EXTENSION"
 
 

@@ -81,7 +81,7 @@ def _parent(builder: TableBuilder, relation: ast.RangeVar) -> tuple[Table, list[
     found = names.find(context, relation)
     if found is None:
         raise SqlError("42P01", f'relation "{names.show_relation(relation)}" does not exist')
-    if not isinstance(found, Table) or found.query is not None:
+    if not isinstance(found, Table) or found.query is not None or found.server:
         raise SqlError("42809", f'referenced relation "{found.name}" is not a table')
     context.lock_relation(found.oid, "share row exclusive")
     return found, [context.catalog.index(oid) for oid in found.indexes]

@@ -25,7 +25,7 @@ from catalog.schema import (
     Tablespace,
     View,
 )
-from engine.ddl import names, ownership, routines
+from engine.ddl import foreign, names, ownership, routines
 from engine.ddl.context import DdlContext
 from engine.sql import ast
 
@@ -80,6 +80,8 @@ def _objects(context: DdlContext, statement: ast.GrantStmt) -> Iterator[Securabl
                 yield from (item for item in found if item.schema == schema.oid and item.kind in letters)
         elif kind == "parameter":
             yield from _parameter(context, ".".join(parts).lower(), statement.is_grant)
+        elif kind in ("server", "foreign data wrapper"):
+            yield foreign.find(context, kind, parts[0])
         elif kind in ("schema", "database", "tablespace"):
             yield _get_securable(
                 context, {"schema": Schema, "database": Database, "tablespace": Tablespace}[kind], parts[0]

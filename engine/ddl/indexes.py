@@ -25,7 +25,10 @@ def create_index(context: DdlContext, statement: ast.IndexStmt) -> str:
     """CREATE [UNIQUE] INDEX. Raises 42P07, 42703, 42704, 42804, 0A000 for options that the access method does not
     support, 23505 (job)."""
     statement = with_method(context, statement)
-    table = names.table_named(context, statement.relation, "share", materialized=True)
+    table = names.table_named(context, statement.relation, "share", materialized=True, foreign=True)
+    if table.server:
+        detail = "This operation is not supported for foreign tables."
+        raise SqlError("42809", f'cannot create index on relation "{table.name}"', detail=detail)
     must_create_in(context, table.schema, user_role(context))
     context.refuse_in_use(table, "CREATE INDEX")
     if len(statement.elements) > MAX_KEYS:

@@ -79,9 +79,11 @@ def table_named(
     mode: str = "access exclusive",
     letter: str = "",
     materialized: bool = False,
+    foreign: bool = False,
 ) -> Table:
-    """The named table, locked; also a materialized view, where the statement allows one. Raises 42P01, 42809 for
-    another kind of relation, and 42501 unless the user owns it or has the privilege `letter` on it."""
+    """The named table, locked; also a materialized view or a foreign table, where the statement allows one. Raises
+    42P01, 42809 for another kind of relation, and 42501 unless the user owns it or has the privilege `letter` on
+    it."""
     found = find(context, relation)
     if found is None:
         raise SqlError("42P01", f'relation "{show_relation(relation)}" does not exist')
@@ -89,7 +91,7 @@ def table_named(
         if isinstance(found, VirtualTable) or found.schema in (PG_CATALOG_OID, INFORMATION_SCHEMA_OID):
             raise SqlError("42501", f'permission denied: "{found.name}" is a system catalog')
         raise SqlError("42809", f'"{found.name}" is not a table')
-    if found.query is not None and not materialized:
+    if (found.query is not None and not materialized) or (found.server and not foreign):
         raise SqlError("42809", f'"{found.name}" is not a table')
     if not letter:
         must_own(context, found)

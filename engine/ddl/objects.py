@@ -25,6 +25,7 @@ from engine.ddl import (
     collations,
     default_privileges,
     extensions,
+    foreign,
     grants,
     names,
     ownership,
@@ -41,6 +42,7 @@ from engine.ddl.rewrite_text import rename_relations, renamed_texts
 from engine.ddl.tables import refuse_system_name
 from engine.sql import ast
 
+_FOREIGN = ("server", "foreign data wrapper")
 Named = TypeVar("Named", Role, Database, Schema, Tablespace)
 
 
@@ -307,6 +309,8 @@ def rename(context: DdlContext, statement: ast.RenameStmt) -> str:
     """ALTER ... RENAME. Names are stored once, and stored expressions are deparsed from columns, not from names."""
     if statement.kind == "trigger":
         return triggers.rename(context, statement)
+    if statement.kind in _FOREIGN:
+        return foreign.rename(context, statement)
     word = statement.of if statement.kind in ("column", "constraint") else statement.kind
     word = "materialized view" if word == "matview" else word
     tag = f"ALTER {word.upper()}"
@@ -469,6 +473,8 @@ def set_schema(context: DdlContext, statement: ast.AlterObjectSchemaStmt) -> str
 
 def set_owner(context: DdlContext, statement: ast.AlterOwnerStmt) -> str:
     kinds: dict[str, type[Any]] = {"schema": Schema, "database": Database, "tablespace": Tablespace}
+    if statement.kind in _FOREIGN:
+        return foreign.set_owner(context, statement)
     if statement.kind not in kinds:
         not_supported(f"ALTER {statement.kind.upper()} OWNER")
     found = _find(context, kinds[statement.kind], statement.name)
@@ -490,6 +496,8 @@ def comment(context: DdlContext, statement: ast.CommentStmt) -> str:
         return "COMMENT"
     if kind == "extension":
         return extensions.comment(context, parts[-1], text)
+    if kind in _FOREIGN:
+        return foreign.comment(context, kind, parts[-1], text)
     if kind == "column":
         return _comment_part(context, parts[:-1], lambda item: _commented_column(item, parts[-1], text))
     if kind == "constraint":
@@ -504,9 +512,9 @@ def comment(context: DdlContext, statement: ast.CommentStmt) -> str:
         return statistics_objects.comment(context, parts, text)
     if kind in ("type", "domain", "domain constraint"):
         return user_types.comment(context, kind, statement.on or parts, parts[-1], text)
-    if kind not in ("table", "view", "matview", "index", "sequence"):
+    if kind not in ("table", "view", "matview", "index", "sequence", "foreign table"):
         not_supported(f"COMMENT ON {kind.upper()}")
-    return _comment_part(context, parts, lambda item: replace(item, comment=text))
+    return _comment_part(context, parts, lambda item: _with_comment(item, kind, text))
 
 
 def _comment_part(context: DdlContext, parts: tuple[str, ...], change: Callable[[Any], SchemaObject]) -> str:
@@ -515,6 +523,14 @@ def _comment_part(context: DdlContext, parts: tuple[str, ...], change: Callable[
     assert item is not None
     context.change({item.oid: change(item)})
     return "COMMENT"
+
+
+def _with_comment(item: Any, kind: str, text: str | None) -> SchemaObject:
+    """Raises 42809 for a foreign table as a table, and the other way round."""
+    if kind in ("table", "foreign table") and (kind == "table") == bool(getattr(item, "server", 0)):
+        raise SqlError("42809", f'"{item.name}" is not a {kind}')
+    commented: SchemaObject = replace(item, comment=text)
+    return commented
 
 
 def _commented_column(item: Any, name: str, text: str | None) -> SchemaObject:

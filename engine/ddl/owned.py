@@ -11,6 +11,8 @@ from catalog.schema import (
     FIRST_USER_OID,
     ChangeStream,
     Database,
+    ForeignServer,
+    ForeignWrapper,
     Parameter,
     Role,
     Routine,
@@ -49,13 +51,12 @@ def _of_user(context: DdlContext, name: str, what: str) -> Role:
 
 
 def _of(context: DdlContext, role: Role, kinds: tuple[type[Any], ...]) -> list[Any]:
-    here = set(context.catalog.schemas.values())
     return [
         item
         for item in context.catalog.objects.values()
         if isinstance(item, kinds)
         and item.owner == role.oid
-        and (isinstance(item, (Schema, Database, Tablespace)) or item.schema in here)
+        and (isinstance(item, (Schema, Database, Tablespace)) or _is_here(context, item))
     ]
 
 
@@ -64,7 +65,8 @@ def _reassign(context: DdlContext, role: Role, owner: Role) -> None:
         because = "because they are required by the database system"
         raise SqlError("2BP01", f"cannot reassign ownership of objects owned by role {role.name} {because}")
     changes: dict[int, SchemaObject | None] = {}
-    for item in _of(context, role, (Table, View, Sequence, Schema, Database, Tablespace, Routine)):
+    kinds = (Table, View, Sequence, Schema, Database, Tablespace, Routine, ForeignServer, ForeignWrapper)
+    for item in _of(context, role, kinds):
         if isinstance(item, (Schema, Routine)):  # the others go without, as in PostgreSQL
             ownership.new_owner(context, item, owner.name)
         changes[item.oid] = ownership.with_owner(context, item, owner)
@@ -77,22 +79,26 @@ def _reassign(context: DdlContext, role: Role, owner: Role) -> None:
 
 
 def _is_here(context: DdlContext, item: SchemaObject) -> bool:
-    if isinstance(item, ChangeStream):
+    if isinstance(item, ChangeStream | ForeignServer | ForeignWrapper):
         return item.database == context.catalog.database
     return getattr(item, "schema", 0) in context.catalog.schemas.values()
 
 
 def _drop(context: DdlContext, roles: list[Role], cascade: bool) -> None:
     """Drops the roles' objects here, and their privileges here and on objects that all databases share."""
+    owners = {role.oid for role in roles}
+    mappings = [item.oid for item in context.catalog.user_mappings.values() if item.role in owners]
+    if mappings:
+        context.change(dict.fromkeys(mappings))
     removal = Removal(context, cascade)
     roots = [
         item
         for role in roles
-        for item in _of(context, role, (Table, View, Sequence, Schema, Routine))
+        for item in _of(context, role, (Table, View, Sequence, Schema, Routine, ForeignServer, ForeignWrapper))
         if not (isinstance(item, Sequence) and item.owned_by is not None)
     ]
     for item in roots:
-        if not isinstance(item, Schema | Routine):
+        if isinstance(item, Table | View | Sequence):
             context.lock_relation(item.oid, "access exclusive")
         removal.add(item)
     if roots:

@@ -19,6 +19,8 @@ from catalog.schema import (
     Collation,
     Database,
     Extension,
+    ForeignServer,
+    ForeignWrapper,
     Index,
     Parameter,
     Role,
@@ -39,6 +41,7 @@ _WORDS: dict[type[Owned], str] = {
     Tablespace: "tablespace", **dict.fromkeys(USER_TYPES, "type"), Collation: "collation",
     Extension: "extension", UserOperator: "operator", ChangeStream: "change stream", Parameter: "parameter",
     StatisticsObject: "statistics object",
+    ForeignServer: "foreign server", ForeignWrapper: "foreign-data wrapper",
 }  # fmt: skip
 
 
@@ -63,8 +66,8 @@ def word_of(item: Owned) -> str:
     """The kind of an object, as messages show it."""
     if isinstance(item, Routine):
         return {"f": "function", "p": "procedure", "a": "aggregate"}[item.kind]
-    if isinstance(item, Table) and item.query is not None:
-        return "materialized view"
+    if isinstance(item, Table) and (item.server or item.query is not None):
+        return "foreign table" if item.server else "materialized view"
     return _WORDS[type(item)]
 
 
@@ -134,7 +137,7 @@ def new_owner(context: DdlContext, item: Owned, name: str) -> Role:
                 f'permission denied to change owner of change stream "{item.name}"',
                 hint="The owner of a FOR ALL TABLES change stream must be a superuser.",
             )
-    elif not isinstance(item, Tablespace | Parameter):
+    elif not isinstance(item, Tablespace | Parameter | ForeignServer | ForeignWrapper):
         must_create_in(context, item.schema, role)
     return role
 

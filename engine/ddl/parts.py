@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from catalog.schema import (
+    ForeignWrapper,
     Routine,
     SchemaObject,
     UserCast,
@@ -30,9 +31,9 @@ def parts_of_range(context: DdlContext, item: UserType) -> Iterator[SchemaObject
 
 
 def whole_of(context: DdlContext, item: SchemaObject) -> SchemaObject | None:
-    """The object without which this one cannot be dropped: the extension of a view, the range type of its parts."""
+    """The object without which this one cannot be dropped: the extension of a view or of a wrapper, the range type of its parts."""
     catalog = context.catalog
-    if isinstance(item, View) and item.extension:
+    if isinstance(item, View | ForeignWrapper) and item.extension:
         return catalog.get(item.extension)
     if isinstance(item, UserMultirange):
         return catalog.get(item.range)

@@ -14,11 +14,15 @@ from catalog.schema import (
     FIRST_USER_OID,
     USER_TYPES,
     ChangeStream,
+    ForeignServer,
+    ForeignWrapper,
     Index,
     Role,
     Routine,
     SchemaObject,
     StatisticsObject,
+    Table,
+    UserMapping,
 )
 from catalog.scram import verifier
 from catalog.types import lookup, oids
@@ -202,9 +206,18 @@ def _moment(context: DdlContext, text: str) -> int:
 # ---- DROP -----------------------------------------------------------------------------------------------------------
 
 
-def _describe(item: SchemaObject) -> str:
-    named = isinstance(item, (Routine, ChangeStream, StatisticsObject, *USER_TYPES))
-    return name_object(item) if named else f"{type(item).__name__.lower()} {item.name}"
+def _owner(item: SchemaObject) -> int | None:
+    """The OID of the role that owns an object, or whose it is."""
+    return item.role if isinstance(item, UserMapping) else getattr(item, "owner", None)
+
+
+def _describe(context: DdlContext, item: SchemaObject) -> str:
+    if isinstance(item, UserMapping):
+        role, server = context.catalog.get(item.role), context.catalog.get(item.server)
+        assert isinstance(role, Role) and isinstance(server, ForeignServer)
+        return f"user mapping for {role.name} on server {server.name}"
+    told = (Routine, ChangeStream, StatisticsObject, Table, ForeignServer, ForeignWrapper, *USER_TYPES)
+    return name_object(item) if isinstance(item, told) else f"{type(item).__name__.lower()} {item.name}"
 
 
 def _drop(context: DdlContext, statement: ast.RoleStmt, name: str) -> None:
@@ -239,10 +252,10 @@ def _drop(context: DdlContext, statement: ast.RoleStmt, name: str) -> None:
 def _dependents(context: DdlContext, found: Role) -> list[str]:
     """The objects and privileges that depend on a role, as DROP ROLE reports them."""
     objects = context.catalog.objects.values()
-    owned = {item.oid: item for item in objects if getattr(item, "owner", None) == found.oid}
+    owned = {item.oid: item for item in objects if _owner(item) == found.oid}
     mentioned = {item.oid: item for item in grants.mentioning(context, found.name) if item.oid not in owned}
     details = [
-        f"{'owner of' if oid in owned else 'privileges for'} {_describe(item)}"
+        f"{'owner of' if oid in owned else 'privileges for'} {_describe(context, item)}"
         for oid, item in sorted((owned | mentioned).items())
         if not isinstance(item, Index)
     ]

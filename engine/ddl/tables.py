@@ -489,6 +489,8 @@ def _add_columns(builder: TableBuilder, elements: tuple[ast.Node, ...]) -> None:
             if element.name in written:
                 raise SqlError("42701", f'column "{element.name}" specified more than once')
             written.add(element.name)
+            if element.foreign_options:
+                raise SqlError("42809", f'"{builder.table.name}" is not a foreign table')
             if inheritance.merge_column(builder, element):
                 continue
             if element.type is None:

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import TYPE_CHECKING, TypeGuard
 
-from catalog.errors import SqlError
+from catalog.errors import SqlError, not_supported
 from catalog.functions import registry
 from catalog.functions.base import Function
 from catalog.privileges import may
@@ -58,6 +58,8 @@ def create(context: DdlContext, statement: ast.CreateTriggerStmt) -> str:
     if statement.replace and statement.constraint:
         raise SqlError("0A000", "CREATE OR REPLACE CONSTRAINT TRIGGER is not supported")
     table = _owner(context, statement.relation, "share row exclusive")
+    if isinstance(table, Table) and table.server:
+        not_supported("a trigger of a foreign table")
     _check_kind(table, statement)
     references = 0
     if statement.references is not None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from catalog.errors import SqlError
+from catalog.errors import SqlError, not_supported
 from catalog.schema import Constraint, SchemaObject, Sequence, Table
 from engine.ddl import names
 from engine.ddl.context import DdlContext
@@ -31,7 +31,9 @@ def truncated_tables(context: DdlContext, statement: ast.TruncateStmt) -> list[T
     them."""
     tables: dict[int, Table] = {}
     for relation in statement.relations:
-        table = names.table_named(context, relation, letter="D")
+        table = names.table_named(context, relation, letter="D", foreign=True)
+        if table.server:
+            not_supported("TRUNCATE of a foreign table")
         tables[table.oid] = table
         if relation.only and table.partitioning is not None and table.oid in context.catalog.children:
             hint = "Do not specify the ONLY keyword, or use TRUNCATE ONLY on the partitions directly."

@@ -48,6 +48,7 @@ from engine.checks import Checks
 from engine.cluster_view import ClusterView
 from engine.columnar.client import WorkerClient
 from engine.execute.written import Written
+from engine.foreign.interface import OpenRemote
 from engine.node.advisory_space import AdvisorySpace
 from engine.node.backups import Backups, Restoring
 from engine.node.exported_snapshots import ExportedSnapshots
@@ -152,6 +153,7 @@ class Node:
         self.numbers = TransactionNumbers()
         self.written = Written()
         self.function_statistics = FunctionStatistics()
+        self.open_remote: OpenRemote | None = None  # of foreign tables; None in an embedded database
         self.configuration: Configuration | None = None  # None in an embedded database
         self.default_settings: dict[str, str] = {}  # of every session, in place of PostgreSQL's
         self.activity = Activity()

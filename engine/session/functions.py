@@ -5,13 +5,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from catalog.errors import SqlError
 from engine.session import activity, safe_snapshots
 from engine.session.open_sessions import open_sessions
 from engine.session.positioned import current_row
 from engine.sql.analyze.typenames import type_from_text
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
 
     from catalog.catalog import Catalog
     from catalog.schema import Table, VirtualTable
@@ -125,6 +126,25 @@ class FunctionServices:
     def trigger_depth(self) -> int:
         """pg_trigger_depth()"""
         return self._session.routines.triggers.depth
+
+    # ---- connections to foreign servers -----------------------------------------------------------------------------
+
+    def foreign_connections(self) -> Iterable[tuple[str | None, bool]]:
+        """postgres_fdw_get_connections()"""
+        return () if self._session.foreign is None else self._session.foreign.describe_all()
+
+    def disconnect_foreign(self, server: str | None) -> bool:
+        """postgres_fdw_disconnect(), and with None postgres_fdw_disconnect_all(). Raises 42704."""
+        found = None if server is None else self.catalog.servers.get(server)
+        if server is not None and found is None:
+            raise SqlError("42704", f'server "{server}" does not exist')
+        if self._session.foreign is None:
+            return False
+        closed, used = self._session.foreign.disconnect(None if found is None else found.oid)
+        for name in used:
+            message = f'cannot close connection for server "{name}" because it is still in use'
+            self._session.warn("01000", message)
+        return closed
 
     # ---- settings and sequences -------------------------------------------------------------------------------------
 

@@ -84,6 +84,8 @@ def add_places(query: tree.Query, catalog: Catalog) -> tuple[tree.Query, tuple[P
         if not isinstance(entry, tree.RangeTable) or not isinstance(entry.table, Table):
             continue
         table = entry.table
+        if table.server:  # its rows have no places here
+            continue
         stands = table.partitioning is not None or (table.oid in catalog.children and not entry.only)
         numbers = _places_in_family(table, catalog) if stands else table.key_columns or (tree.ROW_NUMBER,)
         if numbers is None:

@@ -29,6 +29,7 @@ from catalog.memory import UNLIMITED, Account
 from catalog.privileges import may_set
 from catalog.schema import Database, Role
 from engine.execute.context import ExecContext
+from engine.foreign.connections import ForeignConnections
 from engine.node.node import Node
 from engine.node.plan_cache import PlanCache, PlanKey
 from engine.past.nodes import PastNode
@@ -147,6 +148,7 @@ class Session:
         self.node = node
         self.present = node  # the same, unless the session reads the past (engine/statements/as_of.py)
         self.today: Node | None = None  # the present node, in a session of it that reads the past
+        self.foreign: ForeignConnections | None = None  # after the first use of a foreign table
         self.past_reader: object = None  # the runner of the last statement with AS OF
         self.memory = Account(node.memory)
         self.role = role
@@ -595,6 +597,8 @@ class Session:
                 self.advisory_held.close()
             if self.notifying is not None:
                 self.notifying.close()
+            if self.foreign is not None:
+                self.foreign.close()
             if self.temporary_schema is not None:
                 await self.temporary.drop()
         finally:

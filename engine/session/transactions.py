@@ -97,6 +97,8 @@ class TransactionControl:
             see_committed(transaction)
         if transaction.deferred is not None:
             self._check_deferred(transaction)
+        if session.foreign is not None and session.foreign.in_transaction:
+            raise LockWait(Work(self._commit_foreign()))
         if session.temporary_schema is not None:
             session.temporary.on_commit(transaction)
         notifying = session.notifying
@@ -173,6 +175,16 @@ class TransactionControl:
                 self.abort()
             raise
 
+    async def _commit_foreign(self) -> None:
+        """Commits the transactions on foreign servers, just before that of the session."""
+        assert self.session.foreign is not None
+        try:
+            await self.session.foreign.commit()
+        except BaseException:
+            if self.session.transaction is not None:
+                self.abort()
+            raise
+
     async def end_deferred(self) -> None:
         """Fires the deferred triggers and checks the deferred constraints of an implicit transaction, whose statements
         have ended. Raises 23503, 23505, 23P01, and errors of triggers."""
@@ -227,7 +239,7 @@ class TransactionControl:
         session = self.session
         if session.transaction is not None:
             session.variables.back_to(session.transaction, savepoint)
-        for part in (session.advisory_held, session.notifying):
+        for part in (session.advisory_held, session.notifying, session.foreign):
             if part is not None:
                 part.roll_back_to(savepoint)
         session.portals.roll_back_to(savepoint)
@@ -240,6 +252,8 @@ class TransactionControl:
             session.node.exclusive_tables -= 1
             transaction.exclusive = False
         transaction.abort()
+        if session.foreign is not None:
+            session.foreign.abandon()
         session.node.numbers.end(transaction, None)
         if session.advisory_held is not None:
             session.advisory_held.end_transaction()
@@ -310,6 +324,9 @@ class TransactionControl:
         if transaction.deferred is not None:
             self._check_deferred(transaction)
         try:
+            if session.foreign is not None and session.foreign.in_transaction:
+                message = "cannot PREPARE a transaction that has operated on postgres_fdw foreign tables"
+                raise SqlError("0A000", message)
             two_phase.check(session, identifier, self._used())
             owner = session.catalog.roles[session.user_name]
             lsn = session.node.prepared.prepare(identifier, owner, session.database_oid, transaction)

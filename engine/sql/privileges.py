@@ -120,7 +120,9 @@ def reads_target(node: tree.Insert | tree.Update | tree.Delete | tree.Merge) -> 
 def permission_denied(catalog: Catalog, item: object) -> SqlError:
     """42501 for a relation or a schema."""
     words = {Table: "table", View: "view", Sequence: "sequence", Schema: "schema"}
-    word = "materialized view" if isinstance(item, Table) and item.query is not None else words[type(item)]
+    word = words[type(item)]
+    if isinstance(item, Table) and (item.server or item.query is not None):
+        word = "foreign table" if item.server else "materialized view"
     return SqlError("42501", f"permission denied for {word} {item.name}")  # type: ignore[attr-defined]
 
 

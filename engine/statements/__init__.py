@@ -8,6 +8,7 @@ plan again, run), extended.py (Parse and Bind).
     columnar_path.py, columnar_read.py    queries in DuckDB
     dml.py, data_change.py, insert.py, update.py, merge.py    changes of rows that the columnar path computes
     compound.py                 statements of several parts
+    foreign_path.py, import_schema.py    statements over foreign tables; IMPORT FOREIGN SCHEMA
     as_of.py                    statements and sessions that read the past
     utility.py                  the plan of other statements; their kinds are in files of their own:
                                 settings.py, transaction.py, prepared_statements.py, cursors.py, discard.py, notify.py,

@@ -15,7 +15,7 @@ from collections import Counter
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 import pyarrow as pa
 
@@ -94,7 +94,7 @@ class CompoundPath:
         self.counted = range(*parts.counted) if parts.counted else None
         self.make_path = make_path
 
-    def with_constants(self, parameters: Sequence[object]) -> CompoundPath:
+    def with_constants(self, parameters: Sequence[object]) -> Self:
         return self
 
     def compute_in_worker(self) -> None:
@@ -109,7 +109,7 @@ class CompoundPath:
         while True:
             view = StatementView(transaction)
             try:
-                await _Execution(session, portal, self, view, held).run()
+                await self.execute(Execution(session, portal, self, view, held))
                 return
             except LockWait as wait:
                 view.undo()
@@ -124,6 +124,10 @@ class CompoundPath:
                 await portal.stream.close()
                 portal.stream = None
             portal.pending, portal.pending_rows = b"", 0
+
+    async def execute(self, execution: Execution) -> None:
+        """One attempt."""
+        await execution.run()
 
     def explain(self, command: str, verbose: bool) -> list[str]:
         """The main statement's plan, then the others."""
@@ -168,6 +172,10 @@ class Result:
         self._batches: list[Any] = []
         self._joined: Any = None
 
+    @property
+    def is_in_batches(self) -> bool:
+        return bool(self._batches)
+
     def add_rows(self, rows: Sequence[Sequence[object]]) -> None:
         """Raises 53200."""
         self._holding.add(len(rows) * self._row_bytes)
@@ -210,8 +218,8 @@ class Result:
 # ---- running --------------------------------------------------------------------------------------------------------
 
 
-class _Execution:
-    """One attempt."""
+class Execution:
+    """One attempt. `results`: the rows of parts by the OID of their virtual table."""
 
     def __init__(
         self,
@@ -241,7 +249,17 @@ class _Execution:
         context.stays = True
         return context
 
+    async def run_before(self) -> None:
+        """Runs the parts that the main statement needs, for a caller who goes on himself."""
+        for planned in self.path.parts[: self.path.main]:
+            await self._run_part(planned, self._result_of(planned))
+
+    async def run_main(self) -> None:
+        """Runs the main statement."""
+        await self._run_main(self.path.parts[self.path.main])
+
     async def run(self) -> None:
+        """Runs all parts, and the checks at the end."""
         for number, planned in enumerate(self.path.parts):
             if number == self.path.main:
                 await self._run_main(planned)

@@ -173,6 +173,8 @@ def _target(session: Session, relation: ast.RangeVar) -> Table:
     if isinstance(found, Table):
         if found.query is not None:
             raise SqlError("42809", f'cannot copy to materialized view "{found.name}"')
+        if found.server:
+            not_supported("COPY into a foreign table")
         return found
     if isinstance(found, VirtualTable):
         raise SqlError("42501", f"permission denied for table {found.name}")
@@ -192,6 +194,9 @@ def _relation(session: Session, relation: ast.RangeVar, direction: str) -> Table
         raise SqlError("42809", f'"{found.name}" is an index')
     if isinstance(found, SequenceObject):
         raise SqlError("42809", f'cannot copy {direction} sequence "{found.name}"')
+    if isinstance(found, Table) and found.server and direction == "from":
+        hint = "Try the COPY (SELECT ...) TO variant."
+        raise SqlError("42809", f'cannot copy from foreign table "{found.name}"', hint=hint)
     return found
 
 

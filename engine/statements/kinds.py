@@ -15,6 +15,8 @@ from engine.ddl import (
     default_privileges,
     drop,
     extensions,
+    foreign,
+    foreign_tables,
     grants,
     indexes,
     objects,
@@ -34,6 +36,7 @@ from engine.ddl import physical_order as ddl_physical_order
 from engine.ddl import roles as ddl_roles
 from engine.ddl import tablespaces as ddl_tablespaces
 from engine.ddl import truncate as ddl_truncate
+from engine.ddl.context import DdlContext
 from engine.session.answer import Sink
 from engine.session.portal import Portal
 from engine.session.session import Session
@@ -49,6 +52,7 @@ from engine.statements import (
     databases,
     discard,
     explain,
+    import_schema,
     lock_table,
     matviews,
     notify,
@@ -73,7 +77,7 @@ from engine.statements.registry import SchemaChange, StatementKind
 
 _OFF = ("off", "false", "0")
 _TWO_PHASE = frozenset(("prepare", "commit_prepared", "rollback_prepared"))
-_NAMED = ("table", "index", "view", "matview", "sequence")  # kinds of relations in DROP
+_NAMED = ("table", "index", "view", "matview", "sequence", "foreign table")  # kinds of relations in DROP
 
 
 def _change(node: type[ast.Node], change: SchemaChange, **known: Any) -> StatementKind:
@@ -212,8 +216,21 @@ OTHERS = (
     StatementKind(
         ast.CreateTableAsStmt, run=create_table_as.run, changes_schema=True, tells_all=True, makes_table=True
     ),
+    StatementKind(ast.ImportForeignSchemaStmt, run=import_schema.run),
     _own(ast.RefusedStmt, _refuse),  # other statements that are parsed and refused by their names
 )
+
+
+def _create_table(context: DdlContext, tree: ast.CreateStmt) -> str:
+    return (tables.create_table if tree.server is None else foreign_tables.create)(context, tree)
+
+
+def _create_command(tree: ast.CreateStmt) -> str:
+    return "CREATE TABLE" if tree.server is None else "CREATE FOREIGN TABLE"
+
+
+def _drop(context: DdlContext, tree: ast.DropStmt) -> str:
+    return (foreign.drop if tree.kind in ("server", "foreign data wrapper") else drop.drop)(context, tree)
 
 
 def _detach_concurrently(tree: ast.AlterTableStmt) -> str | None:
@@ -221,7 +238,7 @@ def _detach_concurrently(tree: ast.AlterTableStmt) -> str | None:
 
 
 SCHEMA_CHANGES = (
-    _relation(ast.CreateStmt, tables.create_table, command="CREATE TABLE", makes_table=True),
+    _relation(ast.CreateStmt, _create_table, command=_create_command, makes_table=True),
     _relation(
         ast.IndexStmt,
         indexes.create_index,
@@ -233,7 +250,7 @@ SCHEMA_CHANGES = (
     _relation(ast.ViewStmt, views.create_view, command="CREATE VIEW"),
     _relation(
         ast.DropStmt,
-        drop.drop,
+        _drop,
         command=_drop_command,
         outside_blocks=lambda tree: "DROP INDEX CONCURRENTLY" if tree.concurrently else None,
         tells_all=lambda tree: tree.kind in _NAMED,
@@ -282,6 +299,9 @@ SCHEMA_CHANGES = (
     _change(ast.ChangeStreamStmt, change_streams.change_stream),
     _change(ast.CreateFunctionStmt, routines.create),
     _change(ast.CreateAggregateStmt, aggregates.create),
+    _change(ast.ForeignWrapperStmt, foreign.define_wrapper),
+    _change(ast.ForeignServerStmt, foreign.define_server),
+    _change(ast.UserMappingStmt, foreign.user_mapping),
     _change(ast.CreateCastStmt, casts.create),
     _change(ast.DropCastStmt, casts.drop),
     _change(ast.CommentOnCastStmt, casts.comment),

@@ -43,6 +43,9 @@ async def _lock_named(session: Session, statement: ast.LockStmt, relation: ast.R
         raise SqlError("42809", f'"{found.name}" is not a table or view')
     elif user is None:
         raise SqlError("42704", f'role "{session.user_name}" does not exist')
+    elif isinstance(found, Table) and found.server:
+        detail = "This operation is not supported for foreign tables."
+        raise SqlError("42809", f'cannot lock relation "{found.name}"', detail=detail)
     else:
         await _lock(session, statement, found, user, relation.only)
     now = session.environment.find_relation(relation.schema, relation.name)

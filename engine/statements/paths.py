@@ -8,12 +8,15 @@ from typing import TYPE_CHECKING
 
 from catalog.errors import SqlError
 from engine.execute.planner import plan_row
+from engine.foreign.changes import remote_change
+from engine.foreign.scans import concerns_foreign
 from engine.partitions.parts import parts_of
 from engine.sql import tree
 from engine.sql.parts import take_locks_apart
 from engine.statements.columnar_read import ColumnarRead
 from engine.statements.compound import CompoundPath
 from engine.statements.dml import ColumnarChange
+from engine.statements.foreign_path import ForeignPath
 from engine.statements.rows_plan import ColumnarPath, RowsPlan
 
 if TYPE_CHECKING:
@@ -26,6 +29,11 @@ def columnar_of(session: Session, plan: RowsPlan) -> ColumnarPath:
         plan.locks = plan.all_locks
     if plan.columnar is None:
         root = plan.analyzed.statement
+        if concerns_foreign(plan.catalog, plan.analyzed):
+            change = remote_change(root, plan.catalog)
+            path: ColumnarPath = ForeignPath(session, plan, _part, columnar_of, change)
+            plan.columnar = path
+            return path
         changes_members = isinstance(root, tree.Update | tree.Delete) and root.members
         parts = parts_of(root, session.environment) if plan.row is None or changes_members else None
         if parts is None and isinstance(root, tree.Query) and root.row_marks:

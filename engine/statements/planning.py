@@ -27,6 +27,7 @@ from engine.execute.constants import fails_first, has_failing, without_unreached
 from engine.execute.planner import plan_row
 from engine.execute.pull_up import merge_locking
 from engine.execute.routine_source import calls_routines
+from engine.foreign.scans import concerns_foreign
 from engine.partitions.expand import concerns, expand
 from engine.partitions.plans import plan_by_parameters
 from engine.session.plan import UnplannedStatement
@@ -284,7 +285,9 @@ def plan_statement(
     if with_places and isinstance(root, tree.Query):
         query, plan.places = add_places(root, session.catalog)
         analyzed = plan.analyzed = replace(analyzed, statement=query)
-    if inherited:
+    if session.catalog.foreign_tables and concerns_foreign(session.catalog, analyzed):
+        pass  # it waits for other servers, so it has no row path of its own
+    elif inherited:
         plan.set_row(plan_by_parameters(analyzed, session.environment, session.key.format))
         _take_members(session, plan, analyzed)
     else:

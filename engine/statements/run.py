@@ -153,6 +153,8 @@ async def run(session: Session, portal: Portal, limit: int, sink: Sink) -> None:
         await _run(session, portal, limit, sink)
         if session.depth == 1 and portal.done and not session.more_follow:
             await session.transactions.end_deferred()
+        if session.foreign is not None and session.depth == 1 and not (session.more_follow or session.in_block):
+            await session.foreign.commit()  # of a statement alone: the end of its transaction does not wait
     finally:
         session.depth -= 1
         session.waited = 0.0

@@ -140,6 +140,10 @@ async def _lock(session: Session, table: Table, is_vacuum: bool, mode: int, wait
         message = f'skipping "{table.name}" --- only table or database owner can {verb} it'
         session.warn("01000", message)
         return False
+    if table.server:
+        if is_vacuum:
+            session.warn("01000", f'skipping "{table.name}" --- cannot vacuum non-tables or special system tables')
+        return False
     transaction = session.transaction or session.begin_implicit()
     try:
         if table.oid not in transaction.table_locks:  # its first look at the table waits as a query does

@@ -47,6 +47,10 @@ NOT_RUN = {
     ("index.md", "make serve"): "installs from PyPI, then is `shoal serve`, which is what the page runs with",
     ("index.md", "psql"): "a prompt; what is to be pasted into it runs",
     (
+        "sql.md",
+        "CREATE EXTENSION postgres_fdw",
+    ): "wants another server, as tests/end_to_end/test_foreign_tables.py has",
+    (
         "operating.md",
         "echo 'CHANGE-ME' > password",
     ): "wants Docker; tests/end_to_end/test_compose.py reads its commands",

@@ -154,3 +154,18 @@ COMMENT ON CAST (integer AS shop.mood) IS 'feelings';
 CREATE CAST (character varying AS shop.mood) WITH INOUT AS IMPLICIT;
 CREATE TABLE shop.feelings (feels shop.mood);
 INSERT INTO shop.feelings VALUES (1), ('ok'::varchar), (2);
+
+CREATE SCHEMA far;
+CREATE EXTENSION postgres_fdw WITH SCHEMA shop;
+CREATE SERVER elsewhere FOREIGN DATA WRAPPER postgres_fdw OPTIONS (host '127.0.0.1', port '1', dbname 'a ''b');
+COMMENT ON SERVER elsewhere IS 'it does not answer';
+CREATE USER MAPPING FOR PUBLIC SERVER elsewhere OPTIONS ("user" 'nobody', password 'open "sesame"');
+CREATE FOREIGN TABLE far.distant (
+    id integer OPTIONS (column_name 'number') NOT NULL, name text DEFAULT 'x' COLLATE "C",
+    CONSTRAINT positive CHECK (id > 0)
+) SERVER elsewhere OPTIONS (schema_name 'a', table_name 'b');
+COMMENT ON FOREIGN TABLE far.distant IS 'far away';
+CREATE VIEW far.nearer AS SELECT id FROM far.distant WHERE name > 'a';
+CREATE FOREIGN DATA WRAPPER own OPTIONS (a 'b');
+CREATE SERVER "Other" TYPE 'x' VERSION '1' FOREIGN DATA WRAPPER own;
+CREATE FOREIGN TABLE far.others () SERVER "Other";

@@ -193,7 +193,8 @@ NOT_SUPPORTED = (
     ("WITH c AS (SELECT s.typname FROM pg_type s, t FOR SHARE OF s) SELECT * FROM c", "FOR UPDATE of a system catalog"),
     ("SELECT * FROM pg_stat_activity a JOIN t ON true FOR KEY SHARE", "FOR UPDATE of a system catalog"),
     ("CREATE COLLATION c (provider = libc, locale = 'de_DE')", 'libc collation "de_DE"'),
-    ("CREATE FOREIGN TABLE f (a int) SERVER s", "FOREIGN TABLE"),
+    ("CREATE FOREIGN TABLE f PARTITION OF t DEFAULT SERVER s", "a foreign table as a partition"),
+    ("CREATE FOREIGN TABLE f (a int) INHERITS (t) SERVER s", "a foreign table that inherits"),
     ("COPY t FROM '/etc/passwd'", "COPY"),
     ("COPY t TO PROGRAM 'cat'", "COPY"),
 )

@@ -17,6 +17,8 @@ from catalog.schema import (
     Domain,
     Enum,
     Extension,
+    ForeignServer,
+    ForeignWrapper,
     Index,
     Parameter,
     Role,
@@ -27,6 +29,7 @@ from catalog.schema import (
     Table,
     Tablespace,
     UserCast,
+    UserMapping,
     UserMultirange,
     UserOperator,
     UserRange,
@@ -115,7 +118,15 @@ CREATE TABLE open.refers (a int REFERENCES s.t); GRANT SELECT ON open.refers TO 
 CREATE VIEW open.window AS SELECT * FROM s.other; CREATE VIEW open.clear WITH (security_invoker)
 AS SELECT * FROM s.t; CREATE VIEW open.shut AS SELECT * FROM s.single; RESET ROLE; SET ROLE owner;
 GRANT ALL ON s.single TO stranger; REVOKE ALL ON s.single FROM grantee; RESET ROLE;
-GRANT ALL ON open.window, open.clear, open.shut TO stranger
+GRANT ALL ON open.window, open.clear, open.shut TO stranger;
+CREATE EXTENSION postgres_fdw SCHEMA public; CREATE FOREIGN DATA WRAPPER plain;
+GRANT USAGE ON FOREIGN DATA WRAPPER postgres_fdw TO owner, grantee;
+GRANT USAGE ON FOREIGN DATA WRAPPER postgres_fdw TO granter WITH GRANT OPTION;
+CREATE SERVER distant FOREIGN DATA WRAPPER postgres_fdw; ALTER SERVER distant OWNER TO owner; SET ROLE owner;
+GRANT USAGE ON FOREIGN SERVER distant TO grantee; GRANT USAGE ON FOREIGN SERVER distant TO granter WITH GRANT OPTION;
+CREATE USER MAPPING FOR PUBLIC SERVER distant; CREATE USER MAPPING FOR grantee SERVER distant; RESET ROLE;
+CREATE FOREIGN TABLE s.far (a int, b int) SERVER distant; ALTER FOREIGN TABLE s.far OWNER TO owner;
+CREATE FOREIGN TABLE bare.far (a int, b int) SERVER distant; ALTER FOREIGN TABLE bare.far OWNER TO owner
 """
 
 ACTORS = (
@@ -134,6 +145,7 @@ IN_SCHEMAS: dict[str, tuple[type, str]] = {
     "VIEW {s}.v": (View, ""),
     "MATERIALIZED VIEW {s}.m": (Table, ""),
     "INDEX {s}.t_b": (Index, ""),
+    "FOREIGN TABLE {s}.far": (Table, ""),
     "SEQUENCE {s}.q": (Sequence, ""),
     "SEQUENCE {s}.q2": (Sequence, ""),
     "FUNCTION {s}.f(int)": (Routine, ""),
@@ -162,7 +174,44 @@ GRANTED = {  # what GRANT calls it: privileges
     "SCHEMA lent": ("USAGE", "CREATE", "ALL"),
     "DATABASE postgres": ("CONNECT", "CREATE", "ALL"),
     "TABLESPACE place": ("CREATE",),
+    "FOREIGN DATA WRAPPER postgres_fdw": ("USAGE", "ALL"),
+    "FOREIGN SERVER distant": ("USAGE", "ALL"),
+    "TABLE {s}.far": ("SELECT",),
 }
+
+FOREIGN = """
+CREATE FOREIGN DATA WRAPPER z
+ALTER FOREIGN DATA WRAPPER plain OPTIONS (a 'b')
+ALTER FOREIGN DATA WRAPPER plain RENAME TO z
+COMMENT ON FOREIGN DATA WRAPPER plain IS 'x'
+DROP FOREIGN DATA WRAPPER plain
+CREATE SERVER z FOREIGN DATA WRAPPER postgres_fdw
+CREATE SERVER z FOREIGN DATA WRAPPER plain
+ALTER SERVER distant OPTIONS (host 'x')
+ALTER SERVER distant RENAME TO z
+COMMENT ON SERVER distant IS 'x'
+DROP SERVER distant CASCADE
+CREATE USER MAPPING FOR CURRENT_USER SERVER distant
+CREATE USER MAPPING FOR stranger SERVER distant
+CREATE USER MAPPING FOR CURRENT_USER SERVER distant OPTIONS (password_required 'false')
+CREATE USER MAPPING FOR CURRENT_USER SERVER distant OPTIONS (sslcert 'x')
+ALTER USER MAPPING FOR grantee SERVER distant OPTIONS (user 'x')
+ALTER USER MAPPING FOR PUBLIC SERVER distant OPTIONS (password 'x')
+DROP USER MAPPING FOR PUBLIC SERVER distant
+DROP USER MAPPING FOR grantee SERVER distant
+CREATE FOREIGN TABLE open.z (a int) SERVER distant
+CREATE FOREIGN TABLE closed.z (a int) SERVER distant
+ALTER FOREIGN TABLE s.far OPTIONS (table_name 'x')
+ALTER FOREIGN TABLE s.far ALTER a OPTIONS (column_name 'x')
+ALTER FOREIGN TABLE s.far ADD COLUMN z int
+ALTER TABLE s.far ADD CHECK (a > 0)
+IMPORT FOREIGN SCHEMA x FROM SERVER distant INTO open
+IMPORT FOREIGN SCHEMA x FROM SERVER distant INTO closed
+SELECT * FROM s.far
+INSERT INTO s.far VALUES (1)
+SELECT * FROM pg_user_mapping
+SELECT 1 / count(*) FROM pg_user_mappings WHERE umoptions IS NULL
+"""
 
 IN_EACH_SCHEMA = """
 ALTER TABLE {s}.t ADD COLUMN z int
@@ -636,10 +685,11 @@ def cases() -> Iterator[Case]:
     """Every statement, the same for every actor."""
     for place in ("s", "bare"):
         yield from map(Case, _of_objects(place))
-    for shown in ("SCHEMA lent", "DATABASE given", "TABLESPACE place"):
+    for shown in ("SCHEMA lent", "DATABASE given", "TABLESPACE place", "SERVER distant", "FOREIGN DATA WRAPPER plain"):
         yield from (Case(f"ALTER {shown} OWNER TO {owner}") for owner in NEW_OWNERS)
     yield from map(Case, ONCE.strip().splitlines())
     yield from map(Case, STREAMS.strip().splitlines())
+    yield from map(Case, FOREIGN.strip().splitlines())
     yield from (Case(statement, undo) for statement, undo in OUTSIDE.items())
 
 
@@ -651,5 +701,8 @@ def questions() -> Iterator[Case]:
                 yield Case(f"SELECT 1 / {question.format(role=role, s=place)}::int")
 
 
-OTHERS = {Schema, Database, Tablespace, Role, Extension, ChangeStream, Parameter, UserCast}
+OTHERS = {
+    Schema, Database, Tablespace, Role, Extension, ChangeStream, Parameter, UserCast, ForeignWrapper, ForeignServer,
+    UserMapping,
+}  # fmt: skip
 COVERED = {kind for kind, _ in IN_SCHEMAS.values()} | OTHERS

@@ -67,6 +67,7 @@ from engine.sql.ast.definitions import (
     DefaultPrivilegesStmt,
     DropDatabaseStmt,
     DropStmt,
+    ForeignOption,
     GrantStmt,
     IndexElement,
     IndexStmt,
@@ -109,6 +110,12 @@ from engine.sql.ast.expressions import (
     TypeCast,
     TypeName,
     WindowDef,
+)
+from engine.sql.ast.foreign import (
+    ForeignServerStmt,
+    ForeignWrapperStmt,
+    ImportForeignSchemaStmt,
+    UserMappingStmt,
 )
 from engine.sql.ast.queries import (
     Alias,

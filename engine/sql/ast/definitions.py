@@ -47,6 +47,15 @@ class ConstraintDef(Node):
 
 
 @dataclass(frozen=True, slots=True)
+class ForeignOption(Node):
+    """One of OPTIONS (...). action: '' or add, set, drop."""
+
+    action: str
+    name: str
+    value: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class ColumnDef(Node):
     """A column definition. The type names 'serial', 'bigserial' and 'smallserial' are not replaced."""
 
@@ -55,6 +64,7 @@ class ColumnDef(Node):
     constraints: tuple[ConstraintDef, ...] = ()
     collation: tuple[str, ...] = ()
     storage: str | None = None
+    foreign_options: tuple[ForeignOption, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +94,8 @@ class BoundSpec(Node):
 
 @dataclass(frozen=True, slots=True)
 class CreateStmt(Node):
-    """CREATE TABLE. `bound`: for PARTITION OF; `inherits` is then the partitioned table, and columns have no types."""
+    """CREATE TABLE, and with `server` CREATE FOREIGN TABLE. `bound`: for PARTITION OF; `inherits` is then the
+    partitioned table, and columns have no types."""
 
     relation: RangeVar
     elements: tuple[ColumnDef | ConstraintDef | LikeClause, ...]
@@ -97,6 +108,8 @@ class CreateStmt(Node):
     on_commit: str = ""  # '' preserve delete drop
     tablespace: str | None = None
     access_method: str | None = None
+    server: str | None = None
+    foreign_options: tuple[ForeignOption, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,9 +160,9 @@ class AlterTableCmd(Node):
     """action: add_column drop_column alter_type set_default drop_default set_not_null drop_not_null add_constraint
     drop_constraint validate_constraint alter_constraint add_identity set_identity drop_identity drop_expression
     set_statistics set_storage set_options reset_options owner tablespace enable_row_security disable_row_security
-    cluster set_logged set_unlogged enable_trigger disable_trigger enable_rule disable_rule replica_identity inherit
-    no_inherit attach_partition detach_partition. Of *_trigger, `value` is always, replica, '', or
-    every for ALL and USER."""
+    foreign_options cluster set_logged set_unlogged enable_trigger disable_trigger enable_rule disable_rule
+    replica_identity inherit no_inherit attach_partition detach_partition. Of *_trigger, `value` is always, replica, '',
+    or every for ALL and USER."""
 
     action: str
     name: str | None = None  # column or constraint
@@ -163,12 +176,13 @@ class AlterTableCmd(Node):
     cascade: bool = False
     relation: RangeVar | None = None  # of inherit, no_inherit, attach_partition, detach_partition
     bound: BoundSpec | None = None
+    foreign_options: tuple[ForeignOption, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class AlterTableStmt(Node):
-    """ALTER TABLE | INDEX | VIEW | SEQUENCE | MATERIALIZED VIEW name command, ... (kind: table index view sequence
-    matview)."""
+    """ALTER TABLE | INDEX | VIEW | SEQUENCE | MATERIALIZED VIEW | FOREIGN TABLE name command, ... (kind: table index
+    view sequence matview, foreign table)."""
 
     kind: str
     relation: RangeVar

@@ -137,7 +137,9 @@ class Alterations(Roles):
             how = self._curr.key if self._curr.key in ("concurrently", "finalize") else None
             self.optional_keyword("concurrently", "finalize")
             return ast.AlterTableCmd("detach_partition", value=how, relation=relation, location=start)
-        if key in ("of", "not", "options"):
+        if key == "options":
+            return ast.AlterTableCmd("foreign_options", foreign_options=self.foreign_changes(), location=start)
+        if key in ("of", "not"):
             self.refuse(f"ALTER TABLE ... {key.upper()}", start)
         self.fail()
 
@@ -199,6 +201,8 @@ class Alterations(Roles):
             return ast.AlterTableCmd("reset_options", name, options=self.option_list(""), location=start)
         if key == "restart":
             return self._set_identity(name, start)
+        if key == "options":
+            return ast.AlterTableCmd("foreign_options", name, foreign_options=self.foreign_changes(), location=start)
         self.expect("set")
         return self._alter_set(name, start)
 
@@ -284,9 +288,9 @@ class Alterations(Roles):
 
     def alter_schema(self, start: int) -> ast.Node:
         self.expect("schema")
-        return self._rename_or_own("schema", self.column_name(), start)
+        return self.rename_or_own("schema", self.column_name(), start)
 
-    def _rename_or_own(self, kind: str, name: str, start: int) -> ast.Node:
+    def rename_or_own(self, kind: str, name: str, start: int) -> ast.Node:
         if self.accept("rename"):
             self.expect("to")
             return ast.RenameStmt(kind, None, name, self.column_name(), location=start)
@@ -298,7 +302,7 @@ class Alterations(Roles):
         name = self.column_name()
         key, following = self._curr.key, self.peek()
         if key == "rename" or (key == "owner" and following == "to"):
-            return self._rename_or_own("database", name, start)
+            return self.rename_or_own("database", name, start)
         if key == "refresh":
             return self.skip_statement("ALTER DATABASE REFRESH COLLATION VERSION", start)
         if key == "set" and following == "tablespace":
@@ -313,7 +317,7 @@ class Alterations(Roles):
         self.expect("tablespace")
         name = self.column_name()
         if self._curr.key in ("rename", "owner"):
-            return self._rename_or_own("tablespace", name, start)
+            return self.rename_or_own("tablespace", name, start)
         reset = self._curr.key == "reset"
         self.expect_one_of("set", "reset")
         return ast.TablespaceStmt("alter", name, options=self.option_list(), reset=reset, location=start)

@@ -11,26 +11,22 @@ from typing import Final
 
 from engine.sql import ast
 from engine.sql.parser.expressions import SELECT_START
+from engine.sql.parser.foreign import ForeignObjects
 from engine.sql.parser.policies import Policies
-from engine.sql.parser.triggers import Triggers
 
 # The words after CREATE, ALTER or DROP of statements that are refused by name.
 _FOREIGN_OBJECTS: Final = (
     ("access", "method"),
     ("conversion",),
     ("event", "trigger"),
-    ("foreign", "data", "wrapper"),
-    ("foreign", "table"),
     ("language",),
     ("operator", "class"),
     ("operator", "family"),
     ("publication",),
     ("rule",),
-    ("server",),
     ("subscription",),
     ("text", "search"),
     ("transform",),
-    ("user", "mapping"),
 )
 _REPLACEABLE: Final = (
     ("language",),
@@ -44,7 +40,7 @@ _PARTS_OF_INDEXES: Final = ("class", "family")
 _ONLY_ALTERED: Final = (("large", "object"),)
 
 
-class Statements(Policies, Triggers):
+class Statements(Policies, ForeignObjects):
     """stmtmulti."""
 
     def statements(self) -> list[ast.Statement]:
@@ -130,6 +126,12 @@ class Statements(Policies, Triggers):
             return self.create_trigger(start, replace=False)
         if key == "policy":
             return self.create_policy(start)
+        if key == "foreign":
+            return self.create_foreign(start)
+        if key == "server":
+            return self.create_server(start)
+        if key == "user":
+            return self.user_mapping(start, "create")
         if self.accept_change_stream():
             return self.create_change_stream(start)
         return self._refuse("CREATE", start, (*_FOREIGN_OBJECTS, *_REPLACEABLE))
@@ -190,6 +192,12 @@ class Statements(Policies, Triggers):
             return self.alter_policy(start)
         if key == "trigger":
             return self.alter_trigger(start)
+        if key == "foreign":
+            return self.alter_foreign(start)
+        if key == "server":
+            return self.alter_server(start)
+        if key == "user":
+            return self.user_mapping(start, "alter")
         if self.accept_change_stream():
             return self.alter_change_stream(start)
         if key == "system":
@@ -205,6 +213,8 @@ class Statements(Policies, Triggers):
             return self.drop_tablespace(start)
         if key in ("role", "group") or (key == "user" and self.peek() != "mapping"):
             return self.drop_role(start)
+        if key == "user":
+            return self.user_mapping(start, "drop")
         if key == "owned":
             self.expect("owned", "by")
             roles = self.role_names()
@@ -302,11 +312,6 @@ class Statements(Policies, Triggers):
         self.expect("label")
         return self.skip_statement("SECURITY LABEL", start)
 
-    def _import(self) -> ast.Node:
-        start = self.expect("import").start
-        self.expect("foreign", "schema")
-        return self.skip_statement("IMPORT FOREIGN SCHEMA", start)
-
 
 _RULES: Final[dict[str, Callable[[Statements], ast.Node]]] = {
     "abort": Statements.end_transaction,
@@ -332,7 +337,7 @@ _RULES: Final[dict[str, Callable[[Statements], ast.Node]]] = {
     "explain": Statements.explain,
     "fetch": Statements.fetch,
     "grant": Statements.grant,
-    "import": Statements._import,
+    "import": Statements.import_schema,
     "listen": Statements.notify,
     "load": Statements._load,
     "lock": Statements.lock,

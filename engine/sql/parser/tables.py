@@ -37,7 +37,7 @@ class Tables(Sessions):
             return self._create_partition(start, relation, persistence, if_not_exists)
         if self._curr.key != "(" or self._is_column_list_of_query():
             return self._create_table_as(start, relation, persistence, if_not_exists)
-        elements = self._table_elements()
+        elements = self.table_elements()
         if self.accept("inherits"):
             self.expect("(")
             inherits = self.qualified_names()
@@ -238,7 +238,7 @@ class Tables(Sessions):
 
     # ---- elements ----
 
-    def _table_elements(self) -> tuple[ast.ColumnDef | ast.ConstraintDef | ast.LikeClause, ...]:
+    def table_elements(self) -> tuple[ast.ColumnDef | ast.ConstraintDef | ast.LikeClause, ...]:
         self.expect("(")
         items: list[ast.ColumnDef | ast.ConstraintDef | ast.LikeClause] = []
         if self.accept(")"):
@@ -287,8 +287,31 @@ class Tables(Sessions):
             self.fail()
         if self.accept("compression"):
             self.label()
+        options = self.foreign_options()
         constraints, collation = self.column_constraints()
-        return ast.ColumnDef(name, type_name, constraints, collation, storage, location=start)
+        return ast.ColumnDef(name, type_name, constraints, collation, storage, options, location=start)
+
+    def foreign_options(self) -> tuple[ast.ForeignOption, ...]:
+        """create_generic_options: [OPTIONS (name 'value', ...)]"""
+        return self._options_of(changes=False) if self._curr.key == "options" and self.peek() == "(" else ()
+
+    def foreign_changes(self) -> tuple[ast.ForeignOption, ...]:
+        """alter_generic_options: OPTIONS ([ADD | SET | DROP] name ['value'], ...)"""
+        return self._options_of(changes=True)
+
+    def _options_of(self, *, changes: bool) -> tuple[ast.ForeignOption, ...]:
+        self.expect("options", "(")
+        found = []
+        while True:
+            at = self._curr.start
+            action = self.advance().key if changes and self._curr.key in ("add", "set", "drop") else ""
+            name = self.label()
+            value = "" if action == "drop" else self.string()
+            found.append(ast.ForeignOption(action, name, value, location=at))
+            if not self.accept(","):
+                break
+        self.expect(")")
+        return tuple(found)
 
     def column_constraints(self) -> tuple[tuple[ast.ConstraintDef, ...], tuple[str, ...]]:
         constraints: list[ast.ConstraintDef] = []
