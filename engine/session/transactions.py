@@ -312,6 +312,8 @@ class TransactionControl:
         try:
             two_phase.check(session, identifier, self._used())
             owner = session.catalog.roles[session.user_name]
+            if transaction.serial is not None:
+                transaction.serial.prepare()
             lsn = session.node.prepared.prepare(identifier, owner, session.database_oid, transaction)
         except BaseException:
             self.abort()

@@ -48,7 +48,7 @@ SCRIPTS = {
         _trigger("x", "BEFORE INSERT", "f"),
         _trigger("y", "AFTER INSERT", "f"),
         "INSERT INTO t VALUES (10, 'x', 1), (11, 'y', 2), (12, 'z', 3) RETURNING *",
-        "DO $$DECLARE r record; BEGIN r := NULL; PERFORM r; PERFORM r.*; END$$",
+        "DO $$DECLARE r record; BEGIN r := NULL; PERFORM r.*; END$$",
         "DO $$DECLARE r record; BEGIN r := NULL; RAISE NOTICE '%', r.a; END$$",
         "CREATE FUNCTION none() RETURNS t LANGUAGE plpgsql AS $$DECLARE r record; BEGIN RETURN r; END$$",
         "SELECT none()",
