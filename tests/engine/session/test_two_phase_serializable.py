@@ -1,5 +1,5 @@
-"""SERIALIZABLE transactions that are prepared: a dangerous structure fails where it fails in PostgreSQL, in any order of
-the steps of three transactions; and after a start, when the conflicts that were known are not known any more."""
+"""SERIALIZABLE transactions that are prepared: a dangerous structure fails where it fails in PostgreSQL, in any order
+of the steps of three transactions; and after a start, when the conflicts that were known are not known any more."""
 
 from __future__ import annotations
 
