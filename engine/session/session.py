@@ -29,6 +29,7 @@ from catalog.memory import UNLIMITED, Account
 from catalog.privileges import may_set
 from catalog.schema import Database, Role
 from engine.execute.context import ExecContext
+from engine.execute.written import Written
 from engine.node.node import Node
 from engine.node.plan_cache import PlanCache, PlanKey
 from engine.past.nodes import PastNode
@@ -132,6 +133,7 @@ class Session:
     key: PlanKey
     search_path: tuple[str, ...]
     query_memory: int
+    written: Written
     process_id: int  # the node assigns it to the whole session, for CancelRequest and pg_backend_pid()
     secret: bytes
 
@@ -174,7 +176,7 @@ class Session:
         self.settings.on_change = self.settings_changed
         self.row_context = StatementContext(self)
         self.row_context.next_row_number = node.next_row_number
-        self.row_context.written = node.written
+        self.row_context.written = self.written
         self._limit_memory()
         self.parts = parts
         self.views = parts.views(self)
@@ -301,6 +303,7 @@ class Session:
     def settings_changed(self) -> None:
         """Settings have new values, or the current user has changed."""
         self._follow_settings()
+        self.row_context.written = self.written
         self._limit_memory()
 
     def _follow_settings(self) -> None:
@@ -328,6 +331,7 @@ class Session:
         self.log_over = threshold(milliseconds(settings.get("log_min_duration_statement")))
         self.client.unheard = UNHEARD.get(settings.get("client_min_messages"), frozenset())
         self.function_calls.follow()
+        self.written = self.node.written if settings.get("track_counts") == "on" else Written()
         self._choose_runner()
 
     def _find_plans(self) -> None:
@@ -388,7 +392,6 @@ class Session:
         """The session now reads another node: the present one, or one of the past."""
         self.node = node
         self.row_context.next_row_number = node.next_row_number
-        self.row_context.written = node.written
         self.settings_changed()
 
     def leave_past(self) -> None:
@@ -477,7 +480,7 @@ class Session:
             node.next_row_number,
             None,
             None,
-            node.written,
+            self.written,
             self.query_memory,
             self.memory,
             self.statement_timeout / 1000,

@@ -273,6 +273,9 @@ class NodeStatus:
     def get_start(self) -> int:
         return self._node.started
 
+    def notification_pages(self) -> int:
+        return self._session.function_calls.notification_pages()
+
     def statements(self) -> list[content.StatementRow]:
         """Every statement that has run. Only superusers see the texts of other users."""
         user, sees_all = self._user()
