@@ -1,7 +1,8 @@
 """The rows that this node has written since it started, by table, for pg_stat_user_tables.
 
 Counted when rows are written (engine/execute/writer.py), one addition a row, and by bulk work at its end, one addition
-a statement. A session with `track_counts = off` counts into one that nobody reads. As in PostgreSQL, the counts include rolled back rows; a statement that waited for a lock and ran again
+a statement. A session with `track_counts = off` counts into one that nobody reads.
+As in PostgreSQL, the counts include rolled back rows; a statement that waited for a lock and ran again
 counts its rows each time. They begin at 0 with the process, so a node counts the statements that it has executed.
 """
 

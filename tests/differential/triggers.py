@@ -202,15 +202,14 @@ STATE = (
 
 
 _OF_KEYS = re.compile(r'\n?SQL statement "(UPDATE|DELETE FROM) ONLY "sets"."[^\n]*')
-_PARTS = re.compile(r"\bf_r_fkey\d+")
 
 
 def _comparable(found: tuple[object, ...]) -> tuple[object, ...]:
-    """An outcome without PostgreSQL's queries for foreign keys, and its names of the keys of partitions."""
+    """An outcome without PostgreSQL's queries for foreign keys."""
 
     def plain(item: object) -> object:
         if isinstance(item, str):
-            return _PARTS.sub("f_r_fkey", _OF_KEYS.sub("", item).lstrip("\n")) or None
+            return _OF_KEYS.sub("", item).lstrip("\n") or None
         return tuple(map(plain, item)) if isinstance(item, (list, tuple)) else item
 
     return tuple(map(plain, found))
