@@ -327,8 +327,8 @@ class Serial:
         """It is prepared, and has no snapshot any more."""
         self.sees_nothing = True
 
-    def stored(self) -> dict[str, Any]:
-        """What `restored` has to know, for JSON."""
+    def to_json(self) -> dict[str, Any]:
+        """What `restore` has to know."""
         return {
             "points": [key.hex() for key in self._points],
             "ranges": [(low.hex(), high.hex()) for low, high in self._ranges],
@@ -337,7 +337,7 @@ class Serial:
         }
 
     @classmethod
-    def restored(cls, space: SerializableSpace, transaction: Transaction, stored: dict[str, Any]) -> Serial:
+    def restore(cls, space: SerializableSpace, transaction: Transaction, stored: dict[str, Any]) -> Serial:
         """One that was prepared before this node led. Its conflicts are forgotten: so one transaction counts as having
         read what it has written, and another as having written what it has read and committed first
         (predicatelock_twophase_recover)."""

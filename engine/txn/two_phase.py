@@ -217,7 +217,7 @@ class PreparedTransactions:
             node.exclusive_tables += 1
         transaction.guards = True
         if "serial" in head:
-            transaction.serial = Serial.restored(node.table_locks.serializable, transaction, head["serial"])
+            transaction.serial = Serial.restore(node.table_locks.serializable, transaction, head["serial"])
         self._known[identifier] = made, transaction
 
 
@@ -247,7 +247,7 @@ def _encode(prepared: PreparedTransaction, transaction: Transaction) -> bytes:
         "number": prepared.number, "at": prepared.prepared_at, "owner": prepared.owner,
         "database": prepared.database,
         "table_locks": [item for item in transaction.table_locks.items() if isinstance(item[0], int)],
-        **({} if transaction.serial is None else {"serial": transaction.serial.stored()}),
+        **({} if transaction.serial is None else {"serial": transaction.serial.to_json()}),
     })  # fmt: skip
     writes = Edits(transaction.writes).encode()
     locks: dict[bytes, bytes | None] = {}
