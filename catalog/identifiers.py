@@ -52,3 +52,19 @@ def split_identifiers(text: str) -> list[str]:
     for quoted, plain in re.findall(r'\s*(?:"((?:[^"]|"")*)"|([^",\s]+))\s*(?:,|$)', text):
         names.append(quoted.replace('""', '"') if quoted else plain.lower())
     return names
+
+
+LIMIT = 63  # bytes of a name
+
+
+def join_names(first: str, second: str, label: str) -> str:
+    """first_second_label, shortened to 63 bytes."""
+    room = LIMIT - len(label) - 1 - (1 if second else 0)
+    one, two = first.encode(), second.encode()
+    while len(one) + len(two) > room:
+        if len(one) > len(two):
+            one = one[:-1]
+        else:
+            two = two[:-1]
+    parts = [one.decode(errors="ignore"), two.decode(errors="ignore"), label]
+    return "_".join(part for part in parts if part)

@@ -11,7 +11,7 @@ from typing import Protocol, cast
 
 from catalog.catalog import Catalog
 from catalog.errors import SqlError
-from catalog.functions.base import CallContext
+from catalog.functions.base import CallContext, Trait
 from catalog.functions.registry import implements
 from catalog.privileges import acts_as, may
 from catalog.schema import DEFAULT_TABLESPACE_OID, READ_ALL_STATS_OID, Database, Role, Tablespace
@@ -26,6 +26,7 @@ class _Surroundings(Protocol):
     def relation_size(self, oid: int) -> tuple[int | None, int] | None: ...
     def rows_written(self, kind: str, oid: int) -> int: ...
     def live_rows(self, oid: int) -> int: ...
+    def reset_rows_written(self, oid: int = 0) -> None: ...
     def database_size(self, oid: int) -> int | None: ...
     def tablespace_size(self, oid: int) -> int: ...
 
@@ -140,3 +141,15 @@ def _deleted_rows(call: CallContext, oid: int) -> int:
 @implements("pg_stat_get_live_tuples", needs_session=True)
 def _live(call: CallContext, oid: int) -> int:
     return _surroundings(call).live_rows(oid)
+
+
+@implements("pg_stat_reset_single_table_counters", needs_session=True, traits=(Trait.SESSION_ONLY,))
+def _reset_rows(call: CallContext, oid: int) -> str:
+    _surroundings(call).reset_rows_written(oid)
+    return ""
+
+
+@implements("pg_stat_reset", needs_session=True, traits=(Trait.SESSION_ONLY,))
+def _reset_all(call: CallContext) -> str:
+    _surroundings(call).reset_rows_written()
+    return ""

@@ -48,6 +48,27 @@ def _snapshot(call: CallContext) -> Snapshot:
     return _services(call).snapshot_of_numbers()
 
 
+_OLDEST, _LARGEST, _ROUND = 3, 2**31 - 1, 2**32  # the first xid that ages; the age of the others; xids begin again
+
+
+def _to_int4(difference: int) -> int:
+    return (difference + 2**31) % _ROUND - 2**31
+
+
+@implements("xid_age", needs_session=True, traits=(Trait.LEADER,))
+def _age(call: CallContext, number: int) -> int:
+    if number < _OLDEST:
+        return _LARGEST
+    services = _services(call)
+    return _to_int4((services.transaction_number(False) or services.snapshot_of_numbers()[1]) - number)
+
+
+@implements("mxid_age", needs_session=True, traits=(Trait.LEADER,))
+def _group_age(call: CallContext, number: int) -> int:
+    """Rows that several transactions lock need no number here, so 1 is still the next one."""
+    return _to_int4(1 - number) if number else _LARGEST
+
+
 def _is_visible(number: int, snapshot: Snapshot) -> bool:
     low, high, running = snapshot
     return number < low or (number < high and number not in running)

@@ -62,6 +62,19 @@ def _abbreviations(_: list[Item], __: Surroundings) -> Columns:
     }
 
 
+@content("pg_stat_slru", "live")
+def _small_caches(_: list[Item], surroundings: Surroundings) -> Columns:
+    """Shoal has none of PostgreSQL's caches of pages. What goes through one of them is counted as its pages."""
+    names = ("CommitTs", "MultiXactMember", "MultiXactOffset", "Notify", "Serial", "Subtrans", "Xact", "other")
+    counters = ("blks_hit", "blks_read", "blks_written", "blks_exists", "flushes", "truncates")
+    return {
+        "name": list(names),
+        "blks_zeroed": [surroundings.live.notification_pages() if name == "Notify" else 0 for name in names],
+        **{counter: [0] * len(names) for counter in counters},
+        "stats_reset": [surroundings.live.get_start()] * len(names),
+    }
+
+
 @content("pg_stat_bgwriter", "live")
 def _background_writer(_: list[Item], surroundings: Surroundings) -> Columns:
     counters = (

@@ -82,7 +82,7 @@ async def finish_recorded(session: BulkSession, transaction: Transaction, thread
                 made.append(run)
     await bulk.claim(session, transaction, thread)
     before = len(transaction.runs)
-    bulk.merge_into(transaction, session.node.written)
+    bulk.merge_into(transaction, session.written)
     await keep_for_branches(transaction, thread, transaction.runs[before:])
     transaction.runs.extend(made)
     made.clear()

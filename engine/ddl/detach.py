@@ -17,6 +17,7 @@ from engine.ddl import inheritance, names, triggers
 from engine.ddl.context import DdlContext, ValidateConstraint
 from engine.ddl.partitions import defaults, lock_whole
 from engine.ddl.tables import TableBuilder
+from engine.partitions import key_copies
 from engine.sql import ast
 from engine.sql.parser import parse_expression
 
@@ -126,8 +127,10 @@ def _check_references(context: DdlContext, partition: Table, beside_writers: boo
     for table, constraint in _references(context, partition):
         context.lock_relation(table.oid, "share")
         if not context.table_is_empty(table):
-            message = f'removing partition "{partition.name}" violates foreign key constraint "{constraint.name}"'
-            context.add_job(ValidateConstraint(table, constraint, violated=message))
+            declared, owner = key_copies.as_declared(context.catalog, constraint, table)
+            name = key_copies.name_for(context.catalog, owner, declared, partition)
+            message = f'removing partition "{partition.name}" violates foreign key constraint "{name}"'
+            context.add_job(ValidateConstraint(table, replace(constraint, name=name), violated=message))
 
 
 def _references(context: DdlContext, partition: Table) -> list[tuple[Table, Constraint]]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from catalog.errors import SqlError
+from catalog.identifiers import join_names
 from catalog.privileges import may_columns
 from catalog.schema import (
     INFORMATION_SCHEMA_OID,
@@ -25,21 +26,7 @@ from engine.ddl.context import DdlContext
 from engine.ddl.ownership import must_own, user_role
 from engine.sql import ast
 
-LIMIT = 63
 WORDS: dict[type, str] = {Table: "table", View: "view", Index: "index", Sequence: "sequence", VirtualTable: "table"}
-
-
-def join_names(first: str, second: str, label: str) -> str:
-    """first_second_label, shortened to 63 bytes."""
-    room = LIMIT - len(label) - 1 - (1 if second else 0)
-    one, two = first.encode(), second.encode()
-    while len(one) + len(two) > room:
-        if len(one) > len(two):
-            one = one[:-1]
-        else:
-            two = two[:-1]
-    parts = [one.decode(errors="ignore"), two.decode(errors="ignore"), label]
-    return "_".join(part for part in parts if part)
 
 
 def free_relation_name(

@@ -31,7 +31,8 @@ def parts_of_range(context: DdlContext, item: UserType) -> Iterator[SchemaObject
 
 
 def whole_of(context: DdlContext, item: SchemaObject) -> SchemaObject | None:
-    """The object without which this one cannot be dropped: the extension of a view or of a wrapper, the range type of its parts."""
+    """The object without which this one cannot be dropped: the extension of a view or of a wrapper, the range type of
+    its parts."""
     catalog = context.catalog
     if isinstance(item, View | ForeignWrapper) and item.extension:
         return catalog.get(item.extension)

@@ -8,6 +8,7 @@ from dataclasses import replace
 
 from catalog import types
 from catalog.errors import SqlError
+from catalog.identifiers import join_names
 from catalog.schema import SchemaObject, Sequence, StatisticsObject, Table, View, VirtualTable
 from engine.ddl import names
 from engine.ddl.context import DdlContext
@@ -258,7 +259,7 @@ def copies(context: DdlContext, source: Table, table: Table, comments: bool) -> 
     for item in of_table(context, source.oid):
         shown = [source.column_by_number(number).name for number in item.columns]
         numbers = tuple(sorted(column.number for name in shown if (column := table.column(name)) is not None))
-        base = names.join_names(table.name, "_".join([*shown, *("expr" for _ in item.expressions)]), "stat")
+        base = join_names(table.name, "_".join([*shown, *("expr" for _ in item.expressions)]), "stat")
         name, number = base, 0
         while _find_in(context, table.schema, name) is not None or any(other.name == name for other in made):
             number += 1

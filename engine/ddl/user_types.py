@@ -12,6 +12,7 @@ from dataclasses import replace
 from catalog import types
 from catalog.errors import SqlError
 from catalog.extensions import available
+from catalog.identifiers import join_names
 from catalog.schema import (
     Column,
     Composite,
@@ -30,7 +31,7 @@ from catalog.schema import (
 )
 from catalog.types.base import TypeRef
 from catalog.types.enum import GAP, MAX_LABEL_BYTES, position_between
-from engine.ddl import collations, names
+from engine.ddl import collations
 from engine.ddl.context import DdlContext, ValidateConstraint
 from engine.ddl.expressions import default_text, stored_text
 from engine.ddl.ownership import must_own, new_owner, target_schema
@@ -235,7 +236,7 @@ def _with_constraint(context: DdlContext, item: Domain, constraint: ast.Constrai
 
 def _check(context: DdlContext, item: Domain, constraint: ast.ConstraintDef) -> Constraint:
     assert constraint.expression is not None
-    name = constraint.name or _free_name(item, names.join_names(item.name, "", "check"))
+    name = constraint.name or _free_name(item, join_names(item.name, "", "check"))
     if any(other.name == name for other in item.checks):
         raise SqlError("42710", f'constraint "{name}" for domain "{item.name}" already exists')
     found = analyze_check(constraint.expression, context.environment, item.type)

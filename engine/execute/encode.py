@@ -167,6 +167,9 @@ class DataRowSink:
 
     def _column(self, position: int, value: Value) -> list[str]:
         """The sources of the pieces of one column: its length and its bytes."""
+        output = self.outputs[position]
+        if isinstance(output, tree.Const) and output.value is None and output.type.oid in RECORDS:
+            return [repr(_NULL)]  # nobody knows what its fields would be
         source = value.source
         if value.nullable and not value.atom:
             name = self.code.temporary()

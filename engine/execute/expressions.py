@@ -536,7 +536,8 @@ class ExpressionCompiler:
             values = [self.value(element) for element in expression.argument.elements]
             tests = sorted((self._null_test_source(value, sign) for value in values), key=lambda test: test != "False")
             return Value(f"({' and '.join(tests) or True})", nullable=False)  # a constant decides before all others
-        if expression.argument.type.oid == RECORD:
+        is_null = isinstance(expression.argument, tree.Const) and expression.argument.value is None
+        if expression.argument.type.oid == RECORD and not is_null:
             raise NotOnRowPath("IS NULL of a row")
         if _is_composite(expression.argument.type.oid) and not expression.whole:
             name = self.code.constant(operations.null_row if expression.is_null else operations.full_row, "row_test")

@@ -19,7 +19,6 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from functools import cached_property, partial
 
-from catalog.catalog import Catalog
 from catalog.errors import SqlError, not_supported
 from catalog.schema import Column, Constraint, Role, Table
 from catalog.types import lookup
@@ -31,6 +30,7 @@ from engine.execute.index_expressions import default_values, generated_values, r
 from engine.execute.shown import constraint_error, shown_key
 from engine.execute.triggers import TableEvent, firing
 from engine.execute.writer import Checks, Row, TableWriter, use_foreign_keys
+from engine.partitions import key_copies
 from engine.partitions.partition_writer import Moving
 from engine.partitions.router import Router, column_numbers, key_column_numbers
 from engine.sql.analyze import inner_environment
@@ -183,16 +183,15 @@ class Outgoing:
 
     def _missing(self, values: Row) -> SqlError:
         """The error of a missing referenced row."""
-        if not self.removing:
-            numbers, rest = self.constraint.columns, f'is not present in table "{self.parent.table.name}".'
-            key_text = self.writer.key_text(numbers, values)
-            return self._violation(shown_key(self.writer.table, numbers, f"{key_text} {rest}", f"Key {rest}"))
-        referenced: list[object] = [None] * len(self.parent.table.columns)
-        for number, position in zip(self.constraint.referenced_columns, self._positions, strict=True):
-            referenced[self.parent.positions[number]] = values[position]
-        table = self.writer.table
-        detail = _still_referenced(self.parent, self.constraint, referenced, table)
-        return constraint_error("23503", self.removing, self.writer.catalog, table, self.constraint.name, detail)
+        table, numbers, catalog = self.writer.table, self.constraint.columns, self.writer.catalog
+        _, owner = key_copies.as_declared(catalog, self.constraint, table)
+        rest = f'is not present in table "{self.parent.table.name}".'
+        if self.removing:
+            rest = f'is still referenced from table "{owner.name}".'
+        detail = shown_key(table, numbers, f"{self.writer.key_text(numbers, values)} {rest}", f"Key {rest}")
+        if self.removing:
+            return constraint_error("23503", self.removing, catalog, owner, self.constraint.name, detail)
+        return self._violation(detail)
 
     def _lock_referenced(self, transaction: Transaction, wanted: Sequence[object]) -> bool:
         """Locks the referenced row; returns whether it exists. A missing key is not locked: others may insert it. At
@@ -323,8 +322,8 @@ class Incoming:
         return key is not None and transaction.newest(key) is not None
 
     def _violation(self, old: Row) -> SqlError:
-        constraint, owner = _as_declared(self.parent.catalog, self.constraint, self._table)
-        name, table = constraint.name, owner.name
+        constraint, owner = key_copies.as_declared(self.parent.catalog, self.constraint, self._table)
+        name, table = key_copies.name_for(self.parent.catalog, owner, constraint, self.parent.table), owner.name
         message = (
             f'update or delete on table "{self.parent.table.name}" violates foreign key constraint "{name}"'
             f' on table "{table}"'
@@ -336,15 +335,6 @@ class Incoming:
 def _still_referenced(parent: TableWriter, constraint: Constraint, row: Row, table: Table) -> str:
     numbers, rest = constraint.referenced_columns, f'is still referenced from table "{table.name}".'
     return shown_key(parent.table, numbers, f"{parent.key_text(numbers, row)} {rest}", f"Key {rest}")
-
-
-def _as_declared(catalog: Catalog, constraint: Constraint, table: Table) -> tuple[Constraint, Table]:
-    """A foreign key of a partition as that of the partitioned table to which it belongs."""
-    while constraint.parent is not None:
-        table = catalog.table(catalog.constraint_owners[constraint.parent])
-        wanted = constraint.parent
-        constraint = next(item for item in table.constraints if item.oid == wanted)
-    return constraint, table
 
 
 class ChildTable:
@@ -447,7 +437,7 @@ class ChildTable:
         """By event (u, d): the statement triggers of the table that declares the foreign key; None if it has no
         triggers at all."""
         catalog = self.writer.catalog
-        _, owner = _as_declared(catalog, self._constraint, self.writer.table)
+        _, owner = key_copies.as_declared(catalog, self._constraint, self.writer.table)
         if owner.oid not in catalog.with_triggers and self.writer.triggers is None:
             return {"u": None, "d": None}
         columns = frozenset(self._constraint.columns)
@@ -509,7 +499,7 @@ class ChildTable:
         """The defaults of the table that declares the foreign key."""
         if self._defaults is None:
             catalog = self.writer.catalog
-            _, owner = _as_declared(catalog, self._constraint, self.writer.table)
+            _, owner = key_copies.as_declared(catalog, self._constraint, self.writer.table)
             numbers = column_numbers(self.writer.table, owner)
             columns: list[Column] = [owner.column_by_number(numbers[number]) for number in self.columns]
             self._defaults = default_values(catalog, columns)
@@ -530,7 +520,7 @@ class _CascadedChanges:
         changed = {*constraint.columns, *(item.column for item in rules.generated)}
         keys = key_column_numbers(catalog, table) if table.bound is not None else frozenset()
         concerned = keys is None or not keys.isdisjoint(changed)
-        _, owner = _as_declared(catalog, constraint, table)
+        _, owner = key_copies.as_declared(catalog, constraint, table)
         self._writer = writer
         self._generated_at = [writer.positions[item.column] for item in rules.generated]
         self._named = frozenset(changed)

@@ -12,6 +12,7 @@ statement does not see its own rows. A statement on one row by its key has no li
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from functools import cached_property
 from typing import cast
 
@@ -40,6 +41,8 @@ from engine.execute.variants import Variant, by_parameters
 from engine.execute.writer import Checks, TableWriter
 from engine.partitions.partition_writer import PartitionedConflicts, PartitionedWriter, writer_of
 from engine.sql import tree
+from engine.sql.analyze.routines import is_routine
+from engine.sql.analyze.typeinfo import BOOL_REF
 from engine.sql.tree_walk import conjuncts, contains, has_sublink, is_volatile, variables, walk, walk_with_depth
 from engine.storage.keys import row_number_of
 from engine.txn.interface import NO_KEY_UPDATE, UPDATE
@@ -548,6 +551,24 @@ def _may_change_keys(writer: TableWriter, statement: tree.Update) -> bool:
     return writer.moving is not None or not changed.isdisjoint(writer.unique_columns())
 
 
+def _late_conditions(query: tree.Query) -> tuple[tree.Expr, ...]:
+    """The conditions that call functions with effects. Where the table has row triggers, each row is tested before the
+    triggers of the rows before it have fired, unless these conditions wait until it is the row's turn."""
+    return tuple(
+        item
+        for item in conjuncts(query.where)
+        if any(map(is_routine, walk(item))) and is_volatile(item) and not has_sublink(item)
+    )
+
+
+def _without(condition: tree.Expr | None, left_out: Sequence[tree.Expr]) -> tree.Expr | None:
+    """The condition without some of its conjuncts."""
+    kept = tuple(item for item in conjuncts(condition) if item not in left_out)
+    if len(kept) > 1:
+        return tree.BoolExpr("and", kept, BOOL_REF)
+    return kept[0] if kept else None
+
+
 class ChangeCompiler:
     """UPDATE and DELETE, with FROM and USING where the joins are on the row path."""
 
@@ -563,7 +584,9 @@ class ChangeCompiler:
             where=statement.where,
             ctes=statement.ctes,
         )
-        self.finder = QueryCompiler(shell.code, shell.catalog, shell.settings, query, None)
+        self.late = () if statement.from_items or shell.triggers is None else _late_conditions(query)
+        found = replace(query, where=_without(query.where, self.late)) if self.late else query
+        self.finder = QueryCompiler(shell.code, shell.catalog, shell.settings, found, None)
         self.after = QueryCompiler(shell.code, shell.catalog, shell.settings, query, None)  # sees the locked row
         self.joined = bool(statement.from_items)
         self.one_row = self.finder.at_most_one_row and not self.joined
@@ -628,6 +651,9 @@ class ChangeCompiler:
     def _write_row(self, key: str, value: str) -> None:
         """Locks a found row, reads its newest version, and writes."""
         code, shell, statement = self.code, self.shell, self.statement
+        if self.late:
+            self._set_old(self._write_columns(value))
+            code.indent(f"if {' and '.join(map(self.after.expressions.true, self.late))}:")
         strength = NO_KEY_UPDATE if isinstance(statement, tree.Update) else UPDATE
         if isinstance(statement, tree.Update) and _may_change_keys(shell.writer, statement):
             code.line(f"stored = transaction.get_to_change({key})")
@@ -639,13 +665,8 @@ class ChangeCompiler:
             code.line(f"place = {key}")
             code.line(f"if stored is None: place, stored = transaction.get_moved({key}, {strength})")
         code.indent("if stored is not None:")
-        names = [code.temporary("c") for _ in self.table.columns]
-        code.line(f"old = {', '.join(names)}, = {code.constant(shell.writer.decode, 'decode')}(stored)")
-        not_null = {self.table.columns[position].number for position, _ in shell.writer.required}
-        for column, name in zip(self.table.columns, names, strict=True):
-            self.after.columns[0, column.number] = Value(name, column.number not in not_null, atom=True)
-        self.after.columns[0, 0] = Value("old", nullable=False, atom=True)
-        conditions = conjuncts(self.finder.query.where)
+        self._set_old(self._write_columns("stored"))
+        conditions = conjuncts(statement.where)
         if conditions:
             again = " and ".join(map(self.after.expressions.true, conditions))
             code.indent(f"if stored == {value} or ({again}):")
@@ -664,6 +685,20 @@ class ChangeCompiler:
             delete = code.constant(shell.writer.delete, "delete")
             code.line(f"{delete}(transaction, context, {place}, old, {shell.checks})")
         shell.write_returning(self.after.expressions, statement.returning)
+
+    def _write_columns(self, stored: str) -> list[str]:
+        """Decodes a stored row as `old`. Returns the names of its columns."""
+        names = [self.code.temporary("c") for _ in self.table.columns]
+        decode = self.code.constant(self.shell.writer.decode, "decode")
+        self.code.line(f"old = {', '.join(names)}, = {decode}({stored})")
+        return names
+
+    def _set_old(self, names: Sequence[str]) -> None:
+        """The columns that expressions see from here on."""
+        not_null = {self.table.columns[position].number for position, _ in self.shell.writer.required}
+        for column, name in zip(self.table.columns, names, strict=True):
+            self.after.columns[0, column.number] = Value(name, column.number not in not_null, atom=True)
+        self.after.columns[0, 0] = Value("old", nullable=False, atom=True)
 
     def _write_fired_update(self, statement: tree.Update, key: str) -> None:
         """`_write_update` of a table with row triggers, which compute generated columns and check the row."""

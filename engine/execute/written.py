@@ -1,7 +1,8 @@
 """The rows that this node has written since it started, by table, for pg_stat_user_tables.
 
 Counted when rows are written (engine/execute/writer.py), one addition a row, and by bulk work at its end, one addition
-a statement. As in PostgreSQL, the counts include rolled back rows; a statement that waited for a lock and ran again
+a statement. A session with `track_counts = off` counts into one that nobody reads.
+As in PostgreSQL, the counts include rolled back rows; a statement that waited for a lock and ran again
 counts its rows each time. They begin at 0 with the process, so a node counts the statements that it has executed.
 """
 
@@ -28,6 +29,14 @@ class Written:
         dropped = self._dropped[database]
         for place, counts in enumerate((self.inserted, self.updated, self.deleted)):
             dropped[place] += counts.pop(oid, 0)
+
+    def reset(self, catalog: Catalog, oid: int = 0) -> None:
+        """The counts of a table, or of all tables of a database, begin again at 0."""
+        for counts in (self.inserted, self.updated, self.deleted):
+            for table in [oid] if oid else [table.oid for table in catalog.tables()]:
+                counts.pop(table, None)
+        if not oid:
+            self._dropped.pop(catalog.database, None)
 
     def of_database(self, catalog: Catalog) -> list[int]:
         """Rows inserted, updated and deleted in all tables of a database, including dropped ones."""

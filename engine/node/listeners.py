@@ -18,6 +18,8 @@ from engine.storage.edits import Edits
 
 KEY = NOTIFICATIONS.to_bytes(4, "big") + bytes(4)
 
+PAGE = 8192
+
 Notification = tuple[int, str, str]  # process id, channel, payload
 
 
@@ -36,8 +38,14 @@ class Listeners:
     def __init__(self) -> None:
         self._by_channel: dict[tuple[int, str], dict[Listener, None]] = {}
         self.told = 0  # notifications received, with or without listeners
+        self.sent_bytes = 0  # of notifications that sessions of this node have sent
         self.streams: set[tuple[int, str]] = set()
         """The channels that are change streams' (engine/changes), as (database, channel)."""
+
+    @property
+    def pages(self) -> int:
+        """The pages that PostgreSQL's queue would have begun for what was sent."""
+        return -(-self.sent_bytes // PAGE)
 
     def add(self, database: int, channel: str, listener: Listener) -> None:
         self._by_channel.setdefault((database, channel), {})[listener] = None

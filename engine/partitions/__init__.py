@@ -5,6 +5,7 @@
     parts.py      UPDATE and DELETE of several members, as statements of several parts
     plans.py      row plans for the partitions that match the parameters;  member_choice.py  chooses the members
     router.py     finds the partition of a row, and maps the columns of two tables
+    key_copies.py  the names of the constraints that PostgreSQL has for each partition of a referenced table
     partition_writer.py    writes new rows, and rows that an UPDATE moves, to their partitions
 
 Keys and bounds as text: catalog/partitions.py. Schema changes: engine/ddl/partitions.py, engine/ddl/inheritance.py,

@@ -20,6 +20,12 @@ def query_text(session: Session) -> str:
     return shown.decode(errors="replace") if isinstance(shown, bytes) else shown
 
 
+def sent_text(session: Session) -> str:
+    """The query string with the statement that runs, or ran last, as its client has sent it."""
+    shown = session.shown
+    return (isinstance(shown, Prepared) and shown.statement.whole) or query_text(session)
+
+
 def query_id(session: Session) -> int | None:
     """The query id in pg_stat_statements, after the first execution."""
     plan = known_plan(session)

@@ -30,6 +30,7 @@ class FunctionCalls:
         self._running: set[int] = set()
         self._nested = 0.0  # seconds of the calls that have ended
         self._seen: dict[int, CallCounts | None] = {}
+        self._pages: int | None = None  # the same for `notification_pages`
         self._seen_by: object = None  # the transaction and the consistency that `_seen` is for
         self._languages: tuple[str, ...] = ()
         self.follow()
@@ -114,19 +115,31 @@ class FunctionCalls:
         found = {oid: self.get(oid) for oid in {**statistics.by_function(), **self._seen}}
         return {oid: counts for oid, counts in found.items() if counts is not None}
 
+    def notification_pages(self) -> int:
+        """The pages of notifications that this node has sent, as this session sees them."""
+        consistency = self._session.settings.get("stats_fetch_consistency")
+        listeners = self._session.present.listeners
+        if consistency == "none" or self._session.transaction is None:
+            return listeners.pages
+        self._seen_now(consistency)
+        if self._pages is None:
+            self._pages = listeners.pages
+        return self._pages
+
     def _seen_now(self, consistency: str) -> dict[int, CallCounts | None]:
         transaction = self._session.transaction
         now = consistency, id(transaction), transaction and transaction.start_time
         if now != self._seen_by or transaction is None:
-            self._seen_by, self._seen = now, {}
+            self._seen_by, self._seen, self._pages = now, {}, None
             if consistency == "snapshot":
+                self._pages = self._session.present.listeners.pages
                 statistics = self._session.present.function_statistics
                 statistics.collect()
                 self._seen = dict(statistics.by_function())
         return self._seen
 
     def clear_snapshot(self) -> None:
-        self._seen_by, self._seen = None, {}
+        self._seen_by, self._seen, self._pages = None, {}, None
 
     # ---- resetting --------------------------------------------------------------------------------------------------
 
@@ -135,3 +148,11 @@ class FunctionCalls:
         statistics = self._session.present.function_statistics
         statistics.collect()
         statistics.reset(oid)
+
+    def reset_all(self) -> None:
+        """The functions' part of pg_stat_reset()."""
+        statistics = self._session.present.function_statistics
+        statistics.collect()
+        for oid in statistics.by_function():
+            if oid in self._session.catalog.objects:
+                statistics.reset(oid)

@@ -123,6 +123,7 @@ class SessionNotifications:
             self._session.client.listens_elsewhere += self._actions
         self.rolled_back()
         if row is not None:
+            self._listeners.sent_bytes += len(row)
             commits.wait(lsn, partial(self._listeners.deliver, row), _never)
 
     def rolled_back(self) -> None:

@@ -29,6 +29,7 @@ from catalog.memory import UNLIMITED, Account
 from catalog.privileges import may_set
 from catalog.schema import Database, Role
 from engine.execute.context import ExecContext
+from engine.execute.written import Written
 from engine.foreign.connections import ForeignConnections
 from engine.node.node import Node
 from engine.node.plan_cache import PlanCache, PlanKey
@@ -133,6 +134,7 @@ class Session:
     key: PlanKey
     search_path: tuple[str, ...]
     query_memory: int
+    written: Written
     process_id: int  # the node assigns it to the whole session, for CancelRequest and pg_backend_pid()
     secret: bytes
 
@@ -176,7 +178,7 @@ class Session:
         self.settings.on_change = self.settings_changed
         self.row_context = StatementContext(self)
         self.row_context.next_row_number = node.next_row_number
-        self.row_context.written = node.written
+        self.row_context.written = self.written
         self._limit_memory()
         self.parts = parts
         self.views = parts.views(self)
@@ -303,6 +305,7 @@ class Session:
     def settings_changed(self) -> None:
         """Settings have new values, or the current user has changed."""
         self._follow_settings()
+        self.row_context.written = self.written
         self._limit_memory()
 
     def _follow_settings(self) -> None:
@@ -330,6 +333,7 @@ class Session:
         self.log_over = threshold(milliseconds(settings.get("log_min_duration_statement")))
         self.client.unheard = UNHEARD.get(settings.get("client_min_messages"), frozenset())
         self.function_calls.follow()
+        self.written = self.node.written if settings.get("track_counts") == "on" else Written()
         self._choose_runner()
 
     def _find_plans(self) -> None:
@@ -390,7 +394,6 @@ class Session:
         """The session now reads another node: the present one, or one of the past."""
         self.node = node
         self.row_context.next_row_number = node.next_row_number
-        self.row_context.written = node.written
         self.settings_changed()
 
     def leave_past(self) -> None:
@@ -479,7 +482,7 @@ class Session:
             node.next_row_number,
             None,
             None,
-            node.written,
+            self.written,
             self.query_memory,
             self.memory,
             self.statement_timeout / 1000,

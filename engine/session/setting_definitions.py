@@ -362,6 +362,7 @@ _DEFINITIONS = (
         kind="enum",
         description="The SQL that statements are written in: PostgreSQL's, or that of another database.",
     ),
+    Definition("track_counts", "on", _boolean, "superuser", kind="bool"),
     Definition("track_functions", "none", _choice("none", "pl", "all"), "superuser", kind="enum"),
     Definition("stats_fetch_consistency", "cache", _choice("none", "cache", "snapshot"), kind="enum"),
     Definition("row_security", "on", _boolean, kind="bool"),

@@ -329,6 +329,8 @@ class TransactionControl:
                 raise SqlError("0A000", message)
             two_phase.check(session, identifier, self._used())
             owner = session.catalog.roles[session.user_name]
+            if transaction.serial is not None:
+                transaction.serial.prepare()
             lsn = session.node.prepared.prepare(identifier, owner, session.database_oid, transaction)
         except BaseException:
             self.abort()

@@ -2,7 +2,7 @@
 transaction.
 
 Refused, as in PostgreSQL: transactions that have used temporary tables, LISTEN or NOTIFY, or have made a cursor WITH
-HOLD. Also refused here: schema changes, SERIALIZABLE, advisory locks of the transaction. Every refusal, and a wrong
+HOLD. Also refused here: schema changes, advisory locks of the transaction. Every refusal, and a wrong
 identifier, rolls the transaction back. (PostgreSQL 16 manual, PREPARE TRANSACTION.)
 """
 
@@ -14,7 +14,6 @@ from catalog.errors import SqlError, not_supported
 from catalog.schema import Role, Table
 from engine.node.schema_of_snapshots import see_committed
 from engine.session.setting_definitions import MAX_PREPARED_TRANSACTIONS
-from engine.txn.interface import SERIALIZABLE
 
 if TYPE_CHECKING:
     from engine.session.interface import SessionCore
@@ -50,8 +49,6 @@ def _check_work(session: SessionCore, transaction: Transaction, used: Used) -> N
     see_committed(transaction)
     if transaction.changed_objects or transaction.dropped_storage:
         not_supported("PREPARE TRANSACTION after a schema change")
-    if transaction.isolation == SERIALIZABLE:
-        not_supported("PREPARE TRANSACTION of a SERIALIZABLE transaction")
     if used.advisory_locks:
         not_supported("PREPARE TRANSACTION of a transaction that holds advisory locks")
     if used.notifications:

@@ -88,7 +88,7 @@ class NodeStatus:
                     "xact_start": began or None,
                     "query_start": started or None, "state_change": changed or session.client.since,
                     "wait_event_type": wait_type, "wait_event": wait, "query_id": activity.query_id(session),
-                    "query": hide_passwords(activity.query_text(session)),
+                    "query": hide_passwords(activity.sent_text(session)),
                 }  # fmt: skip
                 if session.client.address is not None:
                     row["client_addr"] = _INET(session.client.address[0])
@@ -272,6 +272,9 @@ class NodeStatus:
 
     def get_start(self) -> int:
         return self._node.started
+
+    def notification_pages(self) -> int:
+        return self._session.function_calls.notification_pages()
 
     def statements(self) -> list[content.StatementRow]:
         """Every statement that has run. Only superusers see the texts of other users."""

@@ -255,6 +255,12 @@ class SessionSurroundings:
         counts: dict[int, int] = getattr(self.session.node.written, kind)
         return counts.get(oid, 0)
 
+    def reset_rows_written(self, oid: int = 0) -> None:
+        """The statistics of a table, or those of all tables and functions of the database, begin again at 0."""
+        self.session.node.written.reset(self.catalog, oid)
+        if not oid:
+            self.session.function_calls.reset_all()
+
     def live_rows(self, oid: int) -> int:
         item = self.catalog.objects.get(oid)
         return sizes.rows_in(self.session.node, item) if isinstance(item, Table) else 0

@@ -146,7 +146,7 @@ class Serial:
 
     __slots__ = (
         "_durable_then", "_points", "_ranges", "_space", "_transaction", "_written", "began", "committed", "doomed",
-        "ins", "lsn", "outs", "prepared", "read_only", "wrote",
+        "ins", "lsn", "outs", "prepared", "read_only", "sees_nothing", "wrote",
     )  # fmt: skip
 
     def __init__(self, space: SerializableSpace, transaction: Transaction) -> None:
@@ -159,6 +159,7 @@ class Serial:
         self.lsn = 0
         self._durable_then: Lsn = 0  # the time of its commit
         self.doomed = self.wrote = self.read_only = False
+        self.sees_nothing = False  # its snapshot is closed
         self.ins: set[Serial] = set()
         self.outs: set[Serial] = set()
 
@@ -263,7 +264,7 @@ class Serial:
         """Whether the write of a key may directly follow the version that the reader has seen. If another version is
         between them, its writer is the one that follows the reader. (LSNs are exact for versions that an open snapshot
         does not show: a committed reader has none.)"""
-        if len(key) == PREFIX_BYTES or reader.committed:
+        if len(key) == PREFIX_BYTES or reader.committed or reader.sees_nothing:
             return True
         newest = self._transaction.store.newest(key)
         return newest is None or not newest[0] > reader._transaction.snapshot_lsn
@@ -315,8 +316,42 @@ class Serial:
             if near.committed or near.doomed:
                 continue
             if any(far is self or not (far.committed or far.read_only or far.doomed) for far in near.ins):
+                if near.prepared:  # by PREPARE TRANSACTION: it may not fail any more
+                    raise failure("commit attempt with conflict in from prepared pivot")
                 near.doomed = True
         self.prepared = self._space.tick()
+
+    # ---- PREPARE TRANSACTION ----------------------------------------------------------------------------------------
+
+    def leave_session(self) -> None:
+        """It is prepared, and has no snapshot any more."""
+        self.sees_nothing = True
+
+    def to_json(self) -> dict[str, Any]:
+        """What `restore` has to know."""
+        return {
+            "points": [key.hex() for key in self._points],
+            "ranges": [(low.hex(), high.hex()) for low, high in self._ranges],
+            "written": [key.hex() for key in self._written],
+            "read_only": self.read_only,
+        }
+
+    @classmethod
+    def restore(cls, space: SerializableSpace, transaction: Transaction, stored: dict[str, Any]) -> Serial:
+        """One that was prepared before this node led. Its conflicts are forgotten: so one transaction counts as having
+        read what it has written, and another as having written what it has read and committed first
+        (predicatelock_twophase_recover)."""
+        made = cls(space, transaction)
+        made._points = set(map(bytes.fromhex, stored["points"]))
+        made._ranges = {(bytes.fromhex(low), bytes.fromhex(high)) for low, high in stored["ranges"]}
+        made._written = set(map(bytes.fromhex, stored["written"]))
+        made.read_only, made.wrote = stored["read_only"], bool(made._written)
+        before, after = cls(space, transaction), cls(space, transaction)
+        after.prepared = after.committed = made.began = made.prepared = space.tick()
+        made.ins, made.outs = {before}, {after}
+        made.leave_session()
+        space.add(made)
+        return made
 
     def commit(self, lsn: int) -> None:
         """It is sequenced at this position (0: it wrote nothing)."""

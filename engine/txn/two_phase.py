@@ -5,7 +5,8 @@
                            as the owner of the locks, without a session
     COMMIT PREPARED        its writes, and the deletion of the row, are one commit; then the locks are released
     ROLLBACK PREPARED      the deletion of the row is the commit
-    a start, a fail-over   the leader reads the rows, before any session can do anything, and takes the locks again
+    a start, a fail-over   the leader reads the rows, before any session can do anything, and takes the locks again.
+                           What a SERIALIZABLE one has read and written is in its row too, its conflicts are not
 
 Each of these commits has a part in every tablespace that the transaction uses. So the next leader of one of them, on
 any node, has the rows with the locks, and the transaction is finished where all of them are led. A prepared transaction
@@ -34,6 +35,7 @@ from engine.storage.keys import prefix_range
 from engine.storage.stores import ObservedStores, Stores
 from engine.txn.interface import READ_COMMITTED
 from engine.txn.locks import ACCESS_EXCLUSIVE, LockSpace
+from engine.txn.serializable import Serial
 from engine.txn.transaction import Transaction
 
 if TYPE_CHECKING:
@@ -124,6 +126,8 @@ class PreparedTransactions:
             run.discard()
         writes.update(transaction.writes)
         transaction.leave_session(writes)
+        if transaction.serial is not None:
+            transaction.serial.leave_session()
         number = 1 + max((item.number for item, _ in self._known.values()), default=0)
         made = PreparedTransaction(identifier, number, node.clock(), owner, database)
         carrier = self._new_transaction()
@@ -145,6 +149,8 @@ class PreparedTransactions:
         self._concern(carrier, transaction)
         lsn = self._node.commits.commit(carrier, _get_keys(transaction))
         carrier.release()
+        if transaction.serial is not None and committed:
+            transaction.serial.commit(lsn)
         self._node.numbers.end(transaction, lsn if committed else None)
         self._forget(identifier, lsn)
         return lsn
@@ -163,6 +169,8 @@ class PreparedTransactions:
         """`lsn`: of its end, 0 if this node is no longer the leader."""
         _, transaction = self._known.pop(identifier)
         self._node.numbers.forget(transaction)
+        if transaction.serial is not None:
+            transaction.serial.abort()  # does nothing to one that is committed
         if transaction.exclusive:
             self._node.end_exclusive(lsn)
             transaction.exclusive = False
@@ -208,6 +216,8 @@ class PreparedTransactions:
             transaction.exclusive = True
             node.exclusive_tables += 1
         transaction.guards = True
+        if "serial" in head:
+            transaction.serial = Serial.restore(node.table_locks.serializable, transaction, head["serial"])
         self._known[identifier] = made, transaction
 
 
@@ -237,6 +247,7 @@ def _encode(prepared: PreparedTransaction, transaction: Transaction) -> bytes:
         "number": prepared.number, "at": prepared.prepared_at, "owner": prepared.owner,
         "database": prepared.database,
         "table_locks": [item for item in transaction.table_locks.items() if isinstance(item[0], int)],
+        **({} if transaction.serial is None else {"serial": transaction.serial.to_json()}),
     })  # fmt: skip
     writes = Edits(transaction.writes).encode()
     locks: dict[bytes, bytes | None] = {}

@@ -32,11 +32,12 @@ CREATE PROCEDURE doubled(INOUT x int, y int DEFAULT 2) LANGUAGE plpgsql AS $$ BE
 
 DECLARATIONS = """
 i1 int; i2 int := 3; i3 int NOT NULL := 5; s1 text; s2 text := 'one'; n1 numeric; n2 numeric(6,2) := 7.5;
-b1 bool; e1 int[]; e2 int[] := '{4,5,6}'; r1 record; w1 t%ROWTYPE; c1 refcursor; v1 t.b%TYPE := 'v';
+b1 bool; e1 int[]; e2 int[] := '{4,5,6}'; r1 record; r3 record; w1 t%ROWTYPE; c1 refcursor; v1 t.b%TYPE := 'v';
 k1 CONSTANT int := 2; c2 CURSOR (low int) FOR SELECT a, b FROM t WHERE a >= low ORDER BY a;
 """
 
 INTS, TEXTS, NUMBERS, ARRAYS = ("i1", "i2", "i3"), ("s1", "s2", "v1"), ("n1", "n2"), ("e1", "e2")
+RECORDS = ("r1", "r3", "w1")
 CONDITIONS = (
     "division_by_zero", "unique_violation", "data_exception", "others", "no_data_found", "foreign_key_violation",
     "SQLSTATE '22003'", "raise_exception", "integrity_constraint_violation", "plpgsql_error", "too_many_rows",
@@ -168,6 +169,7 @@ class Generator:
             f"{self.text(depth - 1)} > {self.text(depth - 1)}", f"NOT {self.condition(depth - 1)}", "FOUND", "b1",
             f"({self.condition(depth - 1)} AND {self.condition(depth - 1)})", f"{one} IN (1, 2, i1)",
             f"({self.condition(depth - 1)} OR {self.condition(depth - 1)})", f"{one} = ANY (e2)",
+            f"{self.chance.choice(RECORDS)} IS NULL",
             f"EXISTS (SELECT FROM t WHERE a = {one})", f"{self.decimal(depth - 1)} >= {self.decimal(depth - 1)}",
         ))  # fmt: skip
 
@@ -201,12 +203,14 @@ class Generator:
             f"i1 := {self.chance.choice(TEXTS)};", f"{one}[{self.number(0)}] := {self.number(1)};",
             f"{one} := ARRAY[{self.number(1)}, {self.number(1)}];", f"{one} := {one} || {self.number(1)};",
             f"w1.b := {self.text()};", f"w1.c := {self.decimal()};", f"r1.a := {self.number()};", "r1 := w1;",
+            f"{self.chance.choice(RECORDS)} := {self.chance.choice((*RECORDS, 'NULL'))};",
             f"w1 := ROW({self.number(1)}, {self.text(1)}, {self.decimal(1)});", f"n2 := {self.number()};",
         )))  # fmt: skip
 
     def notice(self) -> None:
         level = self.chance.choice(("NOTICE", "NOTICE", "NOTICE", "INFO", "WARNING"))
-        values = [self.chance.choice((*INTS, *TEXTS, *NUMBERS, *ARRAYS, "b1", "w1", "FOUND", self.value()))
+        values = [self.chance.choice((*INTS, *TEXTS, *NUMBERS, *ARRAYS, *RECORDS, "b1", "FOUND", self.value(),
+                                     f"pg_typeof({self.value()})"))
                   for _ in range(self.chance.randrange(1, 4))]  # fmt: skip
         self.line(f"RAISE {level} '{' '.join('%' for _ in values)}', {', '.join(values)};")
 
@@ -424,7 +428,9 @@ class Generator:
         self.line({
             "int": f"RETURN {self.value()};", "text": f"RETURN {self.text()};",
             "SETOF int": self.chance.choice((f"RETURN NEXT {self.number()};", rows)),
-            "SETOF t": self.chance.choice(("RETURN NEXT w1;", "RETURN QUERY EXECUTE 'SELECT * FROM t WHERE a = 2';")),
+            "SETOF t": self.chance.choice((
+                "RETURN NEXT w1;", "RETURN NEXT r3;", "RETURN QUERY EXECUTE 'SELECT * FROM t WHERE a = 2';",
+            )),
         }[kind])  # fmt: skip
 
 

@@ -88,6 +88,8 @@ def expand_star(state: State, node: ast.ColumnRef) -> list[tuple[str, tree.Expr]
         if columns is not None:
             return columns
         if (record := record_fields(state, names[:-1], location)) is not None:
+            if not record[1]:
+                fail("42809", "record type has not been registered")
             return record[1]
         scope.missing_table(state, qualifier, location)
         raise AssertionError

@@ -530,6 +530,9 @@ class BodyCompiler:
             if record is not None and record.shape is not None:  # from now on it is a row of NULLs, not NULL
                 empty = code.constant(Row(record.shape, (None,) * len(record.shape)), "empty")
                 code.line(f"{local(record)} = {local(record)} or {empty}")
+            elif record is not None:
+                with code.block(f"if {local(record)} is None:"):
+                    code.line(f"frame.refuse_unassigned({record.name!r})")
             number, values = self._text(statement.value)
             code.line(f"frame.add_row(frame.evaluate_row({number}, {values}))")
         else:

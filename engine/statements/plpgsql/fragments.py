@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from catalog.errors import SqlError
 from catalog.schema import Column
 from engine.execute.code import Code, NotOnRowPath
 from engine.execute.compiled_value import Value
@@ -24,7 +25,7 @@ from engine.sql.analyze.state import State
 from engine.sql.plpgsql.scope import VariableScope
 from engine.sql.plpgsql.tree import Fragment, Shape, Target, Variable
 from engine.sql.tree_walk import walk
-from engine.statements.plpgsql.names import LocalNames, Names, ParameterUse, unassigned_error
+from engine.statements.plpgsql.names import LocalNames, Names, ParameterUse
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,7 +94,7 @@ def _cells(cell: ast.Node, scope: VariableScope, shapes: Mapping[int, Shape | No
         return (cell,)
     shape = known[0].shape or shapes.get(known[0].number)
     if shape is None:
-        raise unassigned_error(known[0].name)
+        raise SqlError("42809", "record type has not been registered")
     return tuple(ast.ColumnRef((*names, name), location=cell.location) for name, _ in shape)
 
 

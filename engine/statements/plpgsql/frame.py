@@ -12,13 +12,14 @@ from contextlib import nullcontext, suppress
 from functools import cached_property
 from math import prod
 from time import perf_counter
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from catalog.errors import SqlError, not_supported
 from catalog.memory import POINTER, Holding, meter
 from catalog.types import element_of, format_type, lookup, oids
 from catalog.types.base import Array, TypeRef
 from catalog.types.composite import CompositeType
+from catalog.types.named_objects import holds_names
 from engine.execute.code import NotOnRowPath
 from engine.execute.context import Field
 from engine.execute.expressions import compile_expression, compile_value
@@ -200,10 +201,7 @@ class Frame:
         fragment = self.program.texts[number]
         variable = self.program.named[number]
         if variable is not None:
-            value = values[f"p{variable.number + 1}"]
-            if value is None and variable.shape is None:
-                raise unassigned_error(variable.name)
-            return value  # type: ignore[no-any-return]
+            return values[f"p{variable.number + 1}"]  # type: ignore[no-any-return]
         with self.program.contexts[number]:
             shapes, _ = self._shapes(number, values)
             text = analyse_text(fragment, self.session.environment, shapes, self.program.conflict)
@@ -649,6 +647,11 @@ class Frame:
         self._nested.count = len(rows)
         return bool(rows)
 
+    @staticmethod
+    def refuse_unassigned(name: str) -> None:
+        """55000 for RETURN NEXT of a record without a value."""
+        raise unassigned_error(name)
+
     def add_row(self, row: Row | None) -> None:
         """RETURN NEXT of a row."""
         columns = self.columns
@@ -708,6 +711,8 @@ class Frame:
         if isinstance(value, Row):
             encoders = [lookup(known.oid).text_encoder(self.session.key.format) for _, known in value.shape]
             return record_text(encoders, value.values)
+        if holds_names(lookup(type_.oid)):
+            return cast("str", self._cast(value, type_, TypeRef(oids.TEXT)))
         return lookup(type_.oid).text_encoder(self.session.key.format)(value).decode()
 
     @property

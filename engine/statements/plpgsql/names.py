@@ -67,9 +67,7 @@ class Names:
         if found is None or found[1] != len(names) or found[0].type is not None:
             return None
         variable, value = found[0], self._shapes.get(found[0].number)
-        shape = value or variable.shape
-        if shape is None:
-            return None
+        shape = value or variable.shape or ()  # without fields: it is NULL as a whole
         fields = tuple(
             (name, self._parameter(ParameterUse(variable, at), type_, shared)) for at, (name, type_) in enumerate(shape)
         )

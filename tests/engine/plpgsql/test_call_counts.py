@@ -134,6 +134,60 @@ def test_consistency(counted: Pair, consistency: str) -> None:
         theirs.close()
 
 
+def test_rows_of_tables(counted: Pair) -> None:
+    names = ("inserted", "updated", "deleted")
+    rows = f"select {', '.join(f'pg_stat_get_tuples_{name}({{0}})' for name in names)}".format("'t'::regclass")
+
+    def same_rows() -> None:
+        counted.postgres.execute(b"select pg_stat_force_next_flush()")
+        counted.same(rows, "select relname, n_tup_ins, n_tup_upd, n_tup_del from pg_stat_user_tables")
+
+    work = "insert into t select generate_series(1, 3)", "update t set a = a + 1", "delete from t where a = 2"
+    counted.run("set track_functions = 'all'", "select leaf()", *work)
+    same_rows()
+    counted.run("set track_counts = off", *work)
+    same_rows()
+    counted.run("reset track_counts", *work)
+    same_rows()
+    counted.same("select pg_stat_reset_single_table_counters('t'::regclass)")
+    same_rows()
+    counted.run(*work)
+    same_rows()
+    counted.same("select pg_stat_reset()")
+    same_rows()
+    same_counts(counted)
+
+
+@pytest.mark.parametrize("consistency", ["none", "cache", "snapshot"])
+def test_notifications(counted: Pair, consistency: str) -> None:
+    """pg_stat_slru, as far as it is the same for both: its names, and whether pages for notifications were begun."""
+    send = "select pg_notify('loud', repeat(i::text, 4000)) from generate_series(1, 3) i"
+    look = "select blks_zeroed > {} from pg_stat_slru where name = 'Notify'"
+    counted.run(f"set stats_fetch_consistency = {consistency}", "listen loud")
+    counted.same("select name from pg_stat_slru")
+    others = Pair(
+        psycopg.connect(counted.shoal.info.dsn, autocommit=True),
+        psycopg.connect(counted.postgres.info.dsn, autocommit=True),
+    )
+    found = []
+    for connection, other in ((counted.shoal, others.shoal), (counted.postgres, others.postgres)):
+        with other:
+            [(before,)] = connection.execute(b"select blks_zeroed from pg_stat_slru where name = 'Notify'").fetchall()
+            seen = []
+            for sql in ("begin", look, send, look, "pg_stat_clear_snapshot", look, "commit", look):
+                if sql == send:
+                    other.execute(send.encode())
+                    other.execute(b"select pg_stat_force_next_flush()")
+                elif sql == "pg_stat_clear_snapshot":
+                    connection.execute(b"select pg_stat_clear_snapshot()")
+                else:
+                    cursor = connection.execute(sql.format(before).encode())
+                    seen += cursor.fetchall() if cursor.description else []
+            found.append(seen)
+    counted.run("unlisten *", "reset stats_fetch_consistency")
+    assert found[0] == found[1]
+
+
 def test_who_may(counted: Pair) -> None:
     counted.run("create role plain_caller")
     try:
@@ -141,6 +195,9 @@ def test_who_may(counted: Pair) -> None:
             "set role plain_caller",
             "set track_functions = 'all'",
             "select pg_stat_reset_single_function_counters(1)",
+            "select pg_stat_reset_single_table_counters(1)",
+            "select pg_stat_reset()",
+            "set track_counts = off",
             "select pg_stat_clear_snapshot()",
             VIEW,
             "reset role",

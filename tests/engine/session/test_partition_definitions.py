@@ -86,6 +86,43 @@ def test_bounds(pair: Pair) -> None:
     )
 
 
+def test_foreign_keys_to_partitions_have_names_of_their_own(pair: Pair) -> None:
+    """PostgreSQL makes a constraint for each partition of the referenced table; errors name it."""
+    pair.same(
+        "create table pk (a int, b int, primary key (a, b)) partition by list (a)",
+        "create table pk1 partition of pk for values in (1)",
+        "create table pk2 partition of pk for values in (2) partition by list (b)",
+        "create table pk21 partition of pk2 for values in (1)",
+        "create table fk (x int, y int, foreign key (x, y) references pk) partition by list (x)",
+        "create table fk1 partition of fk for values in (1)",
+        "create table fk2 partition of fk for values in (2, 3, 4)",
+        "create table pk3 partition of pk for values in (3)",
+        "create table pk22 partition of pk2 for values in (2)",
+        "create table pk4 (b int not null, a int not null)",
+        "alter table pk attach partition pk4 for values in (4)",
+        "insert into pk values (1,1),(2,1),(2,2),(3,1),(4,1)",
+        "insert into fk values (1,1),(2,1),(2,2),(3,1),(4,1)",
+        "delete from pk where a = 1",
+        "delete from pk where a = 2 and b = 1",
+        "delete from pk where a = 2 and b = 2",
+        "delete from pk where a = 3",
+        "update pk set b = 7 where a = 4",
+        "delete from pk22",
+        "alter table pk detach partition pk1",
+        "alter table pk2 detach partition pk22",
+        "alter table pk detach partition pk2",
+        "alter table pk detach partition pk4 concurrently",
+        "insert into fk values (1, 9)",
+        "create table q (a int primary key) partition by range (a)",
+        "create table q1 partition of q for values from (0) to (10)",
+        "create table r (a int constraint own references q, b int constraint r_b_fkey1 references q)",
+        "insert into q values (1), (2)",
+        "insert into r values (1, 2)",
+        "delete from q where a = 1",
+        "delete from q where a = 2",
+    )
+
+
 def test_attach_and_detach(pair: Pair) -> None:
     pair.run(
         "create table p (a int not null, b text check (b <> ''), c int default 5) partition by list (a)",

@@ -50,6 +50,19 @@ def test_the_outcome_of_a_transaction_by_its_number(pair: Pair) -> None:
         assert connection.execute(b"SELECT txid_status(%d)" % number).fetchall() == [("committed",)]  # type: ignore[str-bytes-safe]
 
 
+def test_ages(pair: Pair) -> None:
+    current = "pg_current_xact_id()::xid"
+    pair.same(
+        "SELECT n, age(n::text::xid) FROM generate_series(0, 2) n",
+        "SELECT age('1'), mxid_age('0'), age(NULL::xid)",
+        "BEGIN",
+        f"SELECT age({current}), age(((({current})::text::int8) - 2)::text::xid)",
+        "COMMIT",
+        "SELECT age(datfrozenxid) >= 0, mxid_age(datminmxid) >= 0 FROM pg_database WHERE datname = current_catalog",
+        "SELECT bool_and(age(relfrozenxid) >= 0) FROM pg_class WHERE relkind = 'r'",
+    )
+
+
 @pytest.mark.parametrize("isolation", ["READ COMMITTED", "REPEATABLE READ"])
 def test_a_reader_of_an_outbox_misses_nothing(pair: Pair, isolation: str) -> None:
     """Rows below the least number in progress are complete: whoever reads on from there misses no later commit."""

@@ -142,6 +142,23 @@ def test_passwords_are_in_no_view(shoal: psycopg.Connection) -> None:
     shoal.execute("DROP ROLE secretive")
 
 
+@pytest.mark.parametrize(
+    "sent",
+    [
+        "SELECT 1;", "SELECT 12 ; ", "SELECT 1; SELECT 2;", "/* x */ SELECT 3;", "BEGIN; ",
+        "DROP TABLE IF EXISTS missing;", "SELECT a FROM (VALUES (1)) v (a) WHERE a = 5 -- z",
+    ],
+)  # fmt: skip
+def test_activity_shows_the_string_as_it_was_sent(server: ShoalServer, shoal: psycopg.Connection, sent: str) -> None:
+    """As PostgreSQL does, with what ends a statement."""
+    with psycopg.connect(server.dsn, autocommit=True) as other:
+        other.execute(sent.encode())
+        [(found,)] = shoal.execute(
+            "SELECT query FROM pg_stat_activity WHERE pid = %s", (other.info.backend_pid,)
+        ).fetchall()
+    assert found == sent
+
+
 def test_activity_shows_what_runs_and_what_it_waits_for(server: ShoalServer, shoal: psycopg.Connection) -> None:
     look = (
         "SELECT state, wait_event_type, wait_event, query, xact_start IS NOT NULL, state_change >= query_start, "

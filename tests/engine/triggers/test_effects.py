@@ -30,6 +30,32 @@ SCRIPTS = {
         "INSERT INTO t VALUES (10), (11), (12)",
         "INSERT INTO t SELECT a + 20 FROM t",
     ],
+    "each row is tested when the triggers of the rows before it have fired": [
+        "CREATE FUNCTION noisy(x text) RETURNS boolean LANGUAGE plpgsql AS "
+        "$$BEGIN RAISE NOTICE 'noisy % %', pg_typeof(x), x; RETURN x <> 'r2'; END$$",
+        _function("f", "BEGIN RAISE NOTICE '% % %', TG_WHEN, OLD, NEW; RETURN coalesce(NEW, OLD); END"),
+        _trigger("x", "BEFORE UPDATE OR DELETE", "f"),
+        _trigger("y", "AFTER UPDATE OR DELETE", "f"),
+        "DELETE FROM t WHERE noisy(note) AND noisy(note || n) AND a > 3",
+        "UPDATE t SET n = n + 1 WHERE (noisy(note) OR a = 2) AND a < 4 RETURNING *",
+    ],
+    "records without a value": [
+        _function(
+            "f",
+            "DECLARE r record; BEGIN IF TG_WHEN = 'BEFORE' AND NEW.a <> 11 THEN r := NEW; ELSE r := NULL; END IF;"
+            "RAISE NOTICE '%', TG_WHEN; RETURN r; END",
+        ),
+        _trigger("x", "BEFORE INSERT", "f"),
+        _trigger("y", "AFTER INSERT", "f"),
+        "INSERT INTO t VALUES (10, 'x', 1), (11, 'y', 2), (12, 'z', 3) RETURNING *",
+        "DO $$DECLARE r record; BEGIN r := NULL; PERFORM r.*; END$$",
+        "DO $$DECLARE r record; BEGIN r := NULL; RAISE NOTICE '%', r.a; END$$",
+        "CREATE FUNCTION nothing() RETURNS t LANGUAGE plpgsql AS $$DECLARE r record; BEGIN RETURN r; END$$",
+        "SELECT nothing()",
+        "SELECT * FROM nothing()",
+        "CREATE FUNCTION nones() RETURNS SETOF t LANGUAGE plpgsql AS $$DECLARE r record; BEGIN RETURN NEXT r; END$$",
+        "SELECT * FROM nones()",
+    ],
     "an audit table": [
         "CREATE TABLE log (id serial, op text, old jsonb, new jsonb, who name DEFAULT current_user)",
         _function(
