@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, cast
 
+from catalog.event_triggers import EventTrigger
 from catalog.extensions import types_of
 from catalog.functions.added import Added
 from catalog.routines import added_by
@@ -338,6 +339,12 @@ class Catalog:
             for item in self.code.values()
             if isinstance(item, UserCast) and item.database == self.database
         }
+
+    @cached_property
+    def event_triggers(self) -> abc.Sequence[EventTrigger]:
+        """The event triggers of this database, in the order of their names."""
+        found = [item for item in self.code.values() if isinstance(item, EventTrigger)]
+        return sorted((item for item in found if item.database == self.database), key=lambda item: item.name)
 
     @cached_property
     def added(self) -> Added:

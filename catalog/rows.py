@@ -17,6 +17,7 @@ from functools import cache
 import orjson
 
 from catalog.catalog import Catalog
+from catalog.event_triggers import EventTrigger
 from catalog.schema import (
     ChangeStream,
     Collation,
@@ -60,6 +61,7 @@ SYSTEM_TABLES: Mapping[type[SchemaObject], int] = {
     Parameter: 27,
     UserOperator: 28,
     UserCast: 29,
+    EventTrigger: 30,
     ChangeStream: 40,
 }
 KINDS: Mapping[int, type[SchemaObject]] = {number: kind for kind, number in SYSTEM_TABLES.items()}

@@ -35,6 +35,7 @@ _NAMED: dict[int, tuple[str, VirtualTable, str]] = {
     derived_oids.PG_DATABASE: ("database", system_table("pg_database"), "datname"),
     derived_oids.PG_TABLESPACE: ("tablespace", system_table("pg_tablespace"), "spcname"),
     derived_oids.PG_EXTENSION: ("extension", system_table("pg_extension"), "extname"),
+    derived_oids.PG_EVENT_TRIGGER: ("event trigger", system_table("pg_event_trigger"), "evtname"),
     3600: ("text search dictionary", system_table("pg_ts_dict"), "dictname"),
     3601: ("text search parser", system_table("pg_ts_parser"), "prsname"),
     3602: ("text search configuration", system_table("pg_ts_config"), "cfgname"),

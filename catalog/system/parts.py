@@ -10,6 +10,7 @@ from catalog.system import (  # noqa: F401 - each registers its parts
     builtin,
     casts,
     collations,
+    event_triggers,
     extensions,
     identities,
     live,

@@ -28,6 +28,7 @@ from engine.ddl.index_columns import class_for
 from engine.ddl.key_dependents import refuse_views_that_need
 from engine.ddl.physical_order import clustered_index, mark
 from engine.ddl.replica_identity import check_nullable, set_identity
+from engine.ddl.rewrite_reasons import NEW_TYPE, NEW_VALUES, changes_values
 from engine.ddl.rewrite_text import refuse_used_by_views
 from engine.ddl.sequences import alter_sequence
 from engine.ddl.storage_parameters import OF_TABLES, after_reset, after_set, check_parameters, without_toast
@@ -59,6 +60,7 @@ class Alteration:
         self.builder = TableBuilder(context, table)
         self.conversions: dict[int, tree.Expr] = {}
         self.rewrite = False
+        self.reasons = 0  # why PostgreSQL would write all rows anew, for event triggers
         self.moved = False
         self.new_layout = False
         self.validations: list[Constraint] = []
@@ -108,6 +110,8 @@ class Alteration:
                 self.context.drop_storage(item.storage_id)
         changes[table.oid] = table
         self.context.change(changes)
+        if self.reasons and table.partitioning is None:
+            self.context.note_rewrite(table.oid, self.reasons)
         if self.empty:
             return
         if self.rewrite:
@@ -189,6 +193,7 @@ class Alteration:
         """The value of existing rows in a new column."""
         if column.generated is not None or column.identity or column.sequence:
             self.rewrite = True
+            self.reasons |= NEW_VALUES
             return
         text = column.default
         if text is None and column.type.domain and not self.empty:
@@ -201,6 +206,7 @@ class Alteration:
         expression = runnable_expression(parse_expression(text), self.context.environment, None, column.type, kind)
         if is_volatile(expression):
             self.rewrite = True
+            self.reasons |= NEW_VALUES
             self.conversions[column.number] = expression
             return
         try:
@@ -351,6 +357,7 @@ class Alteration:
         ):
             self.conversions[column.number] = expression
             self.rewrite = True
+            self.reasons |= NEW_TYPE if changes_values(expression) else 0
 
     def _refuse_type_of_used(self, column: Column) -> None:
         """Raises 0A000 for a column whose type generated columns, views or policies have been analysed with."""

@@ -11,6 +11,7 @@ from dataclasses import replace
 
 from catalog import types
 from catalog.errors import SqlError, not_supported
+from catalog.event_triggers import EventTrigger
 from catalog.extensions import available
 from catalog.operator_classes import class_of
 from catalog.routines import shown_operator, shown_signature
@@ -43,7 +44,7 @@ from catalog.schema import (
 )
 from catalog.system import derived_oids
 from catalog.types.base import TypeRef
-from engine.ddl import collations, names, ownership, policies, triggers
+from engine.ddl import collations, event_triggers, names, ownership, policies, triggers
 from engine.ddl.code_users import Use, own_objects, shown_use, users_of_code
 from engine.ddl.context import DdlContext
 from engine.ddl.rewrite_text import default_over, tables_and_views
@@ -55,7 +56,7 @@ from engine.txn.interface import EmptiedStorage
 WORD: dict[type, str] = {
     Table: "table", View: "view", Index: "index", Sequence: "sequence", Schema: "schema", VirtualTable: "view",
     Enum: "type", Domain: "type", Composite: "type", Extension: "extension",
-    ChangeStream: "change stream", Collation: "collation",
+    ChangeStream: "change stream", Collation: "collation", EventTrigger: "event trigger",
 }  # fmt: skip
 
 
@@ -94,6 +95,7 @@ class Removal:
         self.columns: list[tuple[Table, Column]] = []  # whose type is dropped
         self.attributes: list[tuple[Composite, Column]] = []
         self.triggers: list[tuple[int, int]] = []  # (relation OID, trigger OID) whose function is dropped
+        self._dependents: set[int] = set()
         self._extra: list[tuple[str, str, int]] = []
         """The dependents that only CASCADE drops: (object, object that it depends on, OID of its table or 0)."""
 
@@ -308,6 +310,9 @@ class Removal:
                     if not trigger.parent:
                         shown = f"trigger {trigger.name} on {word_of(owner)} {owner.name}"
                         self._extra.append((shown, name_object(function), owner.oid))
+        for item in self.context.catalog.event_triggers:
+            if item.function == function.oid and item.oid not in self.gone:
+                self._depend(item, function)
 
     def _take_parts(self, table: Table) -> None:
         catalog = self.context.catalog
@@ -348,6 +353,7 @@ class Removal:
 
     def _depend(self, item: SchemaObject, on: SchemaObject) -> None:
         self._extra.append((name_object(item), name_object(on), 0))
+        self._dependents.add(item.oid)
         self.add(item)
 
     def _depend_constraint(self, other: Table, constraint: Constraint, table: Table) -> None:
@@ -384,6 +390,10 @@ class Removal:
             )
         self._notify(extra)
         self._refuse_in_use()
+        parts = [*self.constraints, *self.policies, *self.triggers, *self.defaults]
+        parts += [(table.oid, column.number) for table, column in self.columns]
+        named = {item.oid for item in roots}
+        self.context.note_dropped(named, self._dependents - named, parts)
         if self.columns:
             self._drop_columns()
         for composite, column in self.attributes:
@@ -491,6 +501,10 @@ def drop(context: DdlContext, statement: ast.DropStmt) -> str:
         return _drop_types(context, statement, tag)
     if statement.kind == "collation":
         return _drop_collations(context, statement, tag)
+    if statement.kind == "event trigger":
+        named = [event_triggers.to_drop(context, parts[-1], statement.if_exists) for parts in statement.names]
+        remove(context, [item for item in named if item is not None], statement.cascade)
+        return tag
     roots: list[SchemaObject] = []
     for parts in statement.names:
         found = _schema(context, parts) if statement.kind == "schema" else _relation(context, statement.kind, parts)

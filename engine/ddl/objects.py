@@ -24,6 +24,7 @@ from engine.ddl import (
     branches,
     collations,
     default_privileges,
+    event_triggers,
     extensions,
     grants,
     names,
@@ -487,6 +488,8 @@ def comment(context: DdlContext, statement: ast.CommentStmt) -> str:
         ownership.must_own(context, found)
         context.change({found.oid: replace(found, comment=text)})
         return "COMMENT"
+    if kind == "event trigger":
+        return event_triggers.comment(context, parts[-1], text)
     if kind == "extension":
         return extensions.comment(context, parts[-1], text)
     if kind == "column":

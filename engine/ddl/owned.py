@@ -6,6 +6,7 @@ from dataclasses import replace
 from typing import Any, cast
 
 from catalog.errors import SqlError
+from catalog.event_triggers import EventTrigger
 from catalog.privileges import acts_as
 from catalog.schema import (
     FIRST_USER_OID,
@@ -21,7 +22,7 @@ from catalog.schema import (
     Tablespace,
     View,
 )
-from engine.ddl import change_streams, default_privileges, grants, ownership, policies
+from engine.ddl import change_streams, default_privileges, event_triggers, grants, ownership, policies
 from engine.ddl.context import DdlContext
 from engine.ddl.drop import Removal
 from engine.sql import ast
@@ -68,6 +69,9 @@ def _reassign(context: DdlContext, role: Role, owner: Role) -> None:
         if isinstance(item, (Schema, Routine)):  # the others go without, as in PostgreSQL
             ownership.new_owner(context, item, owner.name)
         changes[item.oid] = ownership.with_owner(context, item, owner)
+    for trigger in context.catalog.event_triggers:
+        if trigger.owner == role.oid:
+            changes[trigger.oid] = event_triggers.with_owner(trigger, owner)
     for item in context.catalog.objects.values():
         if item.oid not in changes and getattr(item, "owner", None) == role.oid and _is_here(context, item):
             changes[item.oid] = replace(cast(Any, item), owner=owner.oid)
@@ -91,8 +95,9 @@ def _drop(context: DdlContext, roles: list[Role], cascade: bool) -> None:
         for item in _of(context, role, (Table, View, Sequence, Schema, Routine))
         if not (isinstance(item, Sequence) and item.owned_by is not None)
     ]
+    roots += [item for role in roles for item in context.catalog.event_triggers if item.owner == role.oid]
     for item in roots:
-        if not isinstance(item, Schema | Routine):
+        if not isinstance(item, Schema | Routine | EventTrigger):
             context.lock_relation(item.oid, "access exclusive")
         removal.add(item)
     if roots:

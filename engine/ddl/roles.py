@@ -10,6 +10,7 @@ from dataclasses import fields, replace
 from typing import Any
 
 from catalog.errors import SqlError, not_supported
+from catalog.event_triggers import EventTrigger
 from catalog.schema import FIRST_USER_OID, ChangeStream, Index, Role, Routine, SchemaObject
 from catalog.scram import verifier
 from catalog.types import lookup, oids
@@ -195,7 +196,9 @@ def _moment(context: DdlContext, text: str) -> int:
 
 def _describe(item: SchemaObject) -> str:
     return (
-        name_object(item) if isinstance(item, Routine | ChangeStream) else f"{type(item).__name__.lower()} {item.name}"
+        name_object(item)
+        if isinstance(item, Routine | ChangeStream | EventTrigger)
+        else f"{type(item).__name__.lower()} {item.name}"
     )
 
 

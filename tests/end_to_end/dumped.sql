@@ -140,3 +140,10 @@ COMMENT ON CAST (integer AS shop.mood) IS 'feelings';
 CREATE CAST (character varying AS shop.mood) WITH INOUT AS IMPLICIT;
 CREATE TABLE shop.feelings (feels shop.mood);
 INSERT INTO shop.feelings VALUES (1), ('ok'::varchar), (2);
+
+CREATE FUNCTION shop.watch() RETURNS event_trigger LANGUAGE plpgsql AS $$ BEGIN RAISE NOTICE '%', tg_tag; END $$;
+CREATE EVENT TRIGGER shop_watch ON ddl_command_end WHEN TAG IN ('DROP AGGREGATE', 'DROP CAST')
+    EXECUTE FUNCTION shop.watch();
+COMMENT ON EVENT TRIGGER shop_watch IS 'what goes';
+CREATE EVENT TRIGGER shop_asleep ON sql_drop EXECUTE FUNCTION shop.watch();
+ALTER EVENT TRIGGER shop_asleep DISABLE;

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from catalog.event_triggers import EventTrigger
 from catalog.schema import (
     ChangeStream,
     Collation,
@@ -105,6 +106,8 @@ AFTER = """
 REVOKE CREATE ON SCHEMA bare FROM owner, friend;
 GRANT ALL ON SCHEMA lent TO grantee; GRANT USAGE ON SCHEMA lent TO granter WITH GRANT OPTION;
 CREATE EXTENSION citext SCHEMA public;
+CREATE FUNCTION public.watch() RETURNS event_trigger LANGUAGE plpgsql AS 'BEGIN END';
+CREATE EVENT TRIGGER watching ON sql_drop WHEN TAG IN ('DROP CONVERSION') EXECUTE FUNCTION public.watch();
 SET ROLE grantee; CREATE TABLE open.mine (a int, b int);
 CREATE TABLE open.refers (a int REFERENCES s.t); GRANT SELECT ON open.refers TO owner;
 CREATE VIEW open.window AS SELECT * FROM s.other; CREATE VIEW open.clear WITH (security_invoker)
@@ -340,6 +343,12 @@ ALTER DEFAULT PRIVILEGES FOR ROLE owner IN SCHEMA {s} GRANT SELECT ON TABLES TO 
 """
 
 ONCE = """
+CREATE EVENT TRIGGER z ON ddl_command_end WHEN TAG IN ('DROP CONVERSION') EXECUTE FUNCTION public.watch()
+ALTER EVENT TRIGGER watching RENAME TO z
+ALTER EVENT TRIGGER watching DISABLE
+ALTER EVENT TRIGGER watching OWNER TO postgres
+COMMENT ON EVENT TRIGGER watching IS 'x'
+DROP EVENT TRIGGER watching
 TRUNCATE s.t CASCADE
 TRUNCATE s.t
 ALTER TABLE s.parted ATTACH PARTITION open.mine FOR VALUES FROM (50) TO (60)
@@ -639,5 +648,5 @@ def questions() -> Iterator[Case]:
                 yield Case(f"SELECT 1 / {question.format(role=role, s=place)}::int")
 
 
-OTHERS = {Schema, Database, Tablespace, Role, Extension, ChangeStream, Parameter, UserCast}
+OTHERS = {Schema, Database, Tablespace, Role, Extension, ChangeStream, Parameter, UserCast, EventTrigger}
 COVERED = {kind for kind, _ in IN_SCHEMAS.values()} | OTHERS

@@ -16,6 +16,7 @@ from engine.sql.ast.base import (
 )
 from engine.sql.ast.code import (
     AggregateArguments,
+    AlterEventTriggerStmt,
     AlterFunctionStmt,
     AlterOperatorStmt,
     AlterPolicyStmt,
@@ -24,6 +25,7 @@ from engine.sql.ast.code import (
     CommentOnCastStmt,
     CreateAggregateStmt,
     CreateCastStmt,
+    CreateEventTriggerStmt,
     CreateFunctionStmt,
     CreateOperatorStmt,
     CreatePolicyStmt,

@@ -223,6 +223,25 @@ class CreateTriggerStmt(Node):
 
 
 @dataclass(frozen=True, slots=True)
+class CreateEventTriggerStmt(Node):
+    """`filters`: (variable, values) of WHEN."""
+
+    name: str
+    event: str
+    filters: tuple[tuple[str, tuple[str, ...]], ...]
+    function: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class AlterEventTriggerStmt(Node):
+    """action: enable | rename | owner. `value`: as in evtenabled, the new name or owner."""
+
+    name: str
+    action: str
+    value: str
+
+
+@dataclass(frozen=True, slots=True)
 class CreatePolicyStmt(Node):
     """CREATE POLICY; `command`: all, select, insert, update or delete; `roles` () is PUBLIC."""
 

@@ -18,7 +18,6 @@ from engine.sql.parser.triggers import Triggers
 _FOREIGN_OBJECTS: Final = (
     ("access", "method"),
     ("conversion",),
-    ("event", "trigger"),
     ("foreign", "data", "wrapper"),
     ("foreign", "table"),
     ("language",),
@@ -127,6 +126,8 @@ class Statements(Policies, Triggers):
             return self.create_cast(start)
         if key in ("constraint", "trigger"):
             return self.create_trigger(start, replace=False)
+        if key == "event":
+            return self.create_event_trigger(start)
         if key == "policy":
             return self.create_policy(start)
         if self.accept_change_stream():
@@ -187,6 +188,8 @@ class Statements(Policies, Triggers):
             return self.alter_policy(start)
         if key == "trigger":
             return self.alter_trigger(start)
+        if key == "event":
+            return self.alter_event_trigger(start)
         if self.accept_change_stream():
             return self.alter_change_stream(start)
         if key == "system":

@@ -1,4 +1,4 @@
-"""Triggers: CREATE and ALTER TRIGGER (CreateTrigStmt)."""
+"""CREATE and ALTER TRIGGER and EVENT TRIGGER (CreateTrigStmt, CreateEventTrigStmt)."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _ATTRIBUTES: Final = ("deferrable", "not", "initially")
 
 
 class Triggers(ChangeStreams):
-    """CreateTrigStmt."""
+    """CreateTrigStmt, CreateEventTrigStmt."""
 
     def create_trigger(self, start: int, *, replace: bool) -> ast.Node:
         """From [CONSTRAINT] TRIGGER on."""
@@ -123,6 +123,45 @@ class Triggers(ChangeStreams):
         if self._curr.key in ("ICONST", "FCONST", "SCONST"):
             return self.advance().text
         return self.label()
+
+    def create_event_trigger(self, start: int) -> ast.Node:
+        """From EVENT TRIGGER on."""
+        self.expect("event", "trigger")
+        name = self.column_name()
+        self.expect("on")
+        event = self.label()
+        filters: list[tuple[str, tuple[str, ...]]] = []
+        if self.accept("when"):
+            while True:
+                variable = self.column_name()
+                self.expect("in", "(")
+                values = [self.string()]
+                while self.accept(","):
+                    values.append(self.string())
+                self.expect(")")
+                filters.append((variable, tuple(values)))
+                if not self.accept("and"):
+                    break
+        self.expect("execute")
+        self.expect_one_of("function", "procedure")
+        function = self.any_name()
+        self.expect("(", ")")
+        return ast.CreateEventTriggerStmt(name, event, tuple(filters), function, location=start)
+
+    def alter_event_trigger(self, start: int) -> ast.Node:
+        """From EVENT TRIGGER on."""
+        self.expect("event", "trigger")
+        name = self.column_name()
+        if self.accept("disable"):
+            return ast.AlterEventTriggerStmt(name, "enable", "D", location=start)
+        if self.accept("enable"):
+            mode = self.optional_keyword("replica", "always")
+            value = {"replica": "R", "always": "A"}.get(mode, "O")
+            return ast.AlterEventTriggerStmt(name, "enable", value, location=start)
+        action = self.expect_one_of("rename", "owner")
+        self.expect("to")
+        value = self.column_name() if action == "rename" else self.role_name()
+        return ast.AlterEventTriggerStmt(name, action, value, location=start)
 
     def alter_trigger(self, start: int) -> ast.Node:
         """ALTER TRIGGER name ON table RENAME TO name"""
