@@ -26,7 +26,7 @@ def _services(call: CallContext) -> _Services:
     return cast(_Services, call.session)
 
 
-def _misplaced(function: str, where: str) -> SqlError:
+def _refusal(function: str, where: str) -> SqlError:
     return SqlError("39P03", f"{function}() can only be called in {where} event trigger function")
 
 
@@ -34,7 +34,7 @@ def _misplaced(function: str, where: str) -> SqlError:
 def _commands(call: CallContext) -> list[tuple[Any, ...]]:
     services = _services(call)
     if services.ddl_events is None:
-        raise _misplaced("pg_event_trigger_ddl_commands", "an")
+        raise _refusal("pg_event_trigger_ddl_commands", "an")
     found: list[tuple[Any, ...]] = []
     for item in services.ddl_events.commands:
         if item.granted:
@@ -47,10 +47,10 @@ def _commands(call: CallContext) -> list[tuple[Any, ...]]:
 
 
 @implements("pg_event_trigger_dropped_objects", needs_session=True, traits=(Trait.SESSION_ONLY,))
-def _dropped(call: CallContext) -> list[tuple[Any, ...]]:
+def _dropped_objects(call: CallContext) -> list[tuple[Any, ...]]:
     events = _services(call).ddl_events
     if events is None or events.dropped is None:
-        raise _misplaced("pg_event_trigger_dropped_objects", "a sql_drop")
+        raise _refusal("pg_event_trigger_dropped_objects", "a sql_drop")
     return [
         (item.kind, item.oid, item.number, item.original, item.normal, item.is_temporary, item.type, item.schema,
          item.name, item.identity, Array.of(item.names), Array.of(item.arguments))
@@ -61,7 +61,7 @@ def _dropped(call: CallContext) -> list[tuple[Any, ...]]:
 def _rewritten(call: CallContext, function: str) -> tuple[int, int]:
     events = _services(call).ddl_events
     if events is None or events.rewritten is None:
-        raise _misplaced(function, "a table_rewrite")
+        raise _refusal(function, "a table_rewrite")
     return events.rewritten
 
 

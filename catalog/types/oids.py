@@ -224,6 +224,8 @@ SMALL = NUMBERS | TIMESTAMPS | {BOOL, DATE, TIME}
 VARYING_TEXTS = frozenset({TEXT, VARCHAR})
 UNPADDED_TEXTS = VARYING_TEXTS | {NAME}
 TEXTS = VARYING_TEXTS | {BPCHAR}
+TRIGGERS = frozenset({TRIGGER, EVENT_TRIGGER})
+"""The results of functions that only triggers call."""
 COLLATABLE = TEXTS | {NAME}
 OF_LENGTH = frozenset({BPCHAR, VARCHAR})
 """Texts whose modifier is a number of characters, plus 4."""

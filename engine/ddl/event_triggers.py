@@ -55,17 +55,17 @@ def _tags(statement: ast.CreateEventTriggerStmt) -> tuple[str, ...]:
 
 
 def _refuse_taken(context: DdlContext, name: str) -> None:
-    if _named(context, name) is not None:
+    if _find_by_name(context, name) is not None:
         raise SqlError("42710", f'event trigger "{name}" already exists')
 
 
-def _named(context: DdlContext, name: str) -> EventTrigger | None:
+def _find_by_name(context: DdlContext, name: str) -> EventTrigger | None:
     return next((item for item in context.catalog.event_triggers if item.name == name), None)
 
 
 def find(context: DdlContext, name: str) -> EventTrigger:
     """The event trigger, which the user owns. Raises 42704, 42501."""
-    found = _named(context, name)
+    found = _find_by_name(context, name)
     if found is None:
         raise SqlError("42704", f'event trigger "{name}" does not exist')
     if not acts_as(context.catalog, ownership.user_role(context), found.owner):
@@ -75,6 +75,10 @@ def find(context: DdlContext, name: str) -> EventTrigger:
 
 def alter(context: DdlContext, statement: ast.AlterEventTriggerStmt) -> str:
     """ALTER EVENT TRIGGER. Raises 42704, 42501, 42710."""
+    named = _find_by_name(context, statement.name)
+    if statement.action == "owner" and named is not None:  # to give it to its owner needs no privilege
+        if ownership.role_named(context, statement.value).oid == named.owner:
+            return "ALTER EVENT TRIGGER"
     found = find(context, statement.name)
     if statement.action == "rename":
         context.lock_name(context.catalog.database, f"event trigger {statement.value}")
@@ -90,7 +94,7 @@ def alter(context: DdlContext, statement: ast.AlterEventTriggerStmt) -> str:
 
 def with_owner(item: EventTrigger, owner: Role) -> EventTrigger:
     """The event trigger with a new owner. Raises 42501 unless that is a superuser."""
-    if not owner.superuser:
+    if owner.oid != item.owner and not owner.superuser:
         message = f'permission denied to change owner of event trigger "{item.name}"'
         raise SqlError("42501", message, hint="The owner of an event trigger must be a superuser.")
     return replace(item, owner=owner.oid)
@@ -98,7 +102,7 @@ def with_owner(item: EventTrigger, owner: Role) -> EventTrigger:
 
 def to_drop(context: DdlContext, name: str, if_exists: bool) -> EventTrigger | None:
     """The event trigger of a DROP; None if there is none, which is told. Raises 42704, 42501."""
-    if if_exists and _named(context, name) is None:
+    if if_exists and _find_by_name(context, name) is None:
         context.notice(SqlError("00000", f'event trigger "{name}" does not exist, skipping', severity="NOTICE"))
         return None
     return find(context, name)

@@ -146,11 +146,11 @@ def _new_view(change: Change, node: ast.ViewStmt, tag: str) -> Iterator[Command]
         yield from _about(tag, view)
 
 
-def _altered(change: Change, node: ast.AlterTableStmt, tag: str) -> Iterator[Command]:
+def _altered_relation(change: Change, node: ast.AlterTableStmt, tag: str) -> Iterator[Command]:
     return _with_sequences(change, _about(tag, change.relation(node.relation)))
 
 
-def _renamed(change: Change, node: ast.RenameStmt, tag: str) -> Iterator[Command]:
+def _renamed_object(change: Change, node: ast.RenameStmt, tag: str) -> Iterator[Command]:
     relation = None if node.relation is None else change.relation(node.relation)
     if node.kind in _PARTS:
         return _part(tag, node.kind, relation, node.new_name)
@@ -159,7 +159,7 @@ def _renamed(change: Change, node: ast.RenameStmt, tag: str) -> Iterator[Command
     return _about(tag, change.one(node.new_name, *((Schema,) if node.kind == "schema" else RELATIONS)))
 
 
-def _commented(change: Change, node: ast.CommentStmt, tag: str) -> Iterator[Command]:
+def _commented_object(change: Change, node: ast.CommentStmt, tag: str) -> Iterator[Command]:
     names = node.on or node.names
     if node.kind == "column":
         return _column(tag, change.one(node.names[-2], *RELATIONS), node.names[-1])
@@ -186,7 +186,7 @@ def _type(change: Change, node: ast.AlterTypeStmt, tag: str) -> Iterator[Command
     return _about(tag, change.one(name, *kinds))
 
 
-def _granted(change: Change, node: ast.GrantStmt, tag: str) -> Iterator[Command]:
+def _grant(change: Change, node: ast.GrantStmt, tag: str) -> Iterator[Command]:
     kind = node.object_kind.removeprefix("all_")
     yield Command(tag, granted=(kind.removesuffix("s") if kind != node.object_kind else kind).upper())
 
@@ -207,7 +207,7 @@ def _operator(change: Change, node: ast.CreateOperatorStmt, tag: str) -> Iterato
     return _about(tag, next((item for item in change.of(UserOperator) if item.name == node.name[-1]), None))
 
 
-def _named(*kinds: type[SchemaObject]) -> Callable[[Change, Any, str], Iterator[Command]]:
+def _of_name(*kinds: type[SchemaObject]) -> Callable[[Change, Any, str], Iterator[Command]]:
     """For statements with the name of the object."""
 
     def commands(change: Change, node: Any, tag: str) -> Iterator[Command]:
@@ -228,37 +228,37 @@ _COMMANDS: dict[type[ast.Node], Callable[[Change, Any, str], Iterator[Command]]]
     ast.IndexStmt: lambda change, node, tag: _about(
         tag, next((item for item in change.new(Index) if item.parent is None), None)
     ),
-    ast.AlterTableStmt: _altered,
-    ast.SequenceStmt: _named(SequenceObject),
-    ast.RenameStmt: _renamed,
-    ast.AlterObjectSchemaStmt: _named(*RELATIONS),
-    ast.AlterOwnerStmt: _named(Schema),
-    ast.CreateSchemaStmt: _named(Schema),
-    ast.CommentStmt: _commented,
-    ast.GrantStmt: _granted,
+    ast.AlterTableStmt: _altered_relation,
+    ast.SequenceStmt: _of_name(SequenceObject),
+    ast.RenameStmt: _renamed_object,
+    ast.AlterObjectSchemaStmt: _of_name(*RELATIONS),
+    ast.AlterOwnerStmt: _of_name(Schema),
+    ast.CreateSchemaStmt: _of_name(Schema),
+    ast.CommentStmt: _commented_object,
+    ast.GrantStmt: _grant,
     ast.DefaultPrivilegesStmt: _defaults,
-    ast.CreateEnumStmt: _named(*USER_TYPES),
-    ast.AlterEnumStmt: _named(*USER_TYPES),
-    ast.CreateDomainStmt: _named(*USER_TYPES),
-    ast.CompositeTypeStmt: _named(*USER_TYPES),
+    ast.CreateEnumStmt: _of_name(*USER_TYPES),
+    ast.AlterEnumStmt: _of_name(*USER_TYPES),
+    ast.CreateDomainStmt: _of_name(*USER_TYPES),
+    ast.CompositeTypeStmt: _of_name(*USER_TYPES),
     ast.AlterDomainStmt: _domain,
     ast.AlterCompositeStmt: _composite,
     ast.AlterTypeStmt: _type,
-    ast.CollationStmt: _named(Collation),
-    ast.ExtensionStmt: _named(Extension),
-    ast.CreateFunctionStmt: _named(Routine),
-    ast.CreateAggregateStmt: _named(Routine),
+    ast.CollationStmt: _of_name(Collation),
+    ast.ExtensionStmt: _of_name(Extension),
+    ast.CreateFunctionStmt: _of_name(Routine),
+    ast.CreateAggregateStmt: _of_name(Routine),
     ast.AlterFunctionStmt: _function,
-    ast.CreateCastStmt: _named(UserCast),
-    ast.CommentOnCastStmt: _named(UserCast),
+    ast.CreateCastStmt: _of_name(UserCast),
+    ast.CommentOnCastStmt: _of_name(UserCast),
     ast.CreateOperatorStmt: _operator,
-    ast.AlterOperatorStmt: _named(UserOperator),
+    ast.AlterOperatorStmt: _of_name(UserOperator),
     ast.CreateTriggerStmt: _part_of("trigger"),
     ast.CreatePolicyStmt: _part_of("policy"),
     ast.AlterPolicyStmt: _part_of("policy"),
     ast.CreateTableAsStmt: _table_of_query,
     ast.SelectStmt: _table_of_query,
-    ast.RefreshMatViewStmt: _named(Table),
+    ast.RefreshMatViewStmt: _of_name(Table),
 }
 """By statement: its parts. Those that drop have none."""
 

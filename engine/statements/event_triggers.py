@@ -63,7 +63,7 @@ async def _end(session: Session, events: DdlEvents, statement: ast.Node, tag: st
     if not events.in_parts:
         change = Change(events.before, session.environment, tuple(events.touched))
         events.commands += commands_of(change, statement, tag)
-    if dropped := _dropped(events, session.catalog, statement):
+    if dropped := _dropped_objects(events, session.catalog, statement):
         events.dropped = dropped
         await fire(session, "sql_drop", tag)
         events.dropped = None
@@ -104,15 +104,15 @@ def _is_due(session: Session, trigger: EventTrigger, tag: str) -> bool:
 # ---- dropped objects ------------------------------------------------------------------------------------------------
 
 
-def _dropped(events: DdlEvents, after: Catalog, statement: ast.Node) -> list[DroppedObject]:
+def _dropped_objects(events: DdlEvents, after: Catalog, statement: ast.Node) -> list[DroppedObject]:
     """The objects, and their parts, that were there before a command and are no more; those that it names first."""
     found: list[DroppedObject] = []
     for oid in events.touched:
         before, now = events.before.objects.get(oid), after.objects.get(oid)
         if before is None or before is now:
             continue
-        rows = _addressed(events.before, before)
-        left = {} if now is None else _addressed(after, now)
+        rows = _rows_by_address(events.before, before)
+        left = {} if now is None else _rows_by_address(after, now)
         gone = {address: row for address, row in rows.items() if address not in left}
         columns = {row[4] for row in gone.values() if row[2]}
         for address, row in gone.items():
@@ -160,7 +160,7 @@ def _is_named(row: IdentityRow, statement: ast.Node, columns: set[tuple[str, ...
     return True
 
 
-def _addressed(catalog: Catalog, item: SchemaObject) -> dict[tuple[int, int, int], IdentityRow]:
+def _rows_by_address(catalog: Catalog, item: SchemaObject) -> dict[tuple[int, int, int], IdentityRow]:
     return {row[:3]: row for row in identity_rows(catalog, item)}
 
 
