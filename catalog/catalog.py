@@ -74,6 +74,8 @@ class Catalog:
     code: Mapping[int, Code] = field(default_factory=dict)  # by OID, those of other databases included
     with_triggers: frozenset[int] = frozenset()  # OIDs of the relations with triggers, because every change looks here
 
+    with_rules: frozenset[int] = frozenset()  # OIDs of the relations with rules, of all databases
+
     def with_object(self, item: SchemaObject) -> Catalog:
         """Adds `item`, or replaces the object with its OID."""
         return self.with_changes({item.oid: item})
@@ -138,7 +140,7 @@ class Catalog:
                 named[type(item)][item.name] = oid
         changed = Catalog(
             self.version + 1, self.database, objects, relations, named[Schema], named[Role], named[Database],
-            named[Tablespace], types, heirs, code, self._with_triggers_after(changes),
+            named[Tablespace], types, heirs, code, self._with_triggers_after(changes), self._with_rules_after(changes),
         )  # fmt: skip
         if types:
             remember(changed.user_types)
@@ -155,6 +157,12 @@ class Catalog:
         if not coming and self.with_triggers.isdisjoint(changes):
             return self.with_triggers
         return self.with_triggers.difference(changes) | coming
+
+    def _with_rules_after(self, changes: Mapping[int, SchemaObject | None]) -> frozenset[int]:
+        coming = {oid for oid, item in changes.items() if isinstance(item, Table | View) and item.rules}
+        if not coming and self.with_rules.isdisjoint(changes):
+            return self.with_rules
+        return self.with_rules.difference(changes) | coming
 
     def _is_here(self, item: SchemaObject) -> bool:
         """Whether an object belongs to this database. A schema belongs to one database (0: to all)."""

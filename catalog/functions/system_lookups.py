@@ -133,8 +133,17 @@ def _trigger_definition(call: CallContext, oid: int, pretty: bool) -> str | None
     return next((cast(str, row[2 if pretty else 1]) for row in found), None)
 
 
+_by_key("pg_get_ruledef", internal.RULE_TEXTS, "plain")
+
+
+@implements("pg_get_ruledef_ext", needs_session=True)
+def _rule_definition(call: CallContext, oid: int, pretty: bool) -> str | None:
+    found = find(call, internal.RULE_TEXTS, "oid", oid)
+    return next((cast(str, row[2 if pretty else 1]) for row in found), None)
+
+
 _always(
-    "pg_get_ruledef pg_get_ruledef_ext pg_get_statisticsobjdef pg_get_statisticsobjdef_columns",
+    "pg_get_statisticsobjdef pg_get_statisticsobjdef_columns",
     None,
 )
 

@@ -186,6 +186,8 @@ def _of_relation(catalog: Catalog, item: Table | View | Sequence | Index) -> Ite
             yield derived_oids.PG_ATTRDEF, oid, 0, parts, (schema, name, column.name), ()
     for trigger in item.triggers:
         yield _on(derived_oids.PG_TRIGGER, trigger.oid, "trigger", schema, name, trigger.name)
+    for rule in item.rules:
+        yield _on(derived_oids.PG_REWRITE, rule.oid, "rule", schema, name, rule.name)
     if isinstance(item, View):
         return
     for constraint in item.constraints:

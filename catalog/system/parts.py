@@ -20,6 +20,7 @@ from catalog.system import (  # noqa: F401 - each registers its parts
     operators,
     partitions,
     routines,
+    rules,
     shared,
     triggers,
     user_types,

@@ -169,6 +169,7 @@ TABLE_COUNTS = _table(15021, "table_counts", oid=_O, inserted=_8, updated=_8, de
 COLLATION_NAMES = _table(15022, "collation_names", oid=_O, shown=_T, visible=_B, version=_T)
 TABLESPACE_SIZES = _table(15020, "tablespace_sizes", oid=_O, name=_T, size=_8)
 TRIGGER_TEXTS = _table(15028, "trigger_texts", oid=_O, plain=_T, pretty=_T)
+RULE_TEXTS = _table(15036, "rule_texts", oid=_O, plain=_T, pretty=_T)
 UPDATABLE = _table(15023, "updatable_views", oid=_O, number=oids.INT4, events=oids.INT4)
 ARGUMENT_DEFAULTS = _table(15024, "argument_defaults", oid=_O, number=oids.INT4, text=_T)
 IDENTITIES = _table(
@@ -193,5 +194,5 @@ internal_tables = (
     RELATION_NAMES, RELATION_INPUT, TYPE_NAMES, TYPE_INPUT, FUNCTION_NAMES, OPERATOR_NAMES, CONSTRAINT_TEXTS,
     INDEX_TEXTS, VIEW_TEXTS, SCHEMA_NAMES, ROLE_NAMES, OWNED_SEQUENCES, DATABASE_SIZES, SEQUENCE_VALUES, SETTINGS,
     ROLE_GROUPS, HELD, PARTITION_TEXTS, RELATION_SIZES, TABLESPACE_SIZES, TABLE_COUNTS,
-    COLLATION_NAMES, UPDATABLE, ARGUMENT_DEFAULTS, IDENTITIES, ROW_SECURITY, TRIGGER_TEXTS, FUNCTION_COUNTS,
+    COLLATION_NAMES, UPDATABLE, ARGUMENT_DEFAULTS, IDENTITIES, ROW_SECURITY, TRIGGER_TEXTS, RULE_TEXTS, FUNCTION_COUNTS,
 )  # fmt: skip

@@ -19,7 +19,7 @@ from catalog.errors import SqlError, not_supported
 from catalog.schema import Column, Constraint, Index, SchemaObject, Sequence, Table, View
 from catalog.types import format_type, lookup, type_row
 from catalog.types.base import TypeRef
-from engine.ddl import ownership, partitions, policies, triggers
+from engine.ddl import ownership, partitions, policies, rules, triggers
 from engine.ddl.collations import column_collation
 from engine.ddl.context import BuildIndex, DdlContext, RewriteTable, ValidateConstraint
 from engine.ddl.drop import Removal, name_object, word_of
@@ -162,6 +162,11 @@ class Alteration:
         self.builder.table = triggers.enable(self.context, self.table, command)
 
     disable_trigger = enable_trigger
+
+    def enable_rule(self, command: ast.AlterTableCmd) -> None:
+        self.builder.table = rules.enable(self.table, command)
+
+    disable_rule = enable_rule
 
     def add_inherited_column(self, column: Column) -> None:
         """Adds a column that the table's parent has got."""
@@ -667,6 +672,7 @@ _COMMAND_NAMES = (
     "add_column", "drop_column", "alter_type", "set_default", "drop_default", "set_not_null", "drop_not_null",
     "add_identity", "set_identity", "drop_identity", "drop_expression", "add_constraint", "drop_constraint",
     "validate_constraint", "owner", "tablespace", "set_options", "reset_options", "enable_trigger", "disable_trigger",
+    "enable_rule", "disable_rule",
     "cluster", "replica_identity",
 )  # fmt: skip
 ROW_SECURITY = {

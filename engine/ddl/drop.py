@@ -44,7 +44,7 @@ from catalog.schema import (
 )
 from catalog.system import derived_oids
 from catalog.types.base import TypeRef
-from engine.ddl import collations, event_triggers, names, ownership, policies, triggers
+from engine.ddl import collations, event_triggers, names, ownership, policies, rules, triggers
 from engine.ddl.code_users import Use, own_objects, shown_use, users_of_code
 from engine.ddl.context import DdlContext
 from engine.ddl.rewrite_text import default_over, tables_and_views
@@ -91,6 +91,7 @@ class Removal:
         self.gone: dict[int, SchemaObject] = {}
         self.constraints: list[tuple[int, int]] = []  # (table OID, constraint OID) that go from tables that stay
         self.policies: list[tuple[int, int]] = []  # (table OID, policy OID) that go from tables that stay
+        self.rules: list[tuple[int, int]] = []  # (relation OID, rule OID) that go from relations that stay
         self.defaults: list[tuple[int, int]] = []  # (table OID, column number) whose default used a dropped sequence
         self.columns: list[tuple[Table, Column]] = []  # whose type is dropped
         self.attributes: list[tuple[Composite, Column]] = []
@@ -132,6 +133,8 @@ class Removal:
             schema = self.context.catalog.schema_name(item.schema)
             self._take_callers(users_of_code(self.context, schema, lambda oid: oid == item.oid))
             self._take_triggers(item)
+        if isinstance(item, Routine | UserOperator):
+            self._take_rules(item)
         self._take_bodies(item)
         self._take_operators(item)
         self._take_casts(item)
@@ -151,6 +154,15 @@ class Removal:
         for view in self._views_over(item.oid):
             self._depend(view, item)
         self.take_policies(policies.policies_over(self.context, item.oid), name_object(item))
+        self._take_rules(item)
+
+    def _take_rules(self, item: SchemaObject) -> None:
+        """Adds the rules of other relations that use an object."""
+        for relation, rule in rules.rules_over(self.context, item.oid):
+            if (relation.oid, rule.oid) not in self.rules:
+                shown = f"rule {rule.name} on {name_object(relation)}"
+                self._extra.append((shown, name_object(item), relation.oid))
+                self.rules.append((relation.oid, rule.oid))
 
     def take_policies(self, found: Iterable[tuple[Table, Policy]], on: str) -> None:
         """Adds policies of other tables that depend on something."""
@@ -390,7 +402,7 @@ class Removal:
             )
         self._notify(extra)
         self._refuse_in_use()
-        parts = [*self.constraints, *self.policies, *self.triggers, *self.defaults]
+        parts = [*self.constraints, *self.policies, *self.rules, *self.triggers, *self.defaults]
         parts += [(table.oid, column.number) for table, column in self.columns]
         named = {item.oid for item in roots}
         self.context.note_dropped(named, self._dependents - named, parts)
@@ -431,6 +443,10 @@ class Removal:
         for table in dict.fromkeys(table for table, _ in left):
             self.context.lock_relation(table, "access exclusive")
         policies.remove_policies(self.context, left)
+        left = [(relation, rule) for relation, rule in self.rules if relation not in self.gone]
+        for relation in dict.fromkeys(relation for relation, _ in left):
+            self.context.lock_relation(relation, "access exclusive")
+        rules.remove_rules(self.context, left)
 
     def _foreign_tables(self) -> list[int]:
         """The remaining tables that foreign keys of dropped tables refer to."""
@@ -601,8 +617,7 @@ def _drop_unknown(context: DdlContext, statement: ast.DropStmt, tag: str) -> str
 
 
 def drop_from_table(context: DdlContext, statement: ast.DropFromTableStmt) -> str:
-    """DROP POLICY, TRIGGER, RULE. No table has a rule, so IF EXISTS does nothing for it. Raises 42P01, 42704, 42501,
-    and 2BP01 for the rule of a view."""
+    """DROP POLICY, TRIGGER, RULE. Raises 42P01, 42704, 42501, and 2BP01 for the rule of a view."""
     tag = f"DROP {statement.kind.upper()}"
     if statement.kind == "trigger" and triggers.drop(context, statement) is not None:
         return tag
@@ -616,7 +631,7 @@ def drop_from_table(context: DdlContext, statement: ast.DropFromTableStmt) -> st
     elif isinstance(relation, View) and statement.kind == "rule" and statement.name == "_RETURN":
         because = f"cannot drop rule _RETURN on view {relation.name} because view {relation.name} requires it"
         raise SqlError("2BP01", because, hint=f"You can drop view {relation.name} instead.")
-    elif (
+    elif (statement.kind == "rule" and rules.drop_rule(context, relation, statement.name)) or (
         statement.kind == "policy"
         and isinstance(relation, Table)
         and policies.drop_policy(context, relation, statement.name)

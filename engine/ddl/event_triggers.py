@@ -75,10 +75,9 @@ def find(context: DdlContext, name: str) -> EventTrigger:
 
 def alter(context: DdlContext, statement: ast.AlterEventTriggerStmt) -> str:
     """ALTER EVENT TRIGGER. Raises 42704, 42501, 42710."""
-    named = _find_by_name(context, statement.name)
-    if statement.action == "owner" and named is not None:  # to give it to its owner needs no privilege
-        if ownership.role_named(context, statement.value).oid == named.owner:
-            return "ALTER EVENT TRIGGER"
+    named = _find_by_name(context, statement.name) if statement.action == "owner" else None
+    if named is not None and ownership.role_named(context, statement.value).oid == named.owner:
+        return "ALTER EVENT TRIGGER"  # which needs no privilege
     found = find(context, statement.name)
     if statement.action == "rename":
         context.lock_name(context.catalog.database, f"event trigger {statement.value}")

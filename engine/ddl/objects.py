@@ -30,6 +30,7 @@ from engine.ddl import (
     names,
     ownership,
     roles,
+    rules,
     tablespaces,
     triggers,
     user_types,
@@ -307,6 +308,8 @@ def rename(context: DdlContext, statement: ast.RenameStmt) -> str:
     """ALTER ... RENAME. Names are stored once, and stored expressions are deparsed from columns, not from names."""
     if statement.kind == "trigger":
         return triggers.rename(context, statement)
+    if statement.kind == "rule":
+        return rules.rename_rule(context, statement)
     word = statement.of if statement.kind in ("column", "constraint") else statement.kind
     word = "materialized view" if word == "matview" else word
     tag = f"ALTER {word.upper()}"
@@ -496,6 +499,8 @@ def comment(context: DdlContext, statement: ast.CommentStmt) -> str:
         return _comment_part(context, parts[:-1], lambda item: _commented_column(item, parts[-1], text))
     if kind == "constraint":
         return _comment_part(context, statement.on, lambda item: _commented_constraint(item, parts[-1], text))
+    if kind == "rule":
+        return rules.comment_on_rule(context, statement.on, parts[-1], text)
     if kind == "trigger":
         return triggers.comment(context, parts[-1], statement.on, text)
     if kind == "policy":

@@ -32,7 +32,7 @@ from catalog.schema import (
 )
 from catalog.schema import Sequence as SequenceObject
 from catalog.types import format_type
-from engine.ddl import branches, default_privileges
+from engine.ddl import branches, default_privileges, rules
 from engine.ddl.branches import Then
 from engine.ddl.context import Job, RewriteTable
 from engine.execute.context import ExecContext
@@ -143,6 +143,8 @@ class SessionDdl:
     def change(self, changes: Mapping[int, SchemaObject | None], granted: bool = True) -> None:
         transaction = self.transaction
         transaction.refuse_if_read_only("DDL")
+        if self.catalog.with_rules:
+            rules.check_uses(self, changes)
         if self._session.ddl_events is not None:
             self._session.ddl_events.touched.update(dict.fromkeys(changes))
         catalog = self.catalog

@@ -38,6 +38,7 @@ _CATALOGS: dict[type[SchemaObject], int] = {
 }  # fmt: skip
 _PARTS = {
     "trigger": (derived_oids.PG_TRIGGER, "triggers"),
+    "rule": (derived_oids.PG_REWRITE, "rules"),
     "policy": (derived_oids.PG_POLICY, "policies"),
     "constraint": (derived_oids.PG_CONSTRAINT, "constraints"),
     "domain constraint": (derived_oids.PG_CONSTRAINT, "checks"),
@@ -45,7 +46,7 @@ _PARTS = {
 """The parts of relations and domains that have addresses of their own: the catalog, and the attribute with them."""
 _COMMENTED: dict[str, tuple[type[SchemaObject], ...]] = {
     **dict.fromkeys(("table", "view", "matview", "index", "sequence", "column"), RELATIONS),
-    **dict.fromkeys(("trigger", "policy", "constraint"), (Table, View)),
+    **dict.fromkeys(("trigger", "policy", "rule", "constraint"), (Table, View)),
     "schema": (Schema,), "extension": (Extension,), "collation": (Collation,), "type": USER_TYPES, "domain": USER_TYPES,
     "domain constraint": (Domain,),
 }  # fmt: skip
@@ -255,6 +256,7 @@ _COMMANDS: dict[type[ast.Node], Callable[[Change, Any, str], Iterator[Command]]]
     ast.AlterOperatorStmt: _of_name(UserOperator),
     ast.CreateTriggerStmt: _part_of("trigger"),
     ast.CreatePolicyStmt: _part_of("policy"),
+    ast.CreateRuleStmt: _part_of("rule"),
     ast.AlterPolicyStmt: _part_of("policy"),
     ast.CreateTableAsStmt: _table_of_query,
     ast.SelectStmt: _table_of_query,

@@ -23,6 +23,7 @@ from engine.ddl import (
     owned,
     policies,
     routines,
+    rules,
     sequences,
     tables,
     triggers,
@@ -57,6 +58,7 @@ from engine.statements import (
     reindex,
     roles,
     routing,
+    rule_plans,
     schema_change,
     schemas,
     settings,
@@ -311,6 +313,7 @@ SCHEMA_CHANGES = (
     _change(ast.DropFunctionStmt, routines.drop, command=command_tags.of_drop),
     _relation(ast.CreateTriggerStmt, triggers.create, command="CREATE TRIGGER"),
     _change(ast.DropFromTableStmt, drop.drop_from_table, command=command_tags.of_drop),
+    _relation(ast.CreateRuleStmt, rules.create, command="CREATE RULE"),
     _change(ast.CreateEventTriggerStmt, event_triggers.create, command="CREATE EVENT TRIGGER", fires=False),
     _change(ast.AlterEventTriggerStmt, event_triggers.alter, command="ALTER EVENT TRIGGER", fires=False),
     _relation(ast.CreatePolicyStmt, policies.create_policy, command="CREATE POLICY", tells_all=False),
@@ -318,4 +321,6 @@ SCHEMA_CHANGES = (
     _change(ast.AlterFunctionStmt, routines.alter, command=command_tags.of_function),
 )
 
-registry.register((*QUERIES, *OF_SESSIONS, *OTHERS, *SCHEMA_CHANGES), planners=(as_of.plan, view_triggers.plan))
+registry.register(
+    (*QUERIES, *OF_SESSIONS, *OTHERS, *SCHEMA_CHANGES), planners=(as_of.plan, rule_plans.plan, view_triggers.plan)
+)

@@ -86,7 +86,9 @@ CREATE FUNCTION {s}.step(int, int) RETURNS int LANGUAGE sql AS 'SELECT coalesce(
 CREATE AGGREGATE {s}.total(int) (sfunc = {s}.step, stype = int);
 CREATE OPERATOR {s}.#+# (leftarg = int, rightarg = int, function = {s}.step);
 CREATE FUNCTION {s}.fire() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN RETURN NEW; END';
-CREATE TABLE {s}.fired (a int, b int);
+CREATE TABLE {s}.fired (a int, b int); CREATE TABLE {s}.noted (a int);
+CREATE TABLE {s}.ruled (a int, b int); CREATE RULE y AS ON INSERT TO {s}.ruled DO INSERT INTO {s}.noted VALUES (new.a);
+CREATE RULE w AS ON UPDATE TO {s}.ruled DO INSTEAD INSERT INTO {s}.noted SELECT old.a;
 CREATE TRIGGER y BEFORE INSERT ON {s}.fired FOR EACH ROW EXECUTE FUNCTION {s}.fire();
 REVOKE EXECUTE ON FUNCTION {s}.fire() FROM PUBLIC;
 REVOKE EXECUTE ON FUNCTION {s}.f(int), {s}.counted(), {s}.total(int), {s}.step(int, int) FROM PUBLIC;
@@ -268,6 +270,15 @@ CREATE PROCEDURE {s}.z() LANGUAGE sql AS 'SELECT 1'
 CREATE AGGREGATE {s}.z(int) (sfunc = int4pl, stype = int)
 CREATE OPERATOR {s}.#-# (leftarg = int, rightarg = int, function = int4mi)
 CREATE CAST ({s}.e AS int8) WITH INOUT
+INSERT INTO {s}.ruled VALUES (1, 2)
+INSERT INTO {s}.ruled (a) SELECT a FROM {s}.t
+UPDATE {s}.ruled SET b = 3
+UPDATE {s}.ruled SET b = x.b FROM {s}.t x WHERE x.a = ruled.a
+CREATE RULE z AS ON DELETE TO {s}.ruled DO NOTHING
+ALTER RULE y ON {s}.ruled RENAME TO z
+ALTER TABLE {s}.ruled DISABLE RULE y
+COMMENT ON RULE y ON {s}.ruled IS 'x'
+DROP RULE y ON {s}.ruled
 CREATE CAST (int AS {s}.e) WITH INOUT AS IMPLICIT
 CREATE CAST ({s}.e AS {s}.r) WITHOUT FUNCTION
 CREATE CAST (int AS date) WITH INOUT

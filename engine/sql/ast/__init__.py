@@ -29,6 +29,7 @@ from engine.sql.ast.code import (
     CreateFunctionStmt,
     CreateOperatorStmt,
     CreatePolicyStmt,
+    CreateRuleStmt,
     CreateTriggerStmt,
     DefinitionItem,
     DropCastStmt,
@@ -112,6 +113,7 @@ from engine.sql.ast.expressions import (
 from engine.sql.ast.queries import (
     Alias,
     AsOf,
+    AssignedValue,
     ColumnDefinitionItem,
     CommonTableExpr,
     CycleClause,

@@ -242,6 +242,19 @@ class AlterEventTriggerStmt(Node):
 
 
 @dataclass(frozen=True, slots=True)
+class CreateRuleStmt(Node):
+    """CREATE [OR REPLACE] RULE; event: select insert update delete. `actions` () is NOTHING."""
+
+    name: str
+    event: str
+    relation: RangeVar
+    condition: Node | None
+    instead: bool
+    actions: tuple[Node, ...]
+    replace: bool = False
+
+
+@dataclass(frozen=True, slots=True)
 class CreatePolicyStmt(Node):
     """CREATE POLICY; `command`: all, select, insert, update or delete; `roles` () is PUBLIC."""
 

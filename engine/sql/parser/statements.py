@@ -24,7 +24,6 @@ _FOREIGN_OBJECTS: Final = (
     ("operator", "class"),
     ("operator", "family"),
     ("publication",),
-    ("rule",),
     ("server",),
     ("statistics",),
     ("subscription",),
@@ -35,7 +34,6 @@ _FOREIGN_OBJECTS: Final = (
 _REPLACEABLE: Final = (
     ("language",),
     ("procedural", "language"),
-    ("rule",),
     ("transform",),
     ("trusted", "language"),
     ("trusted", "procedural", "language"),
@@ -126,6 +124,8 @@ class Statements(Policies, Triggers):
             return self.create_cast(start)
         if key in ("constraint", "trigger"):
             return self.create_trigger(start, replace=False)
+        if key == "rule":
+            return self.create_rule(start, replace=False)
         if key == "event":
             return self.create_event_trigger(start)
         if key == "policy":
@@ -145,6 +145,8 @@ class Statements(Policies, Triggers):
             return self.create_aggregate(start, replace=True)
         if self._curr.key in ("constraint", "trigger"):
             return self.create_trigger(start, replace=True)
+        if self._curr.key == "rule":
+            return self.create_rule(start, replace=True)
         return self._refuse("CREATE", start, _REPLACEABLE)
 
     def _refuse(self, verb: str, start: int, kinds: tuple[tuple[str, ...], ...]) -> ast.Node:
@@ -188,6 +190,8 @@ class Statements(Policies, Triggers):
             return self.alter_policy(start)
         if key == "trigger":
             return self.alter_trigger(start)
+        if key == "rule":
+            return self.alter_rule(start)
         if key == "event":
             return self.alter_event_trigger(start)
         if self.accept_change_stream():
