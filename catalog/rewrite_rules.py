@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 
 @dataclass(frozen=True, slots=True)
-class Rule:
+class RewriteRule:
     """CREATE RULE. `event`: a INSERT, w UPDATE, d DELETE. `condition` and `actions` are SQL texts over the relations
     old and new, with all names qualified; `depends_on`: the relations and routines that they use, with the rule's own
     relation. `enabled`: as in ev_enabled."""

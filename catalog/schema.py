@@ -15,7 +15,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from catalog.event_triggers import EventTrigger
-from catalog.rewrite_rules import Rule
+from catalog.rewrite_rules import RewriteRule
 from catalog.types import oids
 from catalog.types.base import TypeRef
 
@@ -343,7 +343,7 @@ class Table:
     partitioning: Partitioning | None = None
     bound: PartitionBound | None = None  # of a partition
     triggers: tuple[Trigger, ...] = ()
-    rules: tuple[Rule, ...] = ()
+    rules: tuple[RewriteRule, ...] = ()
     references_off: bool = False  # DISABLE TRIGGER ALL: foreign keys neither check its changes nor act on them
     detaching: str = ""  # of a partition: PENDING, or in a transaction's own catalog PENDING_BUT_SEEN
     policies: tuple[Policy, ...] = ()
@@ -470,7 +470,7 @@ class View:
     extension: int = 0  # OID of the extension that created it
     sources: tuple[Source, ...] = ()
     triggers: tuple[Trigger, ...] = ()
-    rules: tuple[Rule, ...] = ()
+    rules: tuple[RewriteRule, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,7 +3,7 @@ objects.py; their texts are made here too."""
 
 from __future__ import annotations
 
-from catalog.rewrite_rules import Rule
+from catalog.rewrite_rules import RewriteRule
 from catalog.schema import Table, View
 from catalog.system import derived_oids
 from catalog.system import relations as internal
@@ -25,7 +25,7 @@ _EVENTS = {"w": "2", "a": "3", "d": "4"}
 owners = Items((Table, View), lambda _, item: (item,) if item.rules else None)
 
 
-def _rules(items: list[Item]) -> list[tuple[Owner, Rule]]:
+def _rules(items: list[Item]) -> list[tuple[Owner, RewriteRule]]:
     return [(relation, rule) for (relation,) in items for rule in relation.rules]
 
 

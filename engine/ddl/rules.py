@@ -11,7 +11,7 @@ from dataclasses import replace
 
 from catalog.errors import SqlError, not_supported
 from catalog.functions.base import Function, Operator
-from catalog.rewrite_rules import Rule
+from catalog.rewrite_rules import RewriteRule
 from catalog.schema import (
     INFORMATION_SCHEMA_OID,
     PG_CATALOG_OID,
@@ -67,7 +67,7 @@ def create(context: DdlContext, statement: ast.CreateRuleStmt) -> str:
         if isinstance(context.catalog.get(oid), Table | View) and oid != relation.oid:
             context.lock_relation(oid, "access share")
     kept = tuple(oid for oid in used if oid in context.catalog.objects)
-    made = Rule(0, statement.name, event, statement.instead, condition, tuple(texts), "O", kept)
+    made = RewriteRule(0, statement.name, event, statement.instead, condition, tuple(texts), "O", kept)
     _put(context, relation, made, statement.replace)
     return "CREATE RULE"
 
@@ -171,7 +171,7 @@ def _code_of(context: DdlContext, node: object) -> dict[int, None]:
     return used
 
 
-def find(relation: object, name: str) -> Rule | None:
+def find(relation: object, name: str) -> RewriteRule | None:
     """The rule of a relation with this name."""
     rules = relation.rules if isinstance(relation, Table | View) else ()
     return next((rule for rule in rules if rule.name == name), None)
@@ -185,7 +185,7 @@ def _duplicate(relation: Owner, name: str) -> SqlError:
     return SqlError("42710", f'rule "{name}" for relation "{relation.name}" already exists')
 
 
-def _put(context: DdlContext, relation: Owner, made: Rule, may_replace: bool) -> None:
+def _put(context: DdlContext, relation: Owner, made: RewriteRule, may_replace: bool) -> None:
     before = find(relation, made.name)
     if before is not None and not may_replace:
         raise _duplicate(relation, made.name)
@@ -198,7 +198,7 @@ def _put(context: DdlContext, relation: Owner, made: Rule, may_replace: bool) ->
     context.change({relation.oid: replace(relation, rules=rules)})
 
 
-def _with_rule(relation: Owner, before: Rule, after: Rule | None) -> Owner:
+def _with_rule(relation: Owner, before: RewriteRule, after: RewriteRule | None) -> Owner:
     rules = [after if rule.oid == before.oid else rule for rule in relation.rules]
     return replace(relation, rules=tuple(rule for rule in rules if rule is not None))
 
@@ -278,7 +278,7 @@ def enable(relation: Table, command: ast.AlterTableCmd) -> Table:
 # ---- dependencies ---------------------------------------------------------------------------------------------------
 
 
-def all_rules(context: DdlContext) -> Iterator[tuple[Owner, Rule]]:
+def all_rules(context: DdlContext) -> Iterator[tuple[Owner, RewriteRule]]:
     """The rules of this database."""
     for kind in (Table, View) if context.catalog.with_rules else ():
         for relation in context.catalog.by_kind.get(kind, ()):
@@ -287,7 +287,7 @@ def all_rules(context: DdlContext) -> Iterator[tuple[Owner, Rule]]:
                 yield relation, rule
 
 
-def rules_over(context: DdlContext, oid: int) -> list[tuple[Owner, Rule]]:
+def rules_over(context: DdlContext, oid: int) -> list[tuple[Owner, RewriteRule]]:
     """The rules of other relations that use an object."""
     return [(owner, rule) for owner, rule in all_rules(context) if oid in rule.depends_on and owner.oid != oid]
 

@@ -227,7 +227,7 @@ def _prepare_query(
 
 
 @contextlib.contextmanager
-def unchecked() -> Iterator[None]:
+def without_checks() -> Iterator[None]:
     """Statements that are planned in this block need no privileges: the caller has checked them."""
     token = _unchecked.set(True)
     try:

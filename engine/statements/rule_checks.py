@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from catalog.errors import not_supported
-from catalog.rewrite_rules import Rule
+from catalog.rewrite_rules import RewriteRule
 from catalog.schema import Table, View
 from engine.sql import ast, tree
 
@@ -18,7 +18,7 @@ _STATEMENTS: dict[type[ast.Node], str] = {ast.InsertStmt: "a", ast.UpdateStmt: "
 _EVENTS: dict[type, str] = {tree.Insert: "a", tree.Update: "w", tree.Delete: "d", tree.Merge: "awd"}
 
 
-def due_rules(session: Session, relation: Relation, events: str) -> list[Rule]:
+def due_rules(session: Session, relation: Relation, events: str) -> list[RewriteRule]:
     """The rules of these events that are enabled, in the order of their names."""
     found = [rule for rule in relation.rules if rule.event in events and rule.enabled != "D"]
     due = [rule for rule in found if rule.enabled == "A" or (rule.enabled == "R") == session.is_replica]

@@ -21,7 +21,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from catalog.errors import SqlError, not_supported
-from catalog.rewrite_rules import Rule
+from catalog.rewrite_rules import RewriteRule
 from catalog.schema import Column, Role, Table, View
 from engine.session.answer import tag
 from engine.session.plan import Plan, ResultColumns
@@ -112,7 +112,7 @@ class _Rewriter:
         statement: ast.Statement,
         node: Change,
         relation: Relation,
-        rules: Sequence[Rule],
+        rules: Sequence[RewriteRule],
         types: Sequence[int],
     ) -> None:
         self._session = session
@@ -181,7 +181,7 @@ class _Rewriter:
                 hint=f"You need an unconditional ON {command} DO INSTEAD rule with a RETURNING clause.",
             )
 
-    def _refuse_views(self, replaced: bool, conditional: Sequence[Rule]) -> None:
+    def _refuse_views(self, replaced: bool, conditional: Sequence[RewriteRule]) -> None:
         if isinstance(self._relation, View) and conditional and not replaced:
             verb, doing = _VERBS[self._event]
             command, name = _COMMANDS[self._event], self._relation.name
@@ -235,7 +235,7 @@ class _Rewriter:
     def _source(self) -> _Source:
         node = self._node
         if isinstance(node, ast.InsertStmt):
-            return self._inserted(node)
+            return self._inserted_rows(node)
         relation = node.relation
         name = relation.name if relation.alias is None else relation.alias.name
         if isinstance(node, ast.DeleteStmt):
@@ -251,7 +251,7 @@ class _Rewriter:
             source.values[place] = self._assigned_value(place, item.expression)
         return source
 
-    def _inserted(self, node: ast.InsertStmt) -> _Source:
+    def _inserted_rows(self, node: ast.InsertStmt) -> _Source:
         every = range(len(self._relation.columns))
         places = [self._position(item) for item in node.columns] or list(every)
         source = _Source("")
@@ -358,7 +358,7 @@ class _Rewriter:
 
     # ---- the statements ---------------------------------------------------------------------------------------------
 
-    def _original(self, source: _Source, conditional: Sequence[Rule]) -> Change:
+    def _original(self, source: _Source, conditional: Sequence[RewriteRule]) -> Change:
         """The statement for the rows for which no rule runs instead."""
         node = replace(self._node, ruled=True)
         if not conditional:
@@ -383,7 +383,7 @@ class _Rewriter:
         kept = [self._is_not_true(rule, direct) for rule in conditional]
         return replace(node, where=_both(node.where, *kept))
 
-    def _is_not_true(self, rule: Rule, column: Callable[[str, int], ast.Node]) -> ast.Node:
+    def _is_not_true(self, rule: RewriteRule, column: Callable[[str, int], ast.Node]) -> ast.Node:
         assert rule.condition is not None
         return ast.BooleanTest(self._over(parse_expression(rule.condition), column), "is_not_true")
 
@@ -422,7 +422,7 @@ class _Rewriter:
                 parts.append(_Part(self._prepare_action(node), replaced and same, returns))
         return parts
 
-    def _action(self, source: _Source, rule: Rule, node: Change) -> Change:
+    def _action(self, source: _Source, rule: RewriteRule, node: Change) -> Change:
         """An action over the rows of the statement."""
         used: dict[tuple[str, int], None] = {}
         column = self._over_rows(used)
@@ -505,7 +505,7 @@ class _Rewriter:
             assert isinstance(owner, Role)
             with session.identity.acting_as(owner):
                 self._check_action(node)
-            with planning.unchecked():
+            with planning.without_checks():
                 return planning.prepare(session, statement, self._types)
         finally:
             _active.reset(token)

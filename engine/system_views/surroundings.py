@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, cast
 
 from catalog.errors import SqlError
 from catalog.identifiers import quote_identifier
-from catalog.rewrite_rules import Rule
+from catalog.rewrite_rules import RewriteRule
 from catalog.routines import function_in
 from catalog.schema import (
     Role,
@@ -144,12 +144,12 @@ class SessionSurroundings:
         key = ("condition", self.catalog.database, self.catalog.version, self.path, relation.oid, text, pretty)
         return self.cache.text(key, show)
 
-    def rule(self, relation: Table | View, rule: Rule, pretty: bool) -> str:
+    def rule(self, relation: Table | View, rule: RewriteRule, pretty: bool) -> str:
         """The CREATE RULE statement of a rule."""
         key = ("rule", self.catalog.database, self.catalog.version, self.path, rule.oid, pretty)
         return self.cache.text(key, lambda: self._print_rule(relation, rule, pretty))
 
-    def _print_rule(self, relation: Table | View, rule: Rule, pretty: bool) -> str:
+    def _print_rule(self, relation: Table | View, rule: RewriteRule, pretty: bool) -> str:
         entries: tuple[tree.RangeEntry, ...] = entries_of(relation)
         parts, actions = [self._rule_head(relation, rule.name, _EVENTS[rule.event], pretty)], []
         with self._stored_environment() as inside:
