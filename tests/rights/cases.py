@@ -277,6 +277,7 @@ UPDATE {s}.ruled SET b = x.b FROM {s}.t x WHERE x.a = ruled.a
 CREATE RULE z AS ON DELETE TO {s}.ruled DO NOTHING
 ALTER RULE y ON {s}.ruled RENAME TO z
 ALTER TABLE {s}.ruled DISABLE RULE y
+ALTER TABLE {s}.ruled ENABLE ALWAYS RULE y
 COMMENT ON RULE y ON {s}.ruled IS 'x'
 DROP RULE y ON {s}.ruled
 CREATE CAST (int AS {s}.e) WITH INOUT AS IMPLICIT
