@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, cast
 
+from catalog.event_triggers import EventTrigger
 from catalog.extensions import types_of
 from catalog.functions.added import Added
 from catalog.routines import added_by
@@ -75,6 +76,8 @@ class Catalog:
     heirs: frozenset[int] = frozenset()  # OIDs of the tables with parents, because every statement looks for children
     code: Mapping[int, Code] = field(default_factory=dict)  # by OID, those of other databases included
     with_triggers: frozenset[int] = frozenset()  # OIDs of the relations with triggers, because every change looks here
+
+    with_rules: frozenset[int] = frozenset()  # OIDs of the relations with rules, of all databases
 
     def with_object(self, item: SchemaObject) -> Catalog:
         """Adds `item`, or replaces the object with its OID."""
@@ -140,7 +143,7 @@ class Catalog:
                 named[type(item)][item.name] = oid
         changed = Catalog(
             self.version + 1, self.database, objects, relations, named[Schema], named[Role], named[Database],
-            named[Tablespace], types, heirs, code, self._with_triggers_after(changes),
+            named[Tablespace], types, heirs, code, self._with_triggers_after(changes), self._with_rules_after(changes),
         )  # fmt: skip
         if types:
             remember(changed.user_types)
@@ -157,6 +160,12 @@ class Catalog:
         if not coming and self.with_triggers.isdisjoint(changes):
             return self.with_triggers
         return self.with_triggers.difference(changes) | coming
+
+    def _with_rules_after(self, changes: Mapping[int, SchemaObject | None]) -> frozenset[int]:
+        coming = {oid for oid, item in changes.items() if isinstance(item, Table | View) and item.rules}
+        if not coming and self.with_rules.isdisjoint(changes):
+            return self.with_rules
+        return self.with_rules.difference(changes) | coming
 
     def _is_here(self, item: SchemaObject) -> bool:
         """Whether an object belongs to this database. A schema belongs to one database (0: to all)."""
@@ -366,6 +375,12 @@ class Catalog:
         if not self.servers:
             return frozenset()
         return frozenset(oid for oid in self.relations.values() if getattr(self.objects[oid], "server", 0))
+
+    @cached_property
+    def event_triggers(self) -> abc.Sequence[EventTrigger]:
+        """The event triggers of this database, in the order of their names."""
+        found = [item for item in self.code.values() if isinstance(item, EventTrigger)]
+        return sorted((item for item in found if item.database == self.database), key=lambda item: item.name)
 
     @cached_property
     def added(self) -> Added:

@@ -58,3 +58,13 @@ class StatisticsObject:
     statistics_target: int = -1
     owner: int = BOOTSTRAP_ROLE_OID
     comment: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ExtensionType:
+    """A type of an extension, found by its name."""
+
+    oid: int
+    array_oid: int
+    name: str
+    schema: int

@@ -17,6 +17,7 @@ from functools import cache
 import orjson
 
 from catalog.catalog import Catalog
+from catalog.event_triggers import EventTrigger
 from catalog.schema import (
     ChangeStream,
     Collation,
@@ -72,6 +73,7 @@ SYSTEM_TABLES: Mapping[type[SchemaObject], int] = {
     ForeignWrapper: 33,
     ForeignServer: 34,
     UserMapping: 35,
+    EventTrigger: 36,
     ChangeStream: 40,
 }
 KINDS: Mapping[int, type[SchemaObject]] = {number: kind for kind, number in SYSTEM_TABLES.items()}

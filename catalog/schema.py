@@ -16,11 +16,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from catalog.event_triggers import EventTrigger
 from catalog.foreign_objects import ForeignServer, ForeignWrapper, UserMapping
 from catalog.lesser_objects import BOOTSTRAP_ROLE_OID as BOOTSTRAP_ROLE_OID  # noqa: PLC0414
+from catalog.lesser_objects import ExtensionType as ExtensionType  # noqa: PLC0414
 from catalog.lesser_objects import StatisticsObject as StatisticsObject  # noqa: PLC0414
 from catalog.lesser_objects import UserMultirange as UserMultirange  # noqa: PLC0414
 from catalog.lesser_objects import UserRange as UserRange  # noqa: PLC0414
+from catalog.rewrite_rules import RewriteRule
 from catalog.types import oids
 from catalog.types.base import TypeRef
 
@@ -348,6 +351,7 @@ class Table:
     partitioning: Partitioning | None = None
     bound: PartitionBound | None = None  # of a partition
     triggers: tuple[Trigger, ...] = ()
+    rules: tuple[RewriteRule, ...] = ()
     references_off: bool = False  # DISABLE TRIGGER ALL: foreign keys neither check its changes nor act on them
     detaching: str = ""  # of a partition: PENDING, or in a transaction's own catalog PENDING_BUT_SEEN
     policies: tuple[Policy, ...] = ()
@@ -477,6 +481,7 @@ class View:
     extension: int = 0  # OID of the extension that created it
     sources: tuple[Source, ...] = ()
     triggers: tuple[Trigger, ...] = ()
+    rules: tuple[RewriteRule, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -754,20 +759,10 @@ class UserCast:
         return f"{self.source} {self.target}"
 
 
-@dataclass(frozen=True, slots=True)
-class ExtensionType:
-    """A type of an extension, found by its name."""
-
-    oid: int
-    array_oid: int
-    name: str
-    schema: int
-
-
 UserType = Enum | Domain | Composite | UserRange | UserMultirange
 USER_TYPES = (Enum, Domain, Composite, UserRange, UserMultirange)
-Code = Extension | Routine | UserOperator | UserCast | ForeignWrapper | ForeignServer | UserMapping
-CODE = (Extension, Routine, UserOperator, UserCast, ForeignWrapper, ForeignServer, UserMapping)
+Code = Extension | Routine | UserOperator | UserCast | ForeignWrapper | ForeignServer | UserMapping | EventTrigger
+CODE = (Extension, Routine, UserOperator, UserCast, ForeignWrapper, ForeignServer, UserMapping, EventTrigger)
 Relation = Table | Index | Sequence | View | VirtualTable
 SchemaObject = (
     Role
@@ -793,7 +788,8 @@ SchemaObject = (
     | ForeignWrapper
     | ForeignServer
     | UserMapping
+    | EventTrigger
     | ChangeStream
 )
 IN_SCHEMAS = (Table, Index, Sequence, View, Collation, *USER_TYPES, Extension, Routine, UserOperator, StatisticsObject)
-IN_DATABASES = (ChangeStream, UserCast, ForeignWrapper, ForeignServer, UserMapping)  # which belong to no schema
+IN_DATABASES = (ChangeStream, UserCast, ForeignWrapper, ForeignServer, UserMapping, EventTrigger)  # of no schema

@@ -131,10 +131,15 @@ def _trigger_definition(call: CallContext, oid: int, pretty: bool) -> str | None
     return next((cast(str, row[2 if pretty else 1]) for row in found), None)
 
 
-_always(
-    "pg_get_ruledef pg_get_ruledef_ext",
-    None,
-)
+_by_key("pg_get_ruledef", internal.RULE_TEXTS, "plain")
+
+
+@implements("pg_get_ruledef_ext", needs_session=True)
+def _rule_definition(call: CallContext, oid: int, pretty: bool) -> str | None:
+    found = find(call, internal.RULE_TEXTS, "oid", oid)
+    return next((cast(str, row[2 if pretty else 1]) for row in found), None)
+
+
 _by_key("pg_get_statisticsobjdef", internal.STATISTICS_TEXTS, "definition")
 _by_key("pg_get_statisticsobjdef_columns", internal.STATISTICS_TEXTS, "columns")
 _by_key("pg_get_statisticsobjdef_expressions", internal.STATISTICS_TEXTS, "expressions")

@@ -26,6 +26,7 @@ from typing import Any, Protocol
 
 from catalog import types
 from catalog.catalog import Catalog
+from catalog.rewrite_rules import RewriteRule
 from catalog.schema import Index, Role, Routine, Schema, Table, View, VirtualTable
 from catalog.schema import Sequence as SequenceObject
 from catalog.system.relations import system_relations
@@ -135,6 +136,12 @@ class Surroundings(Protocol):
 
     def condition(self, text: str, relation: Table | View, pretty: bool) -> str:
         """Returns the condition of a trigger as its definition shows it."""
+
+    def rule(self, relation: Table | View, rule: RewriteRule, pretty: bool) -> str:
+        """Returns the CREATE RULE statement of a rule."""
+
+    def rule_of_view(self, view: View | Table, pretty: bool) -> str:
+        """Returns the same of the rule that makes a relation a view."""
 
     def is_call(self, text: str, table: Table) -> bool:
         """Whether the expression is printed as a function call, which needs no parentheses in an index definition."""

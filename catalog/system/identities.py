@@ -14,6 +14,7 @@ from typing import Any, cast
 from catalog import types
 from catalog.catalog import Catalog
 from catalog.errors import SqlError
+from catalog.event_triggers import EventTrigger
 from catalog.extensions import types_of
 from catalog.functions import registry
 from catalog.functions.base import CallContext
@@ -39,6 +40,8 @@ from catalog.schema import (
     Sequence,
     Table,
     Tablespace,
+    UserCast,
+    UserOperator,
     UserType,
     View,
     VirtualTable,
@@ -57,7 +60,7 @@ from catalog.types.rows import TypeRow
 from catalog.types.user import FIRST_ADDED_OID
 
 Parts = tuple[str, str | None, str | None, str]  # the result of pg_identify_object: type, schema, name, identity
-Row = tuple[int, int, int, Parts, tuple[str, ...], tuple[str, ...]]  # address, parts, names, arguments
+IdentityRow = tuple[int, int, int, Parts, tuple[str, ...], tuple[str, ...]]  # address, parts, names, arguments
 
 LARGE_OBJECTS = 2613
 MISSING = {
@@ -125,20 +128,20 @@ def _show_type(row: TypeRow) -> str:
 # ---- rows of user-defined objects -----------------------------------------------------------------------------------
 
 
-def _in_schema(kind: int, oid: int, word: str, schema: str, name: str) -> Row:
+def _in_schema(kind: int, oid: int, word: str, schema: str, name: str) -> IdentityRow:
     return kind, oid, 0, (word, schema, quote_identifier(name), _plain(schema, name)), (schema, name), ()
 
 
-def _make_shared_row(kind: int, oid: int, word: str, name: str) -> Row:
+def _make_shared_row(kind: int, oid: int, word: str, name: str) -> IdentityRow:
     return kind, oid, 0, (word, None, quote_identifier(name), quote_identifier(name)), (name,), ()
 
 
-def _type(catalog: Catalog, oid: int, schema: str, name: str) -> Row:
+def _type(catalog: Catalog, oid: int, schema: str, name: str) -> IdentityRow:
     shown = type_identity(catalog, oid)
     return derived_oids.PG_TYPE, oid, 0, ("type", schema, quote_identifier(name), shown), (shown,), ()
 
 
-def _code(catalog: Catalog, oid: int, kind: str, schema: str, name: str, arguments: Iterable[int]) -> Row:
+def _code(catalog: Catalog, oid: int, kind: str, schema: str, name: str, arguments: Iterable[int]) -> IdentityRow:
     word = {"a": "aggregate", "p": "procedure"}.get(kind, "function")
     shown = tuple(type_identity(catalog, argument) for argument in arguments)
     identity = f"{_plain(schema, name)}({','.join(shown)})"
@@ -152,20 +155,20 @@ def _kind(item: object) -> str:
     return next((word for kind, word in kinds.items() if isinstance(item, kind)), "table")
 
 
-def _columns(oid: int, word: str, schema: str, name: str, columns: Iterable[tuple[int, str]]) -> Iterator[Row]:
+def _columns(oid: int, word: str, schema: str, name: str, columns: Iterable[tuple[int, str]]) -> Iterator[IdentityRow]:
     for number, column in columns:
         parts = (f"{word} column", schema, quote_identifier(name), _plain(schema, name, column))
         yield derived_oids.PG_CLASS, oid, number, parts, (schema, name, column), ()
 
 
-def _on(kind: int, oid: int, word: str, schema: str, relation: str, name: str) -> Row:
+def _on(kind: int, oid: int, word: str, schema: str, relation: str, name: str) -> IdentityRow:
     """Returns the row of a constraint, a rule or a policy of a relation."""
     shown = f"{quote_identifier(name)} on {_plain(schema, relation)}"
     within = schema if word == "table constraint" else None
     return kind, oid, 0, (word, within, None, shown), (schema, relation, name), ()
 
 
-def _of_relation(catalog: Catalog, item: Table | View | Sequence | Index) -> Iterator[Row]:
+def _of_relation(catalog: Catalog, item: Table | View | Sequence | Index) -> Iterator[IdentityRow]:
     schema, name, word = _schema(catalog, item.schema), item.name, _kind(item)
     yield _in_schema(derived_oids.PG_CLASS, item.oid, word, schema, name)
     if isinstance(item, Index):
@@ -183,6 +186,10 @@ def _of_relation(catalog: Catalog, item: Table | View | Sequence | Index) -> Ite
             parts = ("default value", None, None, f"for {_plain(schema, name, column.name)}")
             oid = derived_oids.default_number(item.oid, column.number)
             yield derived_oids.PG_ATTRDEF, oid, 0, parts, (schema, name, column.name), ()
+    for trigger in item.triggers:
+        yield _on(derived_oids.PG_TRIGGER, trigger.oid, "trigger", schema, name, trigger.name)
+    for rule in item.rules:
+        yield _on(derived_oids.PG_REWRITE, rule.oid, "rule", schema, name, rule.name)
     if isinstance(item, View):
         return
     for constraint in item.constraints:
@@ -192,7 +199,7 @@ def _of_relation(catalog: Catalog, item: Table | View | Sequence | Index) -> Ite
         yield _on(derived_oids.PG_POLICY, policy.oid, "policy", schema, name, policy.name)
 
 
-def _of_type(catalog: Catalog, item: UserType) -> Iterator[Row]:
+def _of_type(catalog: Catalog, item: UserType) -> Iterator[IdentityRow]:
     schema = _schema(catalog, item.schema)
     for oid, entry in catalog.user_types.items():
         if entry.definition is not None and cast(Any, entry.definition).oid == item.oid:
@@ -207,7 +214,7 @@ def _of_type(catalog: Catalog, item: UserType) -> Iterator[Row]:
         yield derived_oids.PG_CONSTRAINT, check.oid, 0, parts, (shown,), (check.name,)
 
 
-def _of_database(catalog: Catalog, item: Database) -> Iterator[Row]:
+def _of_database(catalog: Catalog, item: Database) -> Iterator[IdentityRow]:
     yield _make_shared_row(derived_oids.PG_DATABASE, item.oid, "database", item.name)
     words = {"table": ("r", "tables"), "sequence": ("S", "sequences"), "function": ("f", "functions"),
              "schema": ("n", "schemas"), "type": ("T", "types")}  # fmt: skip
@@ -221,7 +228,7 @@ def _of_database(catalog: Catalog, item: Database) -> Iterator[Row]:
         yield 826, acl.oid, 0, ("default acl", None, None, shown), (role.name, *within), (letter,)
 
 
-def _of_extension(catalog: Catalog, item: Extension) -> Iterator[Row]:
+def _of_extension(catalog: Catalog, item: Extension) -> Iterator[IdentityRow]:
     yield _make_shared_row(derived_oids.PG_EXTENSION, item.oid, "extension", item.name)
     schema = _schema(catalog, item.schema)
     for oid, entry in types_of(item, "").items():
@@ -232,7 +239,23 @@ def _of_extension(catalog: Catalog, item: Extension) -> Iterator[Row]:
         yield from _from_file(catalog, name, own_rows(item, name), schema)
 
 
-def _rows_of(catalog: Catalog, item: Any) -> Iterator[Row]:
+def _of_operator(catalog: Catalog, item: UserOperator) -> IdentityRow:
+    sides = (item.left, item.right)
+    shown = tuple(type_identity(catalog, side) for side in sides if side)
+    written = ",".join(type_identity(catalog, side) if side else "NONE" for side in sides)
+    schema = _schema(catalog, item.schema)
+    parts = ("operator", schema, None, f"{quote_identifier(schema)}.{item.name}({written})")
+    return derived_oids.PG_OPERATOR, item.oid, 0, parts, (schema, item.name), shown
+
+
+def _of_cast(catalog: Catalog, item: UserCast) -> IdentityRow:
+    source, target = type_identity(catalog, item.source), type_identity(catalog, item.target)
+    parts = ("cast", None, None, f"({source} AS {target})")
+    return derived_oids.PG_CAST, item.oid, 0, parts, (source,), (target,)
+
+
+def identity_rows(catalog: Catalog, item: Any) -> Iterator[IdentityRow]:
+    """Returns the rows of an object of the schema, and of its parts."""
     if isinstance(item, (Table, View, Sequence, Index)):
         return _of_relation(catalog, item)
     if isinstance(item, USER_TYPES):
@@ -247,6 +270,12 @@ def _rows_of(catalog: Catalog, item: Any) -> Iterator[Row]:
     if isinstance(item, Collation):
         schema = _schema(catalog, item.schema)
         return iter((_in_schema(derived_oids.PG_COLLATION, item.oid, "collation", schema, item.name),))
+    if isinstance(item, UserOperator):
+        return iter((_of_operator(catalog, item),))
+    if isinstance(item, UserCast):
+        return iter((_of_cast(catalog, item),))
+    if isinstance(item, EventTrigger):
+        return iter((_make_shared_row(derived_oids.PG_EVENT_TRIGGER, item.oid, "event trigger", item.name),))
     if isinstance(item, Parameter):
         parts = ("parameter ACL", None, None, quote_identifier(item.name))
         return iter(((6243, item.oid, 0, parts, (item.name,), ()),))
@@ -258,11 +287,11 @@ def _rows_of(catalog: Catalog, item: Any) -> Iterator[Row]:
 
 
 _KINDS = (Table, View, Index, Sequence, *USER_TYPES, Routine, Collation, Extension, Schema, Database, Role, Tablespace,
-          Parameter, ForeignServer, ForeignWrapper)  # fmt: skip
-_items = Items(_KINDS, lambda catalog, item: (item, tuple(_rows_of(catalog, item))))
+          Parameter, ForeignServer, ForeignWrapper, UserOperator, UserCast, EventTrigger)  # fmt: skip
+_items = Items(_KINDS, lambda catalog, item: (item, tuple(identity_rows(catalog, item))))
 
 
-def _as_columns(rows: list[Row]) -> Columns:
+def _as_columns(rows: list[IdentityRow]) -> Columns:
     return {
         "class": [row[0] for row in rows],
         "oid": [row[1] for row in rows],
@@ -281,7 +310,7 @@ def _make(items: list[Item], _: Surroundings) -> Columns:
 @content(internal.IDENTITIES, "session", indexes)
 def _of_indexes(items: list[Item], surroundings: Surroundings) -> Columns:
     """Rows of columns of indexes. Names of expressions depend on the session."""
-    rows: list[Row] = []
+    rows: list[IdentityRow] = []
     for index, table in items:
         schema = _schema(surroundings.catalog, index.schema)
         columns = ((column.number, column.name) for column in index_columns(surroundings, index, table))
@@ -314,7 +343,7 @@ def _families() -> dict[str, tuple[str, str]]:
     return found
 
 
-def _operator(catalog: Catalog, row: _Line, schema: str) -> Row:
+def _operator(catalog: Catalog, row: _Line, schema: str) -> IdentityRow:
     sides = [int(row[side] or 0) for side in ("oprleft", "oprright")]
     shown = tuple(type_identity(catalog, side) for side in sides if side)
     written = ",".join(type_identity(catalog, side) if side else "NONE" for side in sides)
@@ -323,16 +352,16 @@ def _operator(catalog: Catalog, row: _Line, schema: str) -> Row:
     return derived_oids.PG_OPERATOR, int(row["oid"] or 0), 0, parts, (schema, name), shown
 
 
-def _cast(catalog: Catalog, row: _Line, schema: str) -> Row:
+def _cast(catalog: Catalog, row: _Line, schema: str) -> IdentityRow:
     source, target = (type_identity(catalog, int(row[side] or 0)) for side in ("castsource", "casttarget"))
     parts = ("cast", None, None, f"({source} AS {target})")
     return derived_oids.PG_CAST, int(row["oid"] or 0), 0, parts, (source,), (target,)
 
 
-def _of_method(kind: int, word: str, prefix: str) -> Callable[[Catalog, _Line, str], Row]:
+def _of_method(kind: int, word: str, prefix: str) -> Callable[[Catalog, _Line, str], IdentityRow]:
     """Returns the maker of rows of operator classes or families."""
 
-    def make(catalog: Catalog, row: _Line, schema: str) -> Row:
+    def make(catalog: Catalog, row: _Line, schema: str) -> IdentityRow:
         name, method = row[f"{prefix}name"] or "", _methods()[row[f"{prefix}method"] or ""]
         parts = (word, schema, quote_identifier(name), f"{_plain(schema, name)} USING {quote_identifier(method)}")
         return kind, int(row["oid"] or 0), 0, parts, (method, schema, name), ()
@@ -340,10 +369,10 @@ def _of_method(kind: int, word: str, prefix: str) -> Callable[[Catalog, _Line, s
     return make
 
 
-def _in_family(kind: int, word: str, prefix: str, number: str) -> Callable[[Catalog, _Line, str], Row]:
+def _in_family(kind: int, word: str, prefix: str, number: str) -> Callable[[Catalog, _Line, str], IdentityRow]:
     """Returns the maker of rows of operators or functions of families."""
 
-    def make(catalog: Catalog, row: _Line, schema: str) -> Row:
+    def make(catalog: Catalog, row: _Line, schema: str) -> IdentityRow:
         name, method = _families()[row[f"{prefix}family"] or ""]
         sides = tuple(type_identity(catalog, int(row[f"{prefix}{side}type"] or 0)) for side in ("left", "right"))
         place = f"{_plain(schema, name)} USING {quote_identifier(method)}"
@@ -354,7 +383,7 @@ def _in_family(kind: int, word: str, prefix: str, number: str) -> Callable[[Cata
     return make
 
 
-_FROM_FILES: dict[str, Callable[[Catalog, _Line, str], Row]] = {
+_FROM_FILES: dict[str, Callable[[Catalog, _Line, str], IdentityRow]] = {
     "pg_operator": _operator,
     "pg_cast": _cast,
     "pg_opclass": _of_method(derived_oids.PG_OPCLASS, "operator class", "opc"),
@@ -364,7 +393,7 @@ _FROM_FILES: dict[str, Callable[[Catalog, _Line, str], Row]] = {
 }
 
 
-def _from_file(catalog: Catalog, name: str, rows: Iterable[_Line], schema: str) -> Iterator[Row]:
+def _from_file(catalog: Catalog, name: str, rows: Iterable[_Line], schema: str) -> Iterator[IdentityRow]:
     return (_FROM_FILES[name](catalog, row, schema) for row in rows)
 
 
@@ -376,7 +405,7 @@ def _relations() -> _Source:
     return {relation.oid: relation for relation in system_relations().values()}
 
 
-def _relation_rows(relation: VirtualTable | View) -> Iterator[Row]:
+def _relation_rows(relation: VirtualTable | View) -> Iterator[IdentityRow]:
     schema = "information_schema" if relation.schema != 11 else _HERE
     word = "view" if isinstance(relation, View) or relation.kind == "v" else "table"
     yield _in_schema(derived_oids.PG_CLASS, relation.oid, word, schema, relation.name)
@@ -391,16 +420,16 @@ def _rules() -> _Source:
     }
 
 
-def _rule_rows(relation: VirtualTable | View) -> Iterator[Row]:
+def _rule_rows(relation: VirtualTable | View) -> Iterator[IdentityRow]:
     schema = "information_schema" if relation.schema != 11 else _HERE
     yield _on(derived_oids.PG_REWRITE, derived_oids.rule(relation.oid), "rule", schema, relation.name, "_RETURN")
 
 
-def _function_rows(line: list[str | None]) -> Iterator[Row]:
+def _function_rows(line: list[str | None]) -> Iterator[IdentityRow]:
     yield _code(_NOBODYS, int(line[0] or 0), line[3] or "f", _HERE, line[1] or "", _oids(line[11]))
 
 
-def _of_file(name: str) -> tuple[Callable[[], _Source], Callable[[Any], Iterator[Row]]]:
+def _of_file(name: str) -> tuple[Callable[[], _Source], Callable[[Any], Iterator[IdentityRow]]]:
     return (
         lambda: {int(row["oid"] or 0): row for row in read_rows(name)},
         lambda row: iter((_FROM_FILES[name](_NOBODYS, row, _HERE),)),
@@ -409,8 +438,8 @@ def _of_file(name: str) -> tuple[Callable[[], _Source], Callable[[Any], Iterator
 
 def _of_names(
     names: Callable[[], Mapping[int, str]], kind: int, word: str, shared: bool = False
-) -> tuple[Callable[[], _Source], Callable[[Any], Iterator[Row]]]:
-    def rows(pair: tuple[int, str]) -> Iterator[Row]:
+) -> tuple[Callable[[], _Source], Callable[[Any], Iterator[IdentityRow]]]:
+    def rows(pair: tuple[int, str]) -> Iterator[IdentityRow]:
         oid, name = pair
         yield _make_shared_row(kind, oid, word, name) if shared else _in_schema(kind, oid, word, _HERE, name)
 
@@ -421,7 +450,7 @@ def _name_lookup(file: str, key: str) -> Callable[[], Mapping[int, str]]:
     return lambda: {int(row["oid"] or 0): row[key] or "" for row in read_rows(file)}
 
 
-_BUILT_IN: dict[int, tuple[Callable[[], _Source], Callable[[Any], Iterator[Row]]]] = {
+_BUILT_IN: dict[int, tuple[Callable[[], _Source], Callable[[Any], Iterator[IdentityRow]]]] = {
     derived_oids.PG_CLASS: (_relations, _relation_rows),
     derived_oids.PG_REWRITE: (_rules, _rule_rows),
     derived_oids.PG_TYPE: (
@@ -454,7 +483,7 @@ def _sources(kind: int) -> _Source:
     return _BUILT_IN[kind][0]()
 
 
-def _built_in_object(kind: int, oid: int) -> list[Row]:
+def _built_in_object(kind: int, oid: int) -> list[IdentityRow]:
     """Returns the rows of one built-in object, because all rows together take a tenth of a second. Most objects are
     functions, which have a direct look-up."""
     if kind == derived_oids.PG_PROC:
@@ -463,7 +492,7 @@ def _built_in_object(kind: int, oid: int) -> list[Row]:
     return [] if source is None else list(_BUILT_IN[kind][1](source))
 
 
-def _built_in_function(oid: int) -> list[Row]:
+def _built_in_function(oid: int) -> list[IdentityRow]:
     if oid >= FIRST_ADDED_OID or oid in registry.OWN_OIDS:
         return []
     try:
@@ -497,11 +526,11 @@ def _built_in(_: list[Item], __: Surroundings) -> Columns:
 # ---- the functions --------------------------------------------------------------------------------------------------
 
 
-def _flat(row: Row) -> tuple[Any, ...]:
+def _flat(row: IdentityRow) -> tuple[Any, ...]:
     return (*row[:3], *row[3], Array.of(row[4]), Array.of(row[5]))
 
 
-def _find(call: CallContext, kind: int, oid: int, number: int) -> tuple[Any, ...]:
+def identity_of(call: CallContext, kind: int, oid: int, number: int) -> tuple[Any, ...]:
     """Returns the row of an address; for a missing object, a row with only its type. Raises XX000 for an invalid
     address."""
     if kind not in MISSING:
@@ -524,7 +553,7 @@ def _find(call: CallContext, kind: int, oid: int, number: int) -> tuple[Any, ...
 def _identify(call: CallContext, kind: int | None, oid: int | None, number: int | None) -> list[tuple[Any, ...]]:
     if kind is None or oid is None or number is None:
         return [(None,) * 4]
-    return [_find(call, kind, oid, number)[3:7]]
+    return [identity_of(call, kind, oid, number)[3:7]]
 
 
 @implements("pg_identify_object_as_address", needs_session=True)
@@ -533,7 +562,7 @@ def _identify_address(
 ) -> list[tuple[Any, ...]]:
     if kind is None or oid is None or number is None:
         return [(None,) * 3]
-    row = _find(call, kind, oid, number)
+    row = identity_of(call, kind, oid, number)
     return [(row[3], row[7], row[8])]
 
 

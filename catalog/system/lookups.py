@@ -35,6 +35,7 @@ from catalog.system.relations import (
     ROLE_GROUPS,
     ROLE_NAMES,
     ROW_SECURITY,
+    RULE_TEXTS,
     SCHEMA_NAMES,
     SEQUENCE_VALUES,
     SETTINGS,
@@ -228,6 +229,8 @@ _by_key("pg_get_constraintdef", CONSTRAINT_TEXTS, "plain")
 register("pg_get_constraintdef_ext", _pretty(CONSTRAINT_TEXTS), CONSTRAINT_TEXTS)
 _by_key("pg_get_triggerdef", TRIGGER_TEXTS, "plain")
 register("pg_get_triggerdef_ext", _pretty(TRIGGER_TEXTS), TRIGGER_TEXTS)
+_by_key("pg_get_ruledef", RULE_TEXTS, "plain")
+register("pg_get_ruledef_ext", _pretty(RULE_TEXTS), RULE_TEXTS)
 _by_key("pg_get_viewdef", VIEW_TEXTS, "plain")
 register("pg_get_viewdef_ext", _pretty(VIEW_TEXTS), VIEW_TEXTS)
 register("pg_get_viewdef_wrap", lambda a: look_up(VIEW_TEXTS, "pretty", a[0]), VIEW_TEXTS)
@@ -252,10 +255,6 @@ _by_key("pg_get_function_result", FUNCTION_NAMES, "result")
 _by_key("pg_get_functiondef", FUNCTION_NAMES, "definition")
 _by_key("pg_function_is_visible", FUNCTION_NAMES, "visible")
 _by_key("pg_get_function_sqlbody", FUNCTION_NAMES, "body")
-register(
-    "pg_get_ruledef pg_get_ruledef_ext",
-    lambda a: "NULL::VARCHAR",
-)
 _by_key("pg_get_statisticsobjdef", STATISTICS_TEXTS, "definition")
 _by_key("pg_get_statisticsobjdef_columns", STATISTICS_TEXTS, "columns")
 _by_key("pg_get_statisticsobjdef_expressions", STATISTICS_TEXTS, "expressions")

@@ -38,6 +38,7 @@ _NAMED: dict[int, tuple[str, VirtualTable, str]] = {
     derived_oids.PG_FOREIGN_SERVER: ("server", system_table("pg_foreign_server"), "srvname"),
     derived_oids.PG_FOREIGN_DATA_WRAPPER: ("foreign-data wrapper", system_table("pg_foreign_data_wrapper"), "fdwname"),
     derived_oids.PG_EXTENSION: ("extension", system_table("pg_extension"), "extname"),
+    derived_oids.PG_EVENT_TRIGGER: ("event trigger", system_table("pg_event_trigger"), "evtname"),
     3600: ("text search dictionary", system_table("pg_ts_dict"), "dictname"),
     3601: ("text search parser", system_table("pg_ts_parser"), "prsname"),
     3602: ("text search configuration", system_table("pg_ts_config"), "cfgname"),

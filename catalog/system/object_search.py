@@ -100,8 +100,9 @@ def _of_type(catalog: Catalog, value: object) -> Iterable[int]:
     return (oid - (derived_oids.ARRAY_TYPES if oid >= derived_oids.ARRAY_TYPES else derived_oids.ROW_TYPES),)
 
 
-def _of_rule(_: Catalog, value: object) -> Iterable[int]:
-    return (cast(int, value) - derived_oids.RULES,)
+def _of_rule(catalog: Catalog, value: object) -> Iterable[int]:
+    """Returns the view with this rule, and the relations with other rules."""
+    return (cast(int, value) - derived_oids.RULES, *catalog.with_rules)
 
 
 def _of_constraint(catalog: Catalog, value: object) -> Iterable[int]:
@@ -268,6 +269,7 @@ def _register() -> None:
         _owners[table.oid, "oid"] = _itself
     _owners[internal.RELATION_NAMES.oid, "oid"] = _relation
     _owners[internal.TRIGGER_TEXTS.oid, "oid"] = _with_triggers
+    _owners[internal.RULE_TEXTS.oid, "oid"] = _of_rule
     _owners[internal.CONSTRAINT_TEXTS.oid, "oid"] = _of_constraint
     _owners[internal.TYPE_NAMES.oid, "oid"] = _of_type
     _owners[internal.IDENTITIES.oid, "oid"] = _find_by_identity

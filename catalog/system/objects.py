@@ -103,7 +103,7 @@ def _tables(items: list[Item], _: Surroundings) -> Columns:
         "relhassubclass": [inherited for _, _, inherited, _ in items],
         "relpartbound": [None if bound is None else f"{bound}\x1f{bound}" for _, _, _, bound in items],
         "relispopulated": [table.populated for table in found],
-        "relhasrules": [table.query is not None for table in found],
+        "relhasrules": [table.query is not None or bool(table.rules) for table in found],
         "relnatts": [len(table.columns) for table in found],
         "relchecks": [sum(constraint.kind == "c" for constraint in table.constraints) for table in found],
         "relhastriggers": [

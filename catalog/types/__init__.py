@@ -79,7 +79,7 @@ from catalog.types.multirange import MULTIRANGES
 from catalog.types.network import CIDR, INET
 from catalog.types.numeric import Numeric
 from catalog.types.oid import CID, FIXED_TYPES, OID, REG_TYPES, XID, XID8
-from catalog.types.pseudo import PgLsn, Record, Tid, Void
+from catalog.types.pseudo import DdlCommand, PgLsn, Record, Tid, Void
 from catalog.types.range import RANGES
 from catalog.types.registry import (
     array_of,
@@ -193,6 +193,7 @@ _SCALARS: tuple[SqlType, ...] = (
     Tid(),
     *SNAPSHOTS,
     Void(),
+    DdlCommand(),
     Record(),
     VectorType(oids.INT2VECTOR, oids.INT2VECTOR_ARRAY, "int2vector", INT2),
     VectorType(oids.OIDVECTOR, oids.OIDVECTOR_ARRAY, "oidvector", OID),

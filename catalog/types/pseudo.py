@@ -1,4 +1,4 @@
-"""void and record, the pseudo-types of results, and two small types: pg_lsn and tid."""
+"""void, record and pg_ddl_command, the pseudo-types of results, and two small types: pg_lsn and tid."""
 
 from __future__ import annotations
 
@@ -41,6 +41,34 @@ class Void(SqlType):
 
     def duckdb_type(self, typmod: int = -1) -> str:
         return "VARCHAR"
+
+
+class DdlCommand(Void):
+    """A part of a command for an event trigger, for code in C only. Internal form: the empty string."""
+
+    oid = oids.PG_DDL_COMMAND
+    name = "pg_ddl_command"
+    sql_name = "pg_ddl_command"
+    length = 8
+
+    def input_function(self, settings: FormatSettings = DEFAULT_FORMAT, typmod: int = -1) -> Callable[[str], object]:
+        return _refuse("accept")
+
+    def text_encoder(self, settings: FormatSettings = DEFAULT_FORMAT) -> Callable[[object], bytes]:
+        return _refuse("display")
+
+    def receive_function(self, typmod: int = -1) -> Callable[[bytes], object]:
+        return _refuse("accept")
+
+    def binary_encoder(self) -> Callable[[object], bytes]:
+        return _refuse("display")
+
+
+def _refuse(verb: str) -> Callable[[object], Any]:
+    def refuse(value: object) -> object:
+        raise SqlError("0A000", f"cannot {verb} a value of type pg_ddl_command")
+
+    return refuse
 
 
 class PgLsn(SqlType):

@@ -19,7 +19,7 @@ from catalog.errors import SqlError, not_supported
 from catalog.schema import Column, Constraint, Index, SchemaObject, Sequence, StatisticsObject, Table, View
 from catalog.types import format_type, lookup, type_row
 from catalog.types.base import TypeRef
-from engine.ddl import ownership, partitions, policies, statistics_objects, triggers
+from engine.ddl import ownership, partitions, policies, rules, statistics_objects, triggers
 from engine.ddl.collations import column_collation
 from engine.ddl.context import BuildIndex, DdlContext, RewriteTable, ValidateConstraint
 from engine.ddl.drop import Removal, name_object
@@ -29,6 +29,7 @@ from engine.ddl.index_columns import class_for
 from engine.ddl.key_dependents import refuse_views_that_need
 from engine.ddl.physical_order import clustered_index, mark
 from engine.ddl.replica_identity import check_nullable, set_identity
+from engine.ddl.rewrite_reasons import NEW_TYPE, NEW_VALUES, changes_values
 from engine.ddl.rewrite_text import refuse_used_by_views
 from engine.ddl.sequences import alter_sequence
 from engine.ddl.storage_parameters import OF_TABLES, after_reset, after_set, check_parameters, without_toast
@@ -60,6 +61,7 @@ class Alteration:
         self.builder = TableBuilder(context, table)
         self.conversions: dict[int, tree.Expr] = {}
         self.rewrite = False
+        self.reasons = 0  # why PostgreSQL would write all rows anew, for event triggers
         self.moved = False
         self.new_layout = False
         self.validations: list[Constraint] = []
@@ -109,6 +111,8 @@ class Alteration:
                 self.context.drop_storage(item.storage_id)
         changes[table.oid] = table
         self.context.change(changes)
+        if self.reasons and table.partitioning is None:
+            self.context.note_rewrite(table.oid, self.reasons)
         if self.empty:
             return
         if self.rewrite:
@@ -163,6 +167,11 @@ class Alteration:
 
     disable_trigger = enable_trigger
 
+    def enable_rule(self, command: ast.AlterTableCmd) -> None:
+        self.builder.table = rules.enable(self.table, command)
+
+    disable_rule = enable_rule
+
     def add_inherited_column(self, column: Column) -> None:
         """Adds a column that the table's parent has got."""
         table = self.table
@@ -193,6 +202,7 @@ class Alteration:
         """The value of existing rows in a new column."""
         if column.generated is not None or column.identity or column.sequence:
             self.rewrite = True
+            self.reasons |= NEW_VALUES
             return
         text = column.default
         if text is None and column.type.domain and not self.empty:
@@ -205,6 +215,7 @@ class Alteration:
         expression = runnable_expression(parse_expression(text), self.context.environment, None, column.type, kind)
         if is_volatile(expression):
             self.rewrite = True
+            self.reasons |= NEW_VALUES
             self.conversions[column.number] = expression
             return
         try:
@@ -365,6 +376,7 @@ class Alteration:
         ):
             self.conversions[column.number] = expression
             self.rewrite = True
+            self.reasons |= NEW_TYPE if changes_values(expression) else 0
 
     def _refuse_type_of_used(self, column: Column) -> None:
         """Raises 0A000 for a column whose type generated columns, views or policies have been analysed with."""
@@ -674,7 +686,7 @@ _COMMAND_NAMES = (
     "add_column", "drop_column", "alter_type", "set_default", "drop_default", "set_not_null", "drop_not_null",
     "add_identity", "set_identity", "drop_identity", "drop_expression", "add_constraint", "drop_constraint",
     "validate_constraint", "owner", "tablespace", "set_options", "reset_options", "enable_trigger", "disable_trigger",
-    "cluster", "replica_identity", "foreign_options",
+    "enable_rule", "disable_rule", "cluster", "replica_identity", "foreign_options",
 )  # fmt: skip
 ROW_SECURITY = {
     "enable_row_security": "ENABLE ROW SECURITY", "disable_row_security": "DISABLE ROW SECURITY",

@@ -27,6 +27,7 @@ from typing import Any, Protocol, TypeVar
 
 from catalog.catalog import Catalog
 from catalog.errors import SqlError
+from catalog.event_triggers import EventTrigger
 from catalog.privileges import DATABASE_OWNER, parse
 from catalog.row_types import is_row_type
 from catalog.rows import ORPHANS
@@ -125,7 +126,7 @@ def create(context: DdlContext, parent: Database, made: Database, then: Then | N
     changes: dict[int, SchemaObject | None] = {made.oid: replace(made, default_acls=defaults)}
     for item in found:
         made_of = copy.of(item)
-        if isinstance(made_of, Schema | UserCast | ForeignWrapper | ForeignServer | UserMapping):
+        if isinstance(made_of, Schema | UserCast | ForeignWrapper | ForeignServer | UserMapping | EventTrigger):
             made_of = replace(made_of, database=made.oid)
         changes[made_of.oid] = made_of
     context.change(changes, granted=False)
@@ -154,7 +155,7 @@ def _objects(catalog: Catalog, database: int) -> list[SchemaObject]:
         and not item.name.startswith("pg_temp_")
     }
     inside = [item for item in catalog.objects.values() if isinstance(item, IN_SCHEMAS) and item.schema in schemas]
-    outside = UserCast | ForeignWrapper | ForeignServer | UserMapping
+    outside = UserCast | ForeignWrapper | ForeignServer | UserMapping | EventTrigger
     others = [item for item in catalog.objects.values() if isinstance(item, outside) and item.database == database]
     return [*schemas.values(), *inside, *others]
 

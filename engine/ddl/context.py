@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from collections.abc import Sequence as Items
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
@@ -129,6 +129,13 @@ class DdlContext(Protocol):
     def change(self, changes: Mapping[int, SchemaObject | None], granted: bool = True) -> None:
         """Writes objects (None drops) as rows of system tables in the transaction. `catalog` shows them at once.
         `granted`: new objects get the privileges of ALTER DEFAULT PRIVILEGES."""
+
+    def note_dropped(self, roots: Iterable[int], normal: Iterable[int], parts: Iterable[tuple[int, int]]) -> None:
+        """For event triggers: the objects that a statement drops by name, and the dependents that only CASCADE drops:
+        objects, and parts of tables (engine/session/ddl_events.py)."""
+
+    def note_rewrite(self, oid: int, reasons: int) -> None:
+        """For event triggers: the rows of a table will be written anew (engine/ddl/rewrite_reasons.py)."""
 
     def catalog_of(self, database: int) -> Catalog:
         """The committed catalog of another database (OID)."""

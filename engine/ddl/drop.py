@@ -11,6 +11,7 @@ from dataclasses import replace
 
 from catalog import types
 from catalog.errors import SqlError, not_supported
+from catalog.event_triggers import EventTrigger
 from catalog.extensions import available
 from catalog.operator_classes import class_of, operator_class
 from catalog.routines import shown_operator, shown_signature
@@ -49,7 +50,7 @@ from catalog.schema import (
 )
 from catalog.system import derived_oids
 from catalog.types.base import TypeRef
-from engine.ddl import collations, names, ownership, policies, statistics_objects, triggers
+from engine.ddl import collations, event_triggers, names, ownership, policies, rules, statistics_objects, triggers
 from engine.ddl.code_users import Use, own_objects, shown_use, users_of_code
 from engine.ddl.context import DdlContext
 from engine.ddl.parts import parts_of_range, whole_of
@@ -61,7 +62,7 @@ WORD: dict[type, str] = {
     Table: "table", View: "view", Index: "index", Sequence: "sequence", Schema: "schema", VirtualTable: "view",
     **dict.fromkeys(USER_TYPES, "type"), Extension: "extension",
     ChangeStream: "change stream", Collation: "collation", StatisticsObject: "statistics object",
-    ForeignServer: "server", ForeignWrapper: "foreign-data wrapper",
+    ForeignServer: "server", ForeignWrapper: "foreign-data wrapper", EventTrigger: "event trigger",
 }  # fmt: skip
 
 
@@ -102,10 +103,12 @@ class Removal:
         self.gone: dict[int, SchemaObject] = {}
         self.constraints: list[tuple[int, int]] = []  # (table OID, constraint OID) that go from tables that stay
         self.policies: list[tuple[int, int]] = []  # (table OID, policy OID) that go from tables that stay
+        self.rules: list[tuple[int, int]] = []  # (relation OID, rule OID) that go from relations that stay
         self.defaults: list[tuple[int, int]] = []  # (table OID, column number) whose default used a dropped sequence
         self.columns: list[tuple[Table, Column]] = []  # whose type is dropped
         self.attributes: list[tuple[Composite, Column]] = []
         self.triggers: list[tuple[int, int]] = []  # (relation OID, trigger OID) whose function is dropped
+        self._dependents: set[int] = set()
         self._extra: list[tuple[str, str, int]] = []
         """The dependents that only CASCADE drops: (object, object that it depends on, OID of its table or 0)."""
 
@@ -149,6 +152,8 @@ class Removal:
             self._take_casts(item)
             self._take_callers(users_of_code(self.context, schema, lambda oid: oid == item.oid, casts))
             self._take_triggers(item)
+        if isinstance(item, Routine | UserOperator):
+            self._take_rules(item)
         self._take_bodies(item)
         self._take_ranges(item)
         self._take_operators(item)
@@ -179,6 +184,15 @@ class Removal:
         for view in self._views_over(item.oid):
             self._depend(view, item)
         self.take_policies(policies.policies_over(self.context, item.oid), name_object(item))
+        self._take_rules(item)
+
+    def _take_rules(self, item: SchemaObject) -> None:
+        """Adds the rules of other relations that use an object."""
+        for relation, rule in rules.rules_over(self.context, item.oid):
+            if (relation.oid, rule.oid) not in self.rules:
+                shown = f"rule {rule.name} on {name_object(relation)}"
+                self._extra.append((shown, name_object(item), relation.oid))
+                self.rules.append((relation.oid, rule.oid))
 
     def take_policies(self, found: Iterable[tuple[Table, Policy]], on: str) -> None:
         """Adds policies of other tables that depend on something."""
@@ -367,6 +381,9 @@ class Removal:
                     if not trigger.parent:
                         shown = f"trigger {trigger.name} on {word_of(owner)} {owner.name}"
                         self._extra.append((shown, name_object(function), owner.oid))
+        for item in self.context.catalog.event_triggers:
+            if item.function == function.oid and item.oid not in self.gone:
+                self._depend(item, function)
 
     def _take_parts(self, table: Table) -> None:
         catalog = self.context.catalog
@@ -408,6 +425,7 @@ class Removal:
 
     def _depend(self, item: SchemaObject, on: SchemaObject) -> None:
         self._extra.append((name_object(item), name_object(on), 0))
+        self._dependents.add(item.oid)
         self.add(item)
 
     def _depend_constraint(self, other: Table, constraint: Constraint, table: Table) -> None:
@@ -447,6 +465,10 @@ class Removal:
             )
         self._notify(extra)
         self._refuse_in_use()
+        parts = [*self.constraints, *self.policies, *self.rules, *self.triggers, *self.defaults]
+        parts += [(table.oid, column.number) for table, column in self.columns]
+        named = {item.oid for item in roots}
+        self.context.note_dropped(named, self._dependents - named, parts)
         if self.columns:
             self._drop_columns()
         for composite, column in self.attributes:
@@ -484,6 +506,10 @@ class Removal:
         for table in dict.fromkeys(table for table, _ in left):
             self.context.lock_relation(table, "access exclusive")
         policies.remove_policies(self.context, left)
+        left = [(relation, rule) for relation, rule in self.rules if relation not in self.gone]
+        for relation in dict.fromkeys(relation for relation, _ in left):
+            self.context.lock_relation(relation, "access exclusive")
+        rules.remove_rules(self.context, left)
 
     def _other_ends(self) -> list[int]:
         """The remaining tables that foreign keys of dropped tables refer to."""
@@ -556,6 +582,10 @@ def drop(context: DdlContext, statement: ast.DropStmt) -> str:
         return _drop_named(context, statement, tag, "collation", collations.to_drop)
     if statement.kind == "statistics":
         return _drop_named(context, statement, tag, "statistics object", statistics_objects.to_drop)
+    if statement.kind == "event trigger":
+        named = [event_triggers.to_drop(context, parts[-1], statement.if_exists) for parts in statement.names]
+        remove(context, [item for item in named if item is not None], statement.cascade)
+        return tag
     roots: list[SchemaObject] = []
     for parts in statement.names:
         found = _schema(context, parts) if statement.kind == "schema" else _relation(context, statement.kind, parts)
@@ -658,8 +688,7 @@ def _drop_unknown(context: DdlContext, statement: ast.DropStmt, tag: str) -> str
 
 
 def drop_from_table(context: DdlContext, statement: ast.DropFromTableStmt) -> str:
-    """DROP POLICY, TRIGGER, RULE. No table has a rule, so IF EXISTS does nothing for it. Raises 42P01, 42704, 42501,
-    and 2BP01 for the rule of a view."""
+    """DROP POLICY, TRIGGER, RULE. Raises 42P01, 42704, 42501, and 2BP01 for the rule of a view."""
     tag = f"DROP {statement.kind.upper()}"
     if statement.kind == "trigger" and triggers.drop(context, statement) is not None:
         return tag
@@ -673,7 +702,7 @@ def drop_from_table(context: DdlContext, statement: ast.DropFromTableStmt) -> st
     elif isinstance(relation, View) and statement.kind == "rule" and statement.name == "_RETURN":
         because = f"cannot drop rule _RETURN on view {relation.name} because view {relation.name} requires it"
         raise SqlError("2BP01", because, hint=f"You can drop view {relation.name} instead.")
-    elif (
+    elif (statement.kind == "rule" and rules.drop_rule(context, relation, statement.name)) or (
         statement.kind == "policy"
         and isinstance(relation, Table)
         and policies.drop_policy(context, relation, statement.name)

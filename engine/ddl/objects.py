@@ -24,12 +24,14 @@ from engine.ddl import (
     branches,
     collations,
     default_privileges,
+    event_triggers,
     extensions,
     foreign,
     grants,
     names,
     ownership,
     roles,
+    rules,
     statistics_objects,
     tablespaces,
     triggers,
@@ -311,6 +313,8 @@ def rename(context: DdlContext, statement: ast.RenameStmt) -> str:
         return triggers.rename(context, statement)
     if statement.kind in _FOREIGN:
         return foreign.rename(context, statement)
+    if statement.kind == "rule":
+        return rules.rename_rule(context, statement)
     word = statement.of if statement.kind in ("column", "constraint") else statement.kind
     word = "materialized view" if word == "matview" else word
     tag = f"ALTER {word.upper()}"
@@ -494,6 +498,8 @@ def comment(context: DdlContext, statement: ast.CommentStmt) -> str:
         ownership.must_own(context, found)
         context.change({found.oid: replace(found, comment=text)})
         return "COMMENT"
+    if kind == "event trigger":
+        return event_triggers.comment(context, parts[-1], text)
     if kind == "extension":
         return extensions.comment(context, parts[-1], text)
     if kind in _FOREIGN:
@@ -502,6 +508,8 @@ def comment(context: DdlContext, statement: ast.CommentStmt) -> str:
         return _comment_part(context, parts[:-1], lambda item: _commented_column(item, parts[-1], text))
     if kind == "constraint":
         return _comment_part(context, statement.on, lambda item: _commented_constraint(item, parts[-1], text))
+    if kind == "rule":
+        return rules.comment_on_rule(context, statement.on, parts[-1], text)
     if kind == "trigger":
         return triggers.comment(context, parts[-1], statement.on, text)
     if kind == "policy":

@@ -23,7 +23,7 @@ from catalog.schema import (
     Tablespace,
     View,
 )
-from engine.ddl import change_streams, default_privileges, grants, ownership, policies
+from engine.ddl import change_streams, default_privileges, event_triggers, grants, ownership, policies
 from engine.ddl.context import DdlContext
 from engine.ddl.drop import Removal
 from engine.sql import ast
@@ -70,6 +70,9 @@ def _reassign(context: DdlContext, role: Role, owner: Role) -> None:
         if isinstance(item, (Schema, Routine)):  # the others go without, as in PostgreSQL
             ownership.new_owner(context, item, owner.name)
         changes[item.oid] = ownership.with_owner(context, item, owner)
+    for trigger in context.catalog.event_triggers:
+        if trigger.owner == role.oid:
+            changes[trigger.oid] = event_triggers.with_owner(trigger, owner)
     for item in context.catalog.objects.values():
         if item.oid not in changes and getattr(item, "owner", None) == role.oid and _is_here(context, item):
             changes[item.oid] = replace(cast(Any, item), owner=owner.oid)
@@ -97,6 +100,7 @@ def _drop(context: DdlContext, roles: list[Role], cascade: bool) -> None:
         for item in _of(context, role, (Table, View, Sequence, Schema, Routine, ForeignServer, ForeignWrapper))
         if not (isinstance(item, Sequence) and item.owned_by is not None)
     ]
+    roots += [item for role in roles for item in context.catalog.event_triggers if item.owner == role.oid]
     for item in roots:
         if isinstance(item, Table | View | Sequence):
             context.lock_relation(item.oid, "access exclusive")

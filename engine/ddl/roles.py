@@ -10,6 +10,7 @@ from dataclasses import fields, replace
 from typing import Any
 
 from catalog.errors import SqlError, not_supported
+from catalog.event_triggers import EventTrigger
 from catalog.schema import (
     FIRST_USER_OID,
     USER_TYPES,
@@ -216,7 +217,7 @@ def _describe(context: DdlContext, item: SchemaObject) -> str:
         role, server = context.catalog.get(item.role), context.catalog.get(item.server)
         assert isinstance(role, Role) and isinstance(server, ForeignServer)
         return f"user mapping for {role.name} on server {server.name}"
-    told = (Routine, ChangeStream, StatisticsObject, Table, ForeignServer, ForeignWrapper, *USER_TYPES)
+    told = (Routine, ChangeStream, StatisticsObject, Table, ForeignServer, ForeignWrapper, EventTrigger, *USER_TYPES)
     return name_object(item) if isinstance(item, told) else f"{type(item).__name__.lower()} {item.name}"
 
 

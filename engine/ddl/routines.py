@@ -259,10 +259,12 @@ def _result(
     if required is not None and result.oid != required.oid:
         shown = types.format_type(required.oid)
         raise _wrong(f"function result type must be {shown} because of OUT parameters")
-    if result.oid == oids.TRIGGER and _is_plpgsql(statement):
+    if result.oid in oids.TRIGGERS and _is_plpgsql(statement):
         if statement.parameters:
             hint = "The arguments of the trigger can be accessed through TG_NARGS and TG_ARGV instead."
             error = _wrong("trigger functions cannot have declared arguments", hint=hint)
+            if result.oid == oids.EVENT_TRIGGER:
+                error = _wrong("event trigger functions cannot have declared arguments")
             error.context = f'compilation of PL/pgSQL function "{statement.name[-1]}" near line 1'
             raise error
         return result, given.returns_set, 0

@@ -26,7 +26,7 @@ from catalog.schema import (
     View,
     VirtualTable,
 )
-from catalog.types import oids
+from catalog.types import format_type, oids
 from engine.ddl import names, ownership
 from engine.sql import ast, tree
 from engine.sql.analyze.routine_rights import check_execute
@@ -72,7 +72,7 @@ def create(context: DdlContext, statement: ast.CreateTriggerStmt) -> str:
     old_table, new_table = _transitions(table, statement)
     _check_form(statement)
     condition = None if statement.condition is None else _condition(context, table, statement)
-    function = _function(context, statement)
+    function = function_named(context, statement.function, oids.TRIGGER)
     columns = _columns(table, statement.columns)
     events = "".join(_LETTERS[event] for event in statement.events)
     made = Trigger(
@@ -211,11 +211,11 @@ def condition_text(context: DdlContext, condition: tree.Expr, table: Owner) -> s
     return deparse_expression(condition, entries_of(table), context.catalog)
 
 
-def _function(context: DdlContext, statement: ast.CreateTriggerStmt) -> int:
-    """The trigger's function. Raises 42883, 42501, 42P17."""
+def function_named(context: DdlContext, parts: tuple[str, ...], wanted: int) -> int:
+    """The function of a trigger, which returns this type. Raises 42883, 42501, 42P17."""
     environment, catalog = context.environment, context.catalog
-    shown = ".".join(statement.function)
-    name, schema = statement.function[-1], statement.function[-2] if len(statement.function) > 1 else None
+    shown = ".".join(parts)
+    name, schema = parts[-1], parts[-2] if len(parts) > 1 else None
     if schema is not None and not environment.schema_oid(schema):
         raise SqlError("3F000", f'schema "{schema}" does not exist')
     places = environment.path_oids if schema is None else (environment.schema_oid(schema),)
@@ -233,8 +233,8 @@ def _function(context: DdlContext, statement: ast.CreateTriggerStmt) -> int:
     if isinstance(found, Routine):
         check_execute(found, catalog, ownership.user_role(context))
     result = found.result.oid if isinstance(found, Routine) else found.result_type
-    if result != oids.TRIGGER:
-        raise SqlError("42P17", f"function {shown} must return type trigger")
+    if result != wanted:
+        raise SqlError("42P17", f"function {shown} must return type {format_type(wanted)}")
     return found.oid
 
 

@@ -6,6 +6,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from catalog.errors import SqlError
+from catalog.system.identities import identity_of
 from engine.session import activity, safe_snapshots
 from engine.session.open_sessions import open_sessions
 from engine.session.positioned import current_row
@@ -15,12 +16,14 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from catalog.catalog import Catalog
+    from catalog.functions.base import CallContext
     from catalog.schema import Table, VirtualTable
     from catalog.types.base import TypeRef
     from engine.execute.context import RoutineCall
     from engine.node.node import Node
     from engine.node.plan_cache import PlanKey
     from engine.session.advisory import AdvisoryLocks
+    from engine.session.ddl_events import DdlEvents
     from engine.session.function_calls import FunctionCalls
     from engine.session.interface import TriggerServices
     from engine.session.large_objects import LargeObjects
@@ -145,6 +148,17 @@ class FunctionServices:
             message = f'cannot close connection for server "{name}" because it is still in use'
             self._session.warn("01000", message)
         return closed
+
+    # ---- event triggers ----------------------------------------------------------------------------------------------
+
+    @property
+    def ddl_events(self) -> DdlEvents | None:
+        """What event triggers see."""
+        return self._session.ddl_events
+
+    def identity(self, call: CallContext, kind: int, oid: int, number: int) -> tuple[object, ...]:
+        """pg_identify_object()"""
+        return identity_of(call, kind, oid, number)[3:7]
 
     # ---- settings and sequences -------------------------------------------------------------------------------------
 

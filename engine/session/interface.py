@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
     from catalog.catalog import Catalog
     from catalog.errors import SqlError
+    from catalog.event_triggers import EventTrigger
     from catalog.memory import Account
     from catalog.schema import Role, VirtualTable
     from catalog.types.base import TypeRef
@@ -156,6 +157,9 @@ class Routines(Protocol):
 
     async def fire_deferred(self, everything: bool) -> None:
         """Fires the transaction's deferred triggers: all, or those that are no longer deferred."""
+
+    async def fire_event(self, trigger: EventTrigger, tag: str) -> None:
+        """Runs the function of an event trigger, for a command with this tag."""
 
     def patient(self, transaction: Transaction) -> Transaction:
         """The transaction as it waits at once in such a function."""

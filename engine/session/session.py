@@ -70,6 +70,7 @@ if TYPE_CHECKING:
 
     from catalog.schema import VirtualTable
     from engine.bulk.progress import CopyProgress
+    from engine.session.ddl_events import DdlEvents
     from engine.storage.moments import Lsn
     from engine.txn.statement_view import StatementView
 
@@ -200,6 +201,7 @@ class Session:
         self.more_follow = False  # whether statements of the same query string follow
         self.statement_view: StatementView | None = None  # what the running statement sees, if it calls functions
         self.call_depth = 0  # number of nested calls of users' functions and procedures
+        self.ddl_events: DdlEvents | None = None  # while a command runs for which event triggers may fire
         self.in_use: list[Collection[int]] = []  # the relations of the statements around the running one
         self.commits = 0
         self.rollbacks = 0

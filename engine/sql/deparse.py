@@ -37,14 +37,16 @@ def deparse_expression(
     catalog: Catalog,
     visible: Collection[int] = (),
     pretty: bool = False,
+    indent: int = 0,
 ) -> str:
     """The text of an expression over range table `entries` (pg_get_expr): a default, a check, an index expression.
 
     `visible` are the OIDs of schemas whose names may be left out. Columns are qualified if there are several entries.
-    `pretty` leaves out parentheses that precedence makes unnecessary.
+    `indent`: of the lines of sub-queries. `pretty` leaves out parentheses that precedence makes unnecessary.
     """
-    printer = _Printer(catalog, visible, pretty)
+    printer = QueryPrinter(catalog, visible, pretty)
     printer.levels.append(printer.names_of(entries, len(entries) > 1))
+    printer.indent = indent
     printer.expression(expr, False)
     return printer.text()
 
@@ -61,12 +63,12 @@ def deparse_query(
     `names` are the names of the output columns if they differ from those in the query (CREATE VIEW v (a, b) AS ...).
     `visible` and `pretty` are as in `deparse_expression`.
     """
-    printer = _Printer(catalog, visible, pretty)
+    printer = QueryPrinter(catalog, visible, pretty)
     printer.query(query, names or [target.name for target in query.output])
     return printer.text()
 
 
-class _Printer(ExpressionPrinter):
+class QueryPrinter(ExpressionPrinter):
     """Prints queries, with the expressions in them."""
 
     def query(self, query: tree.Query, names: Sequence[str] | None = None, named: bool = True) -> None:
@@ -273,7 +275,7 @@ class _Printer(ExpressionPrinter):
         """One side of a set operation. The casts to the common types are left out, because the analysis adds them
         again."""
         assert isinstance(entry, tree.RangeSubquery)
-        query = _without_casts(entry.query)
+        query = without_casts(entry.query)
         wrapped = query.range_table[0] if _is_wrapper(query) else None
         if isinstance(wrapped, tree.RangeSubquery):
             self.levels.append(self.names_of(query.range_table, True))
@@ -455,7 +457,7 @@ def _name_in(level: Level, expr: tree.Expr) -> str:
     return level.columns[expr.relation].get(expr.column, "") if isinstance(expr, tree.Var) else ""
 
 
-def _without_casts(query: tree.Query) -> tree.Query:
+def without_casts(query: tree.Query) -> tree.Query:
     """The query without the implicit casts of its output columns."""
     if query.set_operation is not None:
         return query

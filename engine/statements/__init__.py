@@ -20,6 +20,8 @@ plan again, run), extended.py (Parse and Bind).
     schema_change.py, ddl_context.py    schema changes (engine/ddl);  databases.py, branches.py, schemas.py,
                                 tablespaces.py, roles.py  further work of some of them;  temporary.py  temporary
                                 tables;  concurrent_index.py, detach.py  their waits with CONCURRENTLY
+    event_triggers.py, event_commands.py, command_tags.py    event triggers, what they see, and the tags of commands
+    rule_plans.py, rule_checks.py    statements on relations with rules
     create_table_as.py, matviews.py, table_of_query.py    tables made from a query
     routing.py, needs.py, statement_tablespaces.py    statements that a follower may run; tablespaces of a statement
     collect.py                  stored results;  function_call.py  calls by OID

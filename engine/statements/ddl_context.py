@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING
 
@@ -32,7 +32,7 @@ from catalog.schema import (
 )
 from catalog.schema import Sequence as SequenceObject
 from catalog.types import format_type
-from engine.ddl import branches, default_privileges
+from engine.ddl import branches, default_privileges, rules
 from engine.ddl.branches import Then
 from engine.ddl.context import Job, RewriteTable
 from engine.execute.context import ExecContext
@@ -143,6 +143,10 @@ class SessionDdl:
     def change(self, changes: Mapping[int, SchemaObject | None], granted: bool = True) -> None:
         transaction = self.transaction
         transaction.refuse_if_read_only("DDL")
+        if self.catalog.with_rules:
+            rules.check_uses(self, changes)
+        if self._session.ddl_events is not None:
+            self._session.ddl_events.touched.update(dict.fromkeys(changes))
         catalog = self.catalog
         for oid, item in changes.items():
             if isinstance(item, Table) and item.detaching == PENDING_BUT_SEEN:
@@ -166,6 +170,16 @@ class SessionDdl:
             self._session.node.changes.activate()
         transaction.catalog_base = self._session.committed_catalog
         transaction.catalog = catalog.with_changes(changes)
+
+    def note_dropped(self, roots: Iterable[int], normal: Iterable[int], parts: Iterable[tuple[int, int]]) -> None:
+        if self._session.ddl_events is not None:
+            self._session.ddl_events.roots.update(roots)
+            self._session.ddl_events.normal.update(normal)
+            self._session.ddl_events.normal_parts.update(parts)
+
+    def note_rewrite(self, oid: int, reasons: int) -> None:
+        if self._session.ddl_events is not None:
+            self._session.ddl_events.rewrites[oid] = reasons
 
     def catalog_of(self, database: int) -> Catalog:
         return self._session.node.catalogs[database]

@@ -14,6 +14,7 @@ from engine.ddl import (
     composites,
     default_privileges,
     drop,
+    event_triggers,
     extensions,
     foreign,
     foreign_tables,
@@ -25,6 +26,7 @@ from engine.ddl import (
     policies,
     ranges,
     routines,
+    rules,
     sequences,
     statistics_objects,
     tables,
@@ -46,6 +48,7 @@ from engine.statements import (
     as_of,
     call,
     checkpoint,
+    command_tags,
     copy,
     create_table_as,
     cursors,
@@ -62,6 +65,7 @@ from engine.statements import (
     reindex,
     roles,
     routing,
+    rule_plans,
     schema_change,
     schemas,
     settings,
@@ -82,7 +86,7 @@ _NAMED = ("table", "index", "view", "matview", "sequence", "foreign table")  # k
 
 def _change(node: type[ast.Node], change: SchemaChange, **known: Any) -> StatementKind:
     """A schema change without further work."""
-    return StatementKind(node, change=change, **{"run": schema_change.run, **known})
+    return StatementKind(node, change=change, **{"run": schema_change.run, "fires": True, **known})
 
 
 def _relation(node: type[ast.Node], change: SchemaChange, **known: Any) -> StatementKind:
@@ -130,20 +134,15 @@ def _notify_needs(tree: ast.NotifyStmt) -> Needs:
     return Needs.LEADER if tree.kind.lower() == "notify" else Needs.NOTHING
 
 
-def _drop_command(tree: ast.DropStmt) -> str:
-    return f"DROP {tree.kind.upper()}"
-
-
-def _grant_command(tree: ast.GrantStmt) -> str:
-    return "GRANT" if tree.is_grant else "REVOKE"
-
-
-def _sequence_command(tree: ast.SequenceStmt) -> str:
-    return "CREATE SEQUENCE" if tree.create else "ALTER SEQUENCE"
-
-
 QUERIES = (
-    StatementKind(ast.SelectStmt, run=create_table_as.run, needs=of_query, tells_all=True),  # SELECT INTO runs here
+    StatementKind(
+        ast.SelectStmt,  # SELECT INTO runs here
+        run=create_table_as.run,
+        command=command_tags.of_select,
+        fires=command_tags.is_select_into,
+        needs=of_query,
+        tells_all=True,
+    ),
     StatementKind(ast.InsertStmt, tells_all=True),
     StatementKind(ast.UpdateStmt, tells_all=True),
     StatementKind(ast.DeleteStmt, tells_all=True),
@@ -212,9 +211,22 @@ OTHERS = (
     StatementKind(ast.ClusterStmt, run=physical_order.cluster, change=ddl_physical_order.cluster, command="CLUSTER"),
     StatementKind(ast.ReindexStmt, run=reindex.reindex, change=indexes.rebuild),
     _own(ast.CheckPointStmt, checkpoint.run_checkpoint, has_snapshot=False),
-    StatementKind(ast.RefreshMatViewStmt, run=matviews.run_refresh, changes_schema=True, tells_all=True),
     StatementKind(
-        ast.CreateTableAsStmt, run=create_table_as.run, changes_schema=True, tells_all=True, makes_table=True
+        ast.RefreshMatViewStmt,
+        run=matviews.run_refresh,
+        command="REFRESH MATERIALIZED VIEW",
+        fires=True,
+        changes_schema=True,
+        tells_all=True,
+    ),
+    StatementKind(
+        ast.CreateTableAsStmt,
+        run=create_table_as.run,
+        command=command_tags.of_table_as,
+        fires=True,
+        changes_schema=True,
+        tells_all=True,
+        makes_table=True,
     ),
     StatementKind(ast.ImportForeignSchemaStmt, run=import_schema.run),
     _own(ast.RefusedStmt, _refuse),  # other statements that are parsed and refused by their names
@@ -245,75 +257,96 @@ SCHEMA_CHANGES = (
         command="CREATE INDEX",
         outside_blocks=lambda tree: "CREATE INDEX CONCURRENTLY" if tree.concurrently else None,
     ),
-    _relation(ast.AlterTableStmt, alter.alter_table, command="ALTER TABLE", outside_blocks=_detach_concurrently),
-    _relation(ast.SequenceStmt, sequences.define_sequence, command=_sequence_command),
+    _relation(ast.AlterTableStmt, alter.alter_table, command=command_tags.of_kind, outside_blocks=_detach_concurrently),
+    _relation(ast.SequenceStmt, sequences.define_sequence, command=command_tags.of_sequence),
     _relation(ast.ViewStmt, views.create_view, command="CREATE VIEW"),
     _relation(
         ast.DropStmt,
         _drop,
-        command=_drop_command,
+        command=command_tags.of_drop,
+        fires=command_tags.is_local,
         outside_blocks=lambda tree: "DROP INDEX CONCURRENTLY" if tree.concurrently else None,
         tells_all=lambda tree: tree.kind in _NAMED,
     ),
-    _relation(ast.TruncateStmt, ddl_truncate.truncate, command="TRUNCATE TABLE", run=truncate.run),
-    _change(ast.RenameStmt, objects.rename),
-    _change(ast.AlterObjectSchemaStmt, objects.set_schema),
-    _change(ast.AlterOwnerStmt, objects.set_owner),
-    StatementKind(ast.CreateSchemaStmt, run=schemas.run_create, change=objects.create_schema, command="CREATE SCHEMA"),
+    _relation(ast.TruncateStmt, ddl_truncate.truncate, command="TRUNCATE TABLE", run=truncate.run, fires=False),
+    _change(ast.RenameStmt, objects.rename, command=command_tags.of_rename, fires=command_tags.is_local),
+    _change(ast.AlterObjectSchemaStmt, objects.set_schema, command=command_tags.of_kind),
+    _change(ast.AlterOwnerStmt, objects.set_owner, command=command_tags.of_kind, fires=command_tags.is_local),
+    StatementKind(
+        ast.CreateSchemaStmt,
+        run=schemas.run_create,
+        change=objects.create_schema,
+        command="CREATE SCHEMA",
+        fires=True,
+    ),
     StatementKind(
         ast.CreateDatabaseStmt,
+        command="CREATE DATABASE",
         run=databases.run_create,
         change=objects.create_database,
         outside_blocks=lambda tree: "CREATE DATABASE",
     ),
     StatementKind(
         ast.DropDatabaseStmt,
+        command="DROP DATABASE",
         run=databases.run_drop,
         change=objects.drop_database,
         outside_blocks=lambda tree: "DROP DATABASE",
     ),
-    _change(ast.AlterDatabaseStmt, objects.alter_database),
+    _change(ast.AlterDatabaseStmt, objects.alter_database, command="ALTER DATABASE", fires=False),
     StatementKind(
         ast.TablespaceStmt,
+        command=command_tags.of_tablespace,
         run=tablespaces.run,
         change=ddl_tablespaces.tablespace,
         outside_blocks=lambda tree: None if tree.action == "alter" else f"{tree.action.upper()} TABLESPACE",
     ),
-    StatementKind(ast.RoleStmt, run=roles.run, change=ddl_roles.role),
-    StatementKind(ast.OwnedStmt, run=roles.run, change=owned.run_owned),
-    _change(ast.CommentStmt, objects.comment, command="COMMENT"),
-    _change(ast.GrantStmt, grants.grant, command=_grant_command),
-    _change(ast.DefaultPrivilegesStmt, default_privileges.alter),
-    _change(ast.CreateEnumStmt, user_types.create_enum),
-    _change(ast.CreateRangeStmt, ranges.create),
-    _change(ast.CreateStatisticsStmt, statistics_objects.create),
-    _change(ast.AlterStatisticsStmt, statistics_objects.alter),
-    _change(ast.AlterEnumStmt, user_types.alter_enum),
-    _change(ast.CreateDomainStmt, user_types.create_domain),
-    _change(ast.AlterDomainStmt, user_types.alter_domain),
-    _change(ast.AlterTypeStmt, user_types.alter_type),
-    _change(ast.CollationStmt, collations.define),
-    _change(ast.CompositeTypeStmt, composites.create_composite),
-    _change(ast.AlterCompositeStmt, composites.alter_composite),
-    _change(ast.ExtensionStmt, extensions.extension),
-    _change(ast.ChangeStreamStmt, change_streams.change_stream),
-    _change(ast.CreateFunctionStmt, routines.create),
-    _change(ast.CreateAggregateStmt, aggregates.create),
-    _change(ast.ForeignWrapperStmt, foreign.define_wrapper),
-    _change(ast.ForeignServerStmt, foreign.define_server),
-    _change(ast.UserMappingStmt, foreign.user_mapping),
-    _change(ast.CreateCastStmt, casts.create),
-    _change(ast.DropCastStmt, casts.drop),
-    _change(ast.CommentOnCastStmt, casts.comment),
-    _change(ast.CreateOperatorStmt, operators.create),
-    _change(ast.AlterOperatorStmt, operators.alter),
-    _change(ast.DropOperatorStmt, operators.drop),
-    _change(ast.DropFunctionStmt, routines.drop),
+    StatementKind(ast.RoleStmt, run=roles.run, change=ddl_roles.role, command=command_tags.of_role),
+    StatementKind(
+        ast.OwnedStmt,
+        run=roles.run,
+        change=owned.run_owned,
+        command=command_tags.of_owned,
+        fires=command_tags.is_drop_owned,
+    ),
+    _change(ast.CommentStmt, objects.comment, command="COMMENT", fires=command_tags.is_local),
+    _change(ast.GrantStmt, grants.grant, command=command_tags.of_grant, fires=command_tags.is_local_grant),
+    _change(ast.DefaultPrivilegesStmt, default_privileges.alter, command="ALTER DEFAULT PRIVILEGES"),
+    _change(ast.CreateEnumStmt, user_types.create_enum, command="CREATE TYPE"),
+    _change(ast.CreateRangeStmt, ranges.create, command="CREATE TYPE"),
+    _change(ast.CreateStatisticsStmt, statistics_objects.create, command="CREATE STATISTICS"),
+    _change(ast.AlterStatisticsStmt, statistics_objects.alter, command="ALTER STATISTICS"),
+    _change(ast.AlterEnumStmt, user_types.alter_enum, command="ALTER TYPE"),
+    _change(ast.CreateDomainStmt, user_types.create_domain, command="CREATE DOMAIN"),
+    _change(ast.AlterDomainStmt, user_types.alter_domain, command="ALTER DOMAIN"),
+    _change(ast.AlterTypeStmt, user_types.alter_type, command=command_tags.of_kind),
+    _change(ast.CollationStmt, collations.define, command="CREATE COLLATION"),
+    _change(ast.CompositeTypeStmt, composites.create_composite, command="CREATE TYPE"),
+    _change(ast.AlterCompositeStmt, composites.alter_composite, command="ALTER TYPE"),
+    _change(ast.ExtensionStmt, extensions.extension, command=command_tags.of_extension),
+    _change(ast.ChangeStreamStmt, change_streams.change_stream, command=command_tags.of_change_stream, fires=False),
+    _change(ast.CreateFunctionStmt, routines.create, command=command_tags.of_new_function),
+    _change(ast.CreateAggregateStmt, aggregates.create, command="CREATE AGGREGATE"),
+    _change(ast.ForeignWrapperStmt, foreign.define_wrapper, command=command_tags.of_foreign),
+    _change(ast.ForeignServerStmt, foreign.define_server, command=command_tags.of_foreign),
+    _change(ast.UserMappingStmt, foreign.user_mapping, command=command_tags.of_foreign),
+    _change(ast.CreateCastStmt, casts.create, command="CREATE CAST"),
+    _change(ast.DropCastStmt, casts.drop, command="DROP CAST"),
+    _change(ast.CommentOnCastStmt, casts.comment, command="COMMENT"),
+    _change(ast.CreateOperatorStmt, operators.create, command="CREATE OPERATOR"),
+    _change(ast.AlterOperatorStmt, operators.alter, command=command_tags.of_operator),
+    _change(ast.DropOperatorStmt, operators.drop, command="DROP OPERATOR"),
+    _change(ast.DropFunctionStmt, routines.drop, command=command_tags.of_drop),
     _relation(ast.CreateTriggerStmt, triggers.create, command="CREATE TRIGGER"),
-    _change(ast.DropFromTableStmt, drop.drop_from_table),
+    _change(ast.DropFromTableStmt, drop.drop_from_table, command=command_tags.of_drop),
+    _relation(ast.CreateRuleStmt, rules.create, command="CREATE RULE"),
+    _change(ast.CreateEventTriggerStmt, event_triggers.create, command="CREATE EVENT TRIGGER", fires=False),
+    _change(ast.AlterEventTriggerStmt, event_triggers.alter, command="ALTER EVENT TRIGGER", fires=False),
     _relation(ast.CreatePolicyStmt, policies.create_policy, command="CREATE POLICY", tells_all=False),
     _relation(ast.AlterPolicyStmt, policies.alter_policy, command="ALTER POLICY", tells_all=False),
-    _change(ast.AlterFunctionStmt, routines.alter),
+    _change(ast.AlterFunctionStmt, routines.alter, command=command_tags.of_function),
 )
 
-registry.register((*QUERIES, *OF_SESSIONS, *OTHERS, *SCHEMA_CHANGES), planners=(as_of.plan, view_triggers.plan))
+registry.register(
+    (*QUERIES, *OF_SESSIONS, *OTHERS, *SCHEMA_CHANGES), planners=(as_of.plan, rule_plans.plan, view_triggers.plan)
+)

@@ -13,7 +13,8 @@ from __future__ import annotations
 
 import contextlib
 import weakref
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextvars import ContextVar
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -49,6 +50,7 @@ from engine.sql.tree_walk import walk
 from engine.statements import paths, registry, routine_calls, utility
 from engine.statements.routine_path import RoutinePath
 from engine.statements.rows_plan import RowsPlan
+from engine.statements.rule_checks import refuse_elsewhere
 from engine.statements.trigger_path import TriggerPath, changes_with_triggers
 from engine.statements.utility import EmptyStatement
 from engine.txn.locks import ACCESS_SHARE, ROW_EXCLUSIVE, ROW_SHARE
@@ -57,6 +59,7 @@ if TYPE_CHECKING:
     from engine.session.session import Session
 
 QUERY_STATEMENTS = (ast.SelectStmt, ast.InsertStmt, ast.UpdateStmt, ast.DeleteStmt, ast.MergeStmt)
+_unchecked: ContextVar[bool] = ContextVar("unchecked", default=False)
 LITERAL_TYPES = {"i": INT4, "l": INT8, "n": NUMERIC, "s": UNKNOWN}
 
 
@@ -224,6 +227,16 @@ def _prepare_query(
     return plan_statement(session, statement, analyzed, environment, with_places, brief)
 
 
+@contextlib.contextmanager
+def without_checks() -> Iterator[None]:
+    """Statements that are planned in this block need no privileges: the caller has checked them."""
+    token = _unchecked.set(True)
+    try:
+        yield
+    finally:
+        _unchecked.reset(token)
+
+
 def _refuse_new_labels(session: Session, statement: tree.Statement) -> None:
     """Raises 55P04 for constants of an enum whose label this transaction has added, unless it has created the type
     too."""
@@ -253,8 +266,11 @@ def plan_statement(
     brief: bool = False,
 ) -> Prepared:
     """The plan of an analysed query or change."""
+    if session.catalog.with_rules:
+        refuse_elsewhere(session, statement.tree, analyzed.statement)
     try:
-        session.identity.check_privileges(analyzed)
+        if not _unchecked.get():
+            session.identity.check_privileges(analyzed)
     except SqlError:
         check_rewrite(analyzed, environment, session.identity.security_context())
         raise

@@ -42,7 +42,9 @@ class StatementKind:
     fields: Callable[[Session, Any], tuple[Field, ...] | None] | None = None
     formats: Callable[[Session, Any], tuple[int, ...] | None] | None = None
     command: str | Callable[[Any], str] = "DDL"
-    """The name of a schema change in the error of a read-only transaction."""
+    """The command tag of a schema change, known before it runs."""
+    fires: bool | Callable[[Any], bool] = False
+    """Whether event triggers fire."""
     outside_blocks: Callable[[Any], str | None] | None = None
     """Returns the name of a statement that a transaction block refuses; None: it is allowed there."""
     has_snapshot: bool = True

@@ -19,7 +19,7 @@ from engine.session import settings
 from engine.session.answer import Sink
 from engine.session.portal import Portal
 from engine.sql import ast
-from engine.statements import registry
+from engine.statements import event_triggers, registry
 from engine.statements.concurrent_index import wait_for_users
 from engine.statements.ddl_context import SessionDdl
 from engine.statements.detach import detach_command, finalize_statement, wait_before_finalize
@@ -47,7 +47,11 @@ async def execute(session: Session, statement: ast.Node) -> str:
     begin(session, statement)
     await wait_for_users(session, statement)
     await wait_before_finalize(session, statement)
+    events = session.ddl_events
+    before, first = session.catalog, 0 if events is None else len(events.touched)
     tag, context = await change_with_jobs(session, statement)
+    if events is not None:
+        event_triggers.note_part(session, before, first, statement)
     session.notices += context.notices
     if isinstance(statement, ast.AlterTableStmt) and detach_command(statement, "concurrently") is not None:
         rest = await finalize_statement(session, statement)
@@ -74,6 +78,8 @@ async def change_with_jobs(
     session: Session, statement: ast.Node, then: BranchSource | None = None
 ) -> tuple[str, SessionDdl]:
     tag, context = await _change(session, statement, then)
+    if session.ddl_events is not None:
+        await event_triggers.fire_rewrites(session, statement)
     if then is not None:
         assert session.transaction is not None
         session.transaction.runs += then.take_runs()

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from engine.session.plan import Answer, Plan, ResultColumns
-from engine.statements import registry
+from engine.statements import event_triggers, registry
 
 if TYPE_CHECKING:
     from engine.execute.context import Field
@@ -48,7 +48,10 @@ class UtilityPlan(Plan):
         assert run is not None
         portal.done = True
         registry.refuse_in_block(session, tree)
-        await run(session, tree, portal, sink)
+        if kind is not None and kind.fires and event_triggers.concern(session, kind, tree):
+            await event_triggers.run_between(session, tree, lambda: run(session, tree, portal, sink))
+        else:
+            await run(session, tree, portal, sink)
 
 
 class EmptyStatement(Plan):

@@ -13,6 +13,8 @@ from functools import partial
 from typing import TYPE_CHECKING, cast
 
 from catalog.errors import SqlError
+from catalog.identifiers import quote_identifier
+from catalog.rewrite_rules import RewriteRule
 from catalog.routines import function_in
 from catalog.schema import (
     Role,
@@ -21,6 +23,8 @@ from catalog.schema import (
     View,
 )
 from catalog.system import content, lookups
+from catalog.system.definitions import relation_name
+from catalog.system.objects import qualified_name
 from catalog.types import oids
 from catalog.types.base import TypeRef
 from engine.columnar.generate.catalog_functions import register_catalog_function
@@ -40,12 +44,15 @@ from engine.sql.analyze.literals import read_literal
 from engine.sql.analyze.policies import POLICY_KIND
 from engine.sql.analyze.references import Reference, references
 from engine.sql.analyze.routines import body_of
+from engine.sql.analyze.rule_actions import analyse_action, analyse_rule_condition
 from engine.sql.analyze.targets import column_name
 from engine.sql.analyze.trigger_conditions import analyse_condition, entries_of
 from engine.sql.analyze.updatable import updatable_events
 from engine.sql.analyze.views import stored_query
 from engine.sql.deparse import deparse_expression, deparse_query
-from engine.sql.parser import parse_expression
+from engine.sql.deparse_changes import deparse_change
+from engine.sql.deparse_expressions import STANDARD
+from engine.sql.parser import parse_change, parse_expression
 from engine.system_views.change_streams import StreamCalls
 from engine.system_views.history import History
 from engine.system_views.key_ranges import key_ranges
@@ -58,6 +65,7 @@ _QUALIFIED = re.compile(r'[A-Za-z0-9_"]\.["A-Za-z_]|OPERATOR\(')
 _BARE_PARENTHESIS = re.compile(r'(?<![A-Za-z0-9_"])\(')
 _ONE_OPERATOR = re.compile(r"\([^()]*\)")
 _SEQUENCE_DEFAULT = re.compile(r"nextval\('((?:[^']|'')+)'::regclass\)")
+_EVENTS = {"a": "INSERT", "w": "UPDATE", "d": "DELETE"}
 _PLAIN_NAME = re.compile(r"[a-z_][a-z0-9_]*\.[a-z_][a-z0-9_]*")
 
 for _source, _call in lookups.catalog_calls.items():
@@ -135,6 +143,43 @@ class SessionSurroundings:
 
         key = ("condition", self.catalog.database, self.catalog.version, self.path, relation.oid, text, pretty)
         return self.cache.text(key, show)
+
+    def rule(self, relation: Table | View, rule: RewriteRule, pretty: bool) -> str:
+        """The CREATE RULE statement of a rule."""
+        key = ("rule", self.catalog.database, self.catalog.version, self.path, rule.oid, pretty)
+        return self.cache.text(key, lambda: self._print_rule(relation, rule, pretty))
+
+    def _print_rule(self, relation: Table | View, rule: RewriteRule, pretty: bool) -> str:
+        entries: tuple[tree.RangeEntry, ...] = entries_of(relation)
+        parts, actions = [self._rule_head(relation, rule.name, _EVENTS[rule.event], pretty)], []
+        with self._stored_environment() as inside:
+            named = entries
+            for text in rule.actions:
+                node = parse_change(text)
+                action, _ = analyse_action(node, relation, inside)
+                actions.append(deparse_change(action, node, entries, self.catalog, self.path, pretty))
+                if named is entries:  # the names in the first action are not used again in the condition
+                    source = action.source if isinstance(action, tree.Insert) else None
+                    named = (*entries, *(action.range_table if source is None else source.range_table))
+            if rule.condition is not None:
+                condition, _ = analyse_rule_condition(parse_expression(rule.condition), relation, rule.event, inside)
+                shown = deparse_expression(condition, named, self.catalog, self.path, pretty, STANDARD)
+                parts.append(f"\n   WHERE {shown}")
+        parts.append(" DO INSTEAD " if rule.instead else " DO ")
+        if len(actions) > 1:
+            parts += ["(", *(f"{action};\n" for action in actions), ");"]
+        else:
+            parts.append(f"{actions[0] if actions else 'NOTHING'};")
+        return "".join(parts)
+
+    def _rule_head(self, relation: Table | View, name: str, event: str, pretty: bool) -> str:
+        """CREATE RULE name AS ON event TO relation"""
+        shown = relation_name(self.catalog, self.path, relation) if pretty else qualified_name(self.catalog, relation)
+        return f"CREATE RULE {quote_identifier(name)} AS\n    ON {event} TO {shown}"
+
+    def rule_of_view(self, view: View | Table, pretty: bool) -> str:
+        """The same of the rule that makes a relation a view."""
+        return f"{self._rule_head(view, '_RETURN', 'SELECT', pretty)} DO INSTEAD {self.view(view, pretty)}"
 
     @staticmethod
     def _entries(table: Table) -> tuple[tree.RangeEntry, ...]:

@@ -169,3 +169,25 @@ CREATE VIEW far.nearer AS SELECT id FROM far.distant WHERE name > 'a';
 CREATE FOREIGN DATA WRAPPER own OPTIONS (a 'b');
 CREATE SERVER "Other" TYPE 'x' VERSION '1' FOREIGN DATA WRAPPER own;
 CREATE FOREIGN TABLE far.others () SERVER "Other";
+
+CREATE FUNCTION shop.watch() RETURNS event_trigger LANGUAGE plpgsql AS $$ BEGIN RAISE NOTICE '%', tg_tag; END $$;
+CREATE EVENT TRIGGER shop_watch ON ddl_command_end WHEN TAG IN ('DROP AGGREGATE', 'DROP CAST')
+    EXECUTE FUNCTION shop.watch();
+COMMENT ON EVENT TRIGGER shop_watch IS 'what goes';
+CREATE EVENT TRIGGER shop_asleep ON sql_drop EXECUTE FUNCTION shop.watch();
+ALTER EVENT TRIGGER shop_asleep DISABLE;
+
+CREATE TABLE shop.shelves (id int PRIMARY KEY, place text DEFAULT 'cellar', full_at int);
+CREATE TABLE shop.moved (id int, what text, at_once boolean DEFAULT true);
+CREATE VIEW shop.places AS SELECT id, upper(place) AS place FROM shop.shelves;
+CREATE RULE new_place AS ON INSERT TO shop.places DO INSTEAD
+    INSERT INTO shop.shelves VALUES (new.id, lower(new.place)) RETURNING id, upper(place);
+CREATE RULE old_place AS ON DELETE TO shop.places WHERE old.id > 0 DO INSTEAD
+    (DELETE FROM shop.shelves s USING shop.moved m WHERE s.id = old.id AND m.id = s.id;
+     UPDATE shop.moved SET what = 'gone: ' || old.place, at_once = DEFAULT WHERE id = old.id);
+CREATE RULE moves AS ON UPDATE TO shop.shelves WHERE new.id <> old.id
+    DO INSERT INTO shop.moved (id, what) SELECT new.id, m.what FROM shop.moved m WHERE m.id = old.id;
+COMMENT ON RULE moves ON shop.shelves IS 'who moves';
+CREATE RULE never AS ON DELETE TO shop.shelves DO INSTEAD NOTHING;
+ALTER TABLE shop.shelves DISABLE RULE never;
+INSERT INTO shop.places VALUES (1, 'ATTIC');

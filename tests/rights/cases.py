@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from catalog.event_triggers import EventTrigger
 from catalog.schema import (
     ChangeStream,
     Collation,
@@ -91,7 +92,9 @@ CREATE FUNCTION {s}.step(int, int) RETURNS int LANGUAGE sql AS 'SELECT coalesce(
 CREATE AGGREGATE {s}.total(int) (sfunc = {s}.step, stype = int);
 CREATE OPERATOR {s}.#+# (leftarg = int, rightarg = int, function = {s}.step);
 CREATE FUNCTION {s}.fire() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN RETURN NEW; END';
-CREATE TABLE {s}.fired (a int, b int);
+CREATE TABLE {s}.fired (a int, b int); CREATE TABLE {s}.noted (a int);
+CREATE TABLE {s}.ruled (a int, b int); CREATE RULE y AS ON INSERT TO {s}.ruled DO INSERT INTO {s}.noted VALUES (new.a);
+CREATE RULE w AS ON UPDATE TO {s}.ruled DO INSTEAD INSERT INTO {s}.noted SELECT old.a;
 CREATE TRIGGER y BEFORE INSERT ON {s}.fired FOR EACH ROW EXECUTE FUNCTION {s}.fire();
 REVOKE EXECUTE ON FUNCTION {s}.fire() FROM PUBLIC;
 REVOKE EXECUTE ON FUNCTION {s}.f(int), {s}.counted(), {s}.total(int), {s}.step(int, int) FROM PUBLIC;
@@ -113,6 +116,8 @@ AFTER = """
 REVOKE CREATE ON SCHEMA bare FROM owner, friend;
 GRANT ALL ON SCHEMA lent TO grantee; GRANT USAGE ON SCHEMA lent TO granter WITH GRANT OPTION;
 CREATE EXTENSION citext SCHEMA public;
+CREATE FUNCTION public.watch() RETURNS event_trigger LANGUAGE plpgsql AS 'BEGIN END';
+CREATE EVENT TRIGGER watching ON sql_drop WHEN TAG IN ('DROP CONVERSION') EXECUTE FUNCTION public.watch();
 SET ROLE grantee; CREATE TABLE open.mine (a int, b int);
 CREATE TABLE open.refers (a int REFERENCES s.t); GRANT SELECT ON open.refers TO owner;
 CREATE VIEW open.window AS SELECT * FROM s.other; CREATE VIEW open.clear WITH (security_invoker)
@@ -323,6 +328,16 @@ CREATE PROCEDURE {s}.z() LANGUAGE sql AS 'SELECT 1'
 CREATE AGGREGATE {s}.z(int) (sfunc = int4pl, stype = int)
 CREATE OPERATOR {s}.#-# (leftarg = int, rightarg = int, function = int4mi)
 CREATE CAST ({s}.e AS int8) WITH INOUT
+INSERT INTO {s}.ruled VALUES (1, 2)
+INSERT INTO {s}.ruled (a) SELECT a FROM {s}.t
+UPDATE {s}.ruled SET b = 3
+UPDATE {s}.ruled SET b = x.b FROM {s}.t x WHERE x.a = ruled.a
+CREATE RULE z AS ON DELETE TO {s}.ruled DO NOTHING
+ALTER RULE y ON {s}.ruled RENAME TO z
+ALTER TABLE {s}.ruled DISABLE RULE y
+ALTER TABLE {s}.ruled ENABLE ALWAYS RULE y
+COMMENT ON RULE y ON {s}.ruled IS 'x'
+DROP RULE y ON {s}.ruled
 CREATE CAST (int AS {s}.e) WITH INOUT AS IMPLICIT
 CREATE CAST ({s}.e AS {s}.r) WITHOUT FUNCTION
 CREATE CAST (int AS date) WITH INOUT
@@ -401,6 +416,12 @@ ALTER DEFAULT PRIVILEGES FOR ROLE owner IN SCHEMA {s} GRANT SELECT ON TABLES TO 
 """
 
 ONCE = """
+CREATE EVENT TRIGGER z ON ddl_command_end WHEN TAG IN ('DROP CONVERSION') EXECUTE FUNCTION public.watch()
+ALTER EVENT TRIGGER watching RENAME TO z
+ALTER EVENT TRIGGER watching DISABLE
+ALTER EVENT TRIGGER watching OWNER TO postgres
+COMMENT ON EVENT TRIGGER watching IS 'x'
+DROP EVENT TRIGGER watching
 TRUNCATE s.t CASCADE
 TRUNCATE s.t
 ALTER TABLE s.parted ATTACH PARTITION open.mine FOR VALUES FROM (50) TO (60)
@@ -703,6 +724,6 @@ def questions() -> Iterator[Case]:
 
 OTHERS = {
     Schema, Database, Tablespace, Role, Extension, ChangeStream, Parameter, UserCast, ForeignWrapper, ForeignServer,
-    UserMapping,
+    UserMapping, EventTrigger,
 }  # fmt: skip
 COVERED = {kind for kind, _ in IN_SCHEMAS.values()} | OTHERS

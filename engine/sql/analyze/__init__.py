@@ -13,7 +13,7 @@
     sortable, references, assignments, json_rows, hstore_rows, errors    orders, dependencies, parts of columns, rows,
                                                                          positions
     changes, merge, set_clause, conflicts, updatable, rules    INSERT, UPDATE, DELETE, MERGE; rules of tables and views
-    policies    the conditions of row security policies
+    policies, trigger_conditions, rule_actions    the conditions of policies and triggers; rules
 
 An error has the SQLSTATE, message, hint and position of PostgreSQL 15. Everything that costs more than the walk itself
 is cached: resolution by name and types, views and table rules by catalog.
@@ -27,7 +27,17 @@ from catalog.schema import Table, View
 from catalog.types.base import TypeRef
 from catalog.types.oids import UNKNOWN
 from engine.sql import ast, tree
-from engine.sql.analyze import calls, changes, collations, comparisons, expressions, merge, select, subscripts
+from engine.sql.analyze import (
+    calls,
+    changes,
+    collations,
+    comparisons,
+    expressions,
+    merge,
+    rule_actions,
+    select,
+    subscripts,
+)
 from engine.sql.analyze.collation_needs import needs_collations
 from engine.sql.analyze.dispatch import change_statement, select_query
 from engine.sql.analyze.domains import base_types, given_domains
@@ -51,6 +61,7 @@ _LOADED = (
     comparisons,
     expressions,
     merge,
+    rule_actions,
     select,
     subscripts,
 )  # each registers the nodes that it analyses

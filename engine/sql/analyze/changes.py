@@ -396,6 +396,8 @@ def update(state: State, node: ast.UpdateStmt) -> tree.Update:
     """transformUpdateStmt: the target is range entry 0, FROM items follow."""
     table, item, places, where, returning = _changed_rows(state, node, "update", node.from_clause)
     rules = table_rules(table, state.environment)
+    if item.view is not None:  # DEFAULT is that of the view's column, or NULL
+        rules = with_view_defaults(replace(rules, defaults={}), replace(item.view, inner=None), state.environment)
     assignments = update_assignments(state, node.assignments, table, item, rules)
     checks = _checks(item, rules.checks_of_update(part.column for part in assignments))
     return tree.Update(

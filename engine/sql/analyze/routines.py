@@ -285,7 +285,7 @@ def _check_today(routine: Routine, today: Catalog, caller: Role, role: Role, que
 
 def refuse_trigger_function(routine: Routine) -> None:
     """Raises 0A000 for a trigger function, which an expression calls."""
-    if routine.result.oid == oids.TRIGGER:
+    if routine.result.oid in oids.TRIGGERS:
         error = SqlError("0A000", "trigger functions can only be called as triggers")
         error.context = f'compilation of PL/pgSQL function "{routine.name}" near line 1'
         raise error

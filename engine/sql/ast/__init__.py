@@ -16,6 +16,7 @@ from engine.sql.ast.base import (
 )
 from engine.sql.ast.code import (
     AggregateArguments,
+    AlterEventTriggerStmt,
     AlterFunctionStmt,
     AlterOperatorStmt,
     AlterPolicyStmt,
@@ -24,9 +25,11 @@ from engine.sql.ast.code import (
     CommentOnCastStmt,
     CreateAggregateStmt,
     CreateCastStmt,
+    CreateEventTriggerStmt,
     CreateFunctionStmt,
     CreateOperatorStmt,
     CreatePolicyStmt,
+    CreateRuleStmt,
     CreateTriggerStmt,
     DefinitionItem,
     DropCastStmt,
@@ -120,6 +123,7 @@ from engine.sql.ast.foreign import (
 from engine.sql.ast.queries import (
     Alias,
     AsOf,
+    AssignedValue,
     ColumnDefinitionItem,
     CommonTableExpr,
     CycleClause,

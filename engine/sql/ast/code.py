@@ -223,6 +223,38 @@ class CreateTriggerStmt(Node):
 
 
 @dataclass(frozen=True, slots=True)
+class CreateEventTriggerStmt(Node):
+    """`filters`: (variable, values) of WHEN."""
+
+    name: str
+    event: str
+    filters: tuple[tuple[str, tuple[str, ...]], ...]
+    function: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class AlterEventTriggerStmt(Node):
+    """action: enable | rename | owner. `value`: as in evtenabled, the new name or owner."""
+
+    name: str
+    action: str
+    value: str
+
+
+@dataclass(frozen=True, slots=True)
+class CreateRuleStmt(Node):
+    """CREATE [OR REPLACE] RULE; event: select insert update delete. `actions` () is NOTHING."""
+
+    name: str
+    event: str
+    relation: RangeVar
+    condition: Node | None
+    instead: bool
+    actions: tuple[Node, ...]
+    replace: bool = False
+
+
+@dataclass(frozen=True, slots=True)
 class CreatePolicyStmt(Node):
     """CREATE POLICY; `command`: all, select, insert, update or delete; `roles` () is PUBLIC."""
 

@@ -9,6 +9,7 @@ from engine.sql.ast.base import Node
 from engine.sql.ast.expressions import SortBy, Subscript, TypeName, WindowDef
 
 if TYPE_CHECKING:
+    from catalog.schema import Column
     from engine.sql.ast.definitions import IndexElement
 
 
@@ -216,6 +217,7 @@ class InsertStmt(Node):
     returning: tuple[ResTarget, ...] = ()
     with_clause: WithClause | None = None
     overriding: str = ""  # '' user system
+    ruled: bool = False  # its table's rules are applied already
 
 
 @dataclass(frozen=True, slots=True)
@@ -227,6 +229,7 @@ class UpdateStmt(Node):
     returning: tuple[ResTarget, ...] = ()
     with_clause: WithClause | None = None
     current_of: str | None = None
+    ruled: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -237,6 +240,15 @@ class DeleteStmt(Node):
     returning: tuple[ResTarget, ...] = ()
     with_clause: WithClause | None = None
     current_of: str | None = None
+    ruled: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class AssignedValue(Node):
+    """An expression, cast as an assignment to the column casts it; not in a text."""
+
+    expression: Node
+    column: Column
 
 
 @dataclass(frozen=True, slots=True)

@@ -94,6 +94,13 @@ def parse_type_name(sql: str) -> ast.TypeName:
     return _read(sql, Statements.type_name, whole=True)
 
 
+def parse_change(sql: str) -> ast.InsertStmt | ast.UpdateStmt | ast.DeleteStmt:
+    """Returns one INSERT, UPDATE or DELETE (the text of a rule's action)."""
+    found = _read(sql, Statements.preparable_statement, whole=True)
+    assert isinstance(found, ast.InsertStmt | ast.UpdateStmt | ast.DeleteStmt)
+    return found
+
+
 def parse_select(sql: str) -> ast.SelectStmt:
     """Returns one query without a semicolon (the text of a view). Raises the errors of `parse`."""
     return _read(sql, Statements.select, whole=True)

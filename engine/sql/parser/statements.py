@@ -18,12 +18,10 @@ from engine.sql.parser.policies import Policies
 _FOREIGN_OBJECTS: Final = (
     ("access", "method"),
     ("conversion",),
-    ("event", "trigger"),
     ("language",),
     ("operator", "class"),
     ("operator", "family"),
     ("publication",),
-    ("rule",),
     ("subscription",),
     ("text", "search"),
     ("transform",),
@@ -31,7 +29,6 @@ _FOREIGN_OBJECTS: Final = (
 _REPLACEABLE: Final = (
     ("language",),
     ("procedural", "language"),
-    ("rule",),
     ("transform",),
     ("trusted", "language"),
     ("trusted", "procedural", "language"),
@@ -124,6 +121,10 @@ class Statements(Policies, ForeignObjects):
             return self.create_cast(start)
         if key in ("constraint", "trigger"):
             return self.create_trigger(start, replace=False)
+        if key == "rule":
+            return self.create_rule(start, replace=False)
+        if key == "event":
+            return self.create_event_trigger(start)
         if key == "policy":
             return self.create_policy(start)
         if key == "foreign":
@@ -147,6 +148,8 @@ class Statements(Policies, ForeignObjects):
             return self.create_aggregate(start, replace=True)
         if self._curr.key in ("constraint", "trigger"):
             return self.create_trigger(start, replace=True)
+        if self._curr.key == "rule":
+            return self.create_rule(start, replace=True)
         return self._refuse("CREATE", start, _REPLACEABLE)
 
     def _refuse(self, verb: str, start: int, kinds: tuple[tuple[str, ...], ...]) -> ast.Node:
@@ -198,6 +201,10 @@ class Statements(Policies, ForeignObjects):
             return self.alter_server(start)
         if key == "user":
             return self.user_mapping(start, "alter")
+        if key == "rule":
+            return self.alter_rule(start)
+        if key == "event":
+            return self.alter_event_trigger(start)
         if self.accept_change_stream():
             return self.alter_change_stream(start)
         if key == "system":

@@ -1,8 +1,8 @@
-"""Triggers: CREATE and ALTER TRIGGER (CreateTrigStmt)."""
+"""CREATE and ALTER TRIGGER and EVENT TRIGGER (CreateTrigStmt, CreateEventTrigStmt), CREATE RULE."""
 
 from __future__ import annotations
 
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from engine.sql import ast
 from engine.sql.parser.change_streams import ChangeStreams
@@ -12,7 +12,11 @@ _ATTRIBUTES: Final = ("deferrable", "not", "initially")
 
 
 class Triggers(ChangeStreams):
-    """CreateTrigStmt."""
+    """CreateTrigStmt, CreateEventTrigStmt, RuleStmt."""
+
+    if TYPE_CHECKING:
+
+        def preparable_statement(self) -> ast.Node: ...
 
     def create_trigger(self, start: int, *, replace: bool) -> ast.Node:
         """From [CONSTRAINT] TRIGGER on."""
@@ -123,6 +127,87 @@ class Triggers(ChangeStreams):
         if self._curr.key in ("ICONST", "FCONST", "SCONST"):
             return self.advance().text
         return self.label()
+
+    def create_rule(self, start: int, *, replace: bool) -> ast.Node:
+        """From RULE on (RuleStmt)."""
+        self.expect("rule")
+        name = self.column_name()
+        self.expect("as", "on")
+        event = self.expect_one_of("select", "update", "delete", "insert")
+        self.expect("to")
+        relation = self.qualified_name()
+        condition = self.expression() if self.accept("where") else None
+        self.expect("do")
+        instead = self.optional_keyword("also", "instead") == "instead"
+        actions: list[ast.Node] = []
+        if self.accept("nothing"):
+            pass
+        elif self._curr.key == "(" and self.peek() not in ("select", "values", "with", "("):
+            self.advance()
+            while self._curr.key != ")":
+                if not self.accept(";"):
+                    actions.append(self._rule_action())
+                    if self._curr.key not in (";", ")"):
+                        self.fail()
+            self.expect(")")
+        elif self._curr.key == "(":
+            return self.skip_statement("a rule with SELECT as an action", start)
+        else:
+            actions.append(self._rule_action())
+        return ast.CreateRuleStmt(name, event, relation, condition, instead, tuple(actions), replace, location=start)
+
+    def _rule_action(self) -> ast.Node:
+        if self._curr.key == "notify":
+            self.refuse("a rule with NOTIFY as an action", self._curr.start)
+        return self.preparable_statement()
+
+    def create_event_trigger(self, start: int) -> ast.Node:
+        """From EVENT TRIGGER on."""
+        self.expect("event", "trigger")
+        name = self.column_name()
+        self.expect("on")
+        event = self.label()
+        filters: list[tuple[str, tuple[str, ...]]] = []
+        if self.accept("when"):
+            while True:
+                variable = self.column_name()
+                self.expect("in", "(")
+                values = [self.string()]
+                while self.accept(","):
+                    values.append(self.string())
+                self.expect(")")
+                filters.append((variable, tuple(values)))
+                if not self.accept("and"):
+                    break
+        self.expect("execute")
+        self.expect_one_of("function", "procedure")
+        function = self.any_name()
+        self.expect("(", ")")
+        return ast.CreateEventTriggerStmt(name, event, tuple(filters), function, location=start)
+
+    def alter_event_trigger(self, start: int) -> ast.Node:
+        """From EVENT TRIGGER on."""
+        self.expect("event", "trigger")
+        name = self.column_name()
+        if self.accept("disable"):
+            return ast.AlterEventTriggerStmt(name, "enable", "D", location=start)
+        if self.accept("enable"):
+            mode = self.optional_keyword("replica", "always")
+            value = {"replica": "R", "always": "A"}.get(mode, "O")
+            return ast.AlterEventTriggerStmt(name, "enable", value, location=start)
+        action = self.expect_one_of("rename", "owner")
+        self.expect("to")
+        value = self.column_name() if action == "rename" else self.role_name()
+        return ast.AlterEventTriggerStmt(name, action, value, location=start)
+
+    def alter_rule(self, start: int) -> ast.Node:
+        """ALTER RULE name ON relation RENAME TO name"""
+        self.expect("rule")
+        name = self.column_name()
+        self.expect("on")
+        relation = self.qualified_name()
+        self.expect("rename", "to")
+        return ast.RenameStmt("rule", relation, name, self.column_name(), location=start)
 
     def alter_trigger(self, start: int) -> ast.Node:
         """ALTER TRIGGER name ON table RENAME TO name"""

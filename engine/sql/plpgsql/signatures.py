@@ -33,6 +33,8 @@ def signature_of(routine: Routine, result: TypeRef | None = None, types: Sequenc
     one that it stands for there."""
     if routine.result.oid == oids.TRIGGER:
         return trigger_signature(routine)
+    if routine.result.oid == oids.EVENT_TRIGGER:
+        return event_trigger_signature(routine)
     declared = [item.type.oid for item in routine.inputs]
 
     def actual(type_: TypeRef) -> TypeRef:
@@ -56,6 +58,12 @@ def trigger_signature(routine: Routine, shape: Shape | None = None) -> Signature
     """The signature of a trigger function. `shape`: of the rows of the relation that it is compiled for."""
     rows: tuple[tuple[str, Declared], ...] = (("new", shape), ("old", shape))
     return Signature(routine.name, (), None, is_trigger=True, special=(*rows, *_SPECIAL))
+
+
+def event_trigger_signature(routine: Routine) -> Signature:
+    """The signature of an event trigger's function."""
+    special: tuple[tuple[str, Declared], ...] = (("tg_event", TypeRef(oids.TEXT)), ("tg_tag", TypeRef(oids.TEXT)))
+    return Signature(routine.name, (), TypeRef(oids.VOID), special=special)
 
 
 def stand_ins(routine: Routine) -> tuple[int, ...]:

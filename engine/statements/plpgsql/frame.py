@@ -48,6 +48,7 @@ from engine.statements.plpgsql.nested import NestedStatements, Rows, wait_within
 from engine.statements.plpgsql.records import Cast, Row, assignment_of, cast_of, check_columns, record_text, shape_of
 from engine.statements.plpgsql.utilities import output_places, refuse_dynamic, with_variables
 from engine.statements.rows_plan import RowsPlan
+from engine.statements.rule_checks import is_ruled
 from engine.txn.interface import LockWait
 
 if TYPE_CHECKING:
@@ -255,7 +256,7 @@ class Frame:
             or (known[2] is not settings and known[2] != settings)
         ):
             fragment = self.program.texts[number]
-            if isinstance(fragment.tree, planning.QUERY_STATEMENTS):
+            if isinstance(fragment.tree, planning.QUERY_STATEMENTS) and not is_ruled(self.session, fragment.tree):
                 text = analyse_text(fragment, self.session.environment, shapes, self.program.conflict)
                 known = self._plan(fragment, text, for_cursor), text.uses, settings, places_of(text.uses)
             else:
@@ -315,7 +316,7 @@ class Frame:
             if prepared.command == "SELECT":
                 hint = "If you want to discard the results of a SELECT, use PERFORM instead."
             raise SqlError("42601", "query has no destination for result data", hint=hint)
-        if isinstance(prepared.plan, RowsPlan):
+        if isinstance(prepared.plan, RowsPlan) or prepared.plan.writes:
             return self._nested.count > 0
         self._renew_context()
         return found

@@ -15,7 +15,7 @@ from engine.session.prepared import Prepared
 from engine.sql import ast
 from engine.sql.analyze.routines import body_of, parsed_body
 from engine.sql.plpgsql.parser import Signature, parse_body
-from engine.sql.plpgsql.signatures import signature_of, text_of, trigger_signature
+from engine.sql.plpgsql.signatures import event_trigger_signature, signature_of, text_of, trigger_signature
 from engine.sql.plpgsql.tree import Shape
 from engine.sql.plpgsql.types import CatalogTypes
 from engine.statements import planning
@@ -119,6 +119,18 @@ def trigger_program_of(
         found[0].shown, found[0].is_volatile = text_of(routine), routine.volatility == "v"
         kept.programs[key] = found
     return *found, shape
+
+
+def event_program_of(session: Session, routine: Routine) -> tuple[Program, Known]:
+    """The program of an event trigger's function."""
+    kept = _kept_with(session.catalog)
+    key = (routine.oid, session.environment.path, session.key, _options(session))
+    found = kept.programs.get(key)
+    if found is None:
+        found = compile_body(session, routine.body, event_trigger_signature(routine))
+        found[0].shown, found[0].is_volatile = text_of(routine), routine.volatility == "v"
+        kept.programs[key] = found
+    return found
 
 
 def _options(session: Session) -> tuple[str, bool]:

@@ -7,6 +7,7 @@ from collections.abc import Collection, Mapping
 from typing import TYPE_CHECKING
 
 from catalog.errors import SqlError, not_supported
+from catalog.schema import View
 from catalog.types import format_type
 from catalog.types.base import TypeRef
 from engine.sql import ast
@@ -27,7 +28,7 @@ def with_variables(
     session: Session, fragment: Fragment, shapes: Mapping[int, Shape | None], conflict: str
 ) -> tuple[ast.Node, tuple[ParameterUse, ...]]:
     """A statement with parameters in place of variables, where PostgreSQL allows variables: in CALL, and in the query
-    of CREATE TABLE AS, DECLARE and EXPLAIN."""
+    of CREATE TABLE AS, DECLARE and EXPLAIN; and in a change of a table with rules."""
     node, environment = fragment.tree, session.environment
     names = Names(fragment.scope, shapes, conflict)
     if isinstance(node, ast.CallStmt):
@@ -36,6 +37,11 @@ def with_variables(
         procedure_call(session, node, shared)
     elif isinstance(node, _WITH_QUERY) and isinstance(node.query, ast.SelectStmt):
         analyze(node.query, environment, names=names)
+    elif isinstance(node, ast.InsertStmt | ast.UpdateStmt | ast.DeleteStmt):
+        relation = environment.find_relation(node.relation.schema, node.relation.name)
+        if isinstance(relation, View):
+            not_supported(f'a change of the view "{relation.name}", which has rules, in PL/pgSQL')
+        analyze(node, environment, names=names)
     if not names.uses:
         return node, ()
 

@@ -17,15 +17,16 @@ from catalog.types.base import TypeRef
 from engine.execute.triggers import PendingCall, RunningStatement
 from engine.statements.patient_transaction import patient
 from engine.statements.plpgsql import suspend
-from engine.statements.plpgsql.call import rows_of_program, run_program
+from engine.statements.plpgsql.call import enter, rows_of_program, run_program
 from engine.statements.plpgsql.errors import LineContext
-from engine.statements.plpgsql.frame import SLICE_SECONDS
+from engine.statements.plpgsql.frame import SLICE_SECONDS, Frame
 from engine.statements.plpgsql.nested import NestedStatements, refuse_change, wait_within
-from engine.statements.plpgsql.programs import program_of, sql_body_of
+from engine.statements.plpgsql.programs import event_program_of, program_of, sql_body_of
 from engine.statements.plpgsql.trigger_calls import TriggerCalls
 from engine.statements.routine_calls import as_runner, check_may_call
 
 if TYPE_CHECKING:
+    from catalog.event_triggers import EventTrigger
     from engine.execute.context import RoutineCall
     from engine.session.session import Session
     from engine.txn.transaction import Transaction
@@ -56,6 +57,17 @@ class CallsWithin:
             session.transaction.begin_statement()
             with session.using((call.relation.oid,)), self.triggers.during(RunningStatement()):
                 await suspend.run(partial(cast(PendingCall, call).run, session.context()))
+
+    async def fire_event(self, trigger: EventTrigger, tag: str) -> None:
+        """See `Routines`."""
+        session = self._session
+        routine = session.catalog.get(trigger.function)
+        assert isinstance(routine, Routine) and session.transaction is not None
+        session.transaction.begin_statement()
+        program, known = event_program_of(session, routine)
+        frame = Frame(session, program, known, is_atomic=True)
+        with as_runner(session, routine), session.function_calls.count(routine):
+            await suspend.run(lambda: enter(frame, (trigger.event, tag)))
 
     def patient(self, transaction: Transaction) -> Transaction:
         """See `Routines`."""

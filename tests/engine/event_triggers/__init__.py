@@ -1,0 +1,1 @@
+"""Event triggers, beside PostgreSQL."""

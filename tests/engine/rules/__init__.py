@@ -1,0 +1,1 @@
+"""Rules of tables and views, beside PostgreSQL."""
