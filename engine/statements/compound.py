@@ -106,8 +106,10 @@ class CompoundPath:
         transaction = session.transaction
         assert transaction is not None
         notices = len(session.notices)
+        changed, dropped = dict(transaction.changed_objects), len(transaction.dropped_storage)
         while True:
             view = StatementView(transaction)
+            around, session.statement_view = session.statement_view, view
             try:
                 await _Execution(session, portal, self, view, held).run()
                 return
@@ -118,7 +120,11 @@ class CompoundPath:
                 view.undo()
                 await session.durable(session.node.store.sequenced_lsn)
             finally:
+                session.statement_view = around
                 view.close()
+            if transaction.changed_objects != changed:  # by functions that it calls
+                transaction.changed_objects, transaction.catalog = dict(changed), None
+                del transaction.dropped_storage[dropped:]
             del session.notices[notices:]
             if portal.stream is not None:
                 await portal.stream.close()
@@ -229,7 +235,7 @@ class _Execution:
         self.checks = Checks(late=True)
         self.results: dict[int, Result] = {}
         self.counts: list[int] = []
-        self.fires = bool(session.catalog.triggering)
+        self.fires = bool(session.catalog.triggering or session.catalog.routines)  # then a part may have to wait
         self.context = self._context()
 
     def _context(self) -> ExecContext:

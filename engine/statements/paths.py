@@ -4,13 +4,16 @@ needed."""
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING
 
-from catalog.errors import SqlError
+from catalog.errors import SqlError, not_supported
 from engine.execute.planner import plan_row
+from engine.execute.routine_source import calls_routines
 from engine.partitions.parts import parts_of
 from engine.sql import tree
 from engine.sql.parts import take_locks_apart
+from engine.sql.stages import in_stages
 from engine.statements.columnar_read import ColumnarRead
 from engine.statements.compound import CompoundPath
 from engine.statements.dml import ColumnarChange
@@ -20,18 +23,26 @@ if TYPE_CHECKING:
     from engine.session.session import Session
 
 
-def columnar_of(session: Session, plan: RowsPlan) -> ColumnarPath:
-    """The plan's columnar path, made once. Raises 0A000, and errors of its generation."""
+def columnar_of(session: Session, plan: RowsPlan, level: int = 0) -> ColumnarPath:
+    """The plan's columnar path, made once. `level`: the number of statements around it that have it as a part. Raises
+    0A000, and errors of its generation."""
     if plan.all_locks:
         plan.locks = plan.all_locks
     if plan.columnar is None:
         root = plan.analyzed.statement
         changes_members = isinstance(root, tree.Update | tree.Delete) and root.members
-        parts = parts_of(root, session.environment) if plan.row is None or changes_members else None
+        calls = plan.row is None and calls_routines(session.catalog, root)
+        if calls:
+            root = in_stages(root, partial(calls_routines, session.catalog))
+        parts = parts_of(root, session.environment, level) if plan.row is None or changes_members else None
         if parts is None and isinstance(root, tree.Query) and root.row_marks:
             parts = take_locks_apart(root)
+        if parts is None and calls:
+            not_supported("a function in PL/pgSQL in a statement of this kind")
         if parts is not None:
-            plan.columnar = CompoundPath(session, plan, parts, _part, columnar_of)
+            plan.columnar = CompoundPath(
+                session, plan, parts, partial(_part, level + 1), partial(columnar_of, level=level + 1)
+            )
             plan.writes = True
         elif isinstance(root, tree.Query):
             plan.columnar = ColumnarRead(plan.analyzed, plan.settings)
@@ -46,10 +57,11 @@ def columnar_besides(session: Session, plan: RowsPlan) -> ColumnarPath:
     return columnar_of(session, inner)
 
 
-def choose(session: Session, plan: RowsPlan) -> None:
-    """Makes the columnar path if there is no row path plan, or if `shoal.path` is columnar."""
+def choose(session: Session, plan: RowsPlan, level: int = 0) -> None:
+    """Makes the columnar path if there is no row path plan, or if `shoal.path` is columnar. `level`: see
+    `columnar_of`."""
     if plan.row is None:
-        columnar_of(session, plan)
+        columnar_of(session, plan, level)
     elif session.key.path == "columnar":
         _move_to_columnar(session, plan)
 
@@ -66,9 +78,9 @@ def _move_to_columnar(session: Session, plan: RowsPlan) -> None:
         plan.set_row(row)
 
 
-def _part(session: Session, whole: RowsPlan, statement: tree.Statement) -> RowsPlan:
-    """The plan of a part of a statement."""
+def _part(level: int, session: Session, whole: RowsPlan, statement: tree.Statement) -> RowsPlan:
+    """The plan of a part of a statement; `level`: see `columnar_of`."""
     plan = RowsPlan(replace(whole.analyzed, statement=statement), whole.catalog, whole.settings, writes=True)
     plan.set_row(plan_row(plan.analyzed, plan.catalog, plan.settings))
-    choose(session, plan)
+    choose(session, plan, level)
     return plan
