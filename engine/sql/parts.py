@@ -85,6 +85,14 @@ def is_result(table: object) -> bool:
     return isinstance(table, VirtualTable) and table.oid >= FIRST_RESULT_OID
 
 
+def reads_a_stage(query: tree.Query) -> bool:
+    """Whether the query reads a stage (engine/sql/stages.py)."""
+    return any(
+        isinstance(entry, tree.RangeCte | tree.RangeTable) and entry.alias.startswith(STAGE)
+        for entry in query.range_table
+    )
+
+
 def take_apart(root: tree.Statement, level: int = 0) -> Parts | None:
     """The parts of a statement, or None if it has only one. `level`: the number of statements around it that have it
     as a part; its results are others than theirs."""

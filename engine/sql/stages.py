@@ -15,6 +15,7 @@ it is, and is divided when its part is planned.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
@@ -24,8 +25,8 @@ from catalog.types.oids import BOOL
 from engine.sql import tree
 from engine.sql.analyze.routines import is_routine
 from engine.sql.levels import Below
-from engine.sql.parts import STAGE, reaches_out, scan_of
-from engine.sql.tree_walk import is_volatile, transform, walk, walk_with_depth
+from engine.sql.parts import STAGE, reaches_out, reads_a_stage, scan_of
+from engine.sql.tree_walk import conjuncts, is_volatile, transform, walk, walk_with_depth
 
 Test = Callable[[object], bool]
 
@@ -33,7 +34,7 @@ Test = Callable[[object], bool]
 def in_stages(root: tree.Statement, calls: Test) -> tree.Statement:
     """The statement with its stages in WITH; itself if nothing can be divided. `calls`: whether a part of the tree
     calls functions that run statements."""
-    lifted: list[tree.Cte] = []
+    lifted = _Stages(root)
     joined = isinstance(root, tree.Query) and _has_hard_joins(root)
 
     def change(item: object, depth: int) -> object:
@@ -55,6 +56,83 @@ def in_stages(root: tree.Statement, calls: Test) -> tree.Statement:
     if not lifted:
         return root
     return replace(changed, ctes=(*changed.ctes, *lifted))
+
+
+def source_above(root: tree.Insert) -> tree.Insert:
+    """The INSERT with its source in a stage of its own."""
+    assert root.source is not None
+    lifted = _Stages(root)
+    changed = replace(root, source=_lift(lifted, root.source, 1))
+    return replace(changed, ctes=(*root.ctes, *lifted))
+
+
+def calls_above(root: tree.Query, calls: Test) -> tree.Query:
+    """The query with the calls of its output and of its condition in a stage of their own, over all else of it; itself
+    if that cannot be done.
+
+    SELECT nextval('s'), a FROM t ORDER BY b LIMIT 5     WITH 0 AS (SELECT a AS c1 FROM t ORDER BY b LIMIT 5)
+                                                         SELECT nextval('s'), c1 FROM 0
+    """
+    lifted = _Stages(root)
+
+    def change(item: object, depth: int) -> object:
+        if not isinstance(item, tree.RangeSubquery) or depth != 1 or not calls(item.query):
+            return item
+        return item if reaches_out(item.query, True) else replace(item, query=_lift(lifted, item.query, depth))
+
+    changed = transform(root, change)
+    if lifted:
+        return replace(changed, ctes=(*changed.ctes, *lifted))
+    if root.row_marks or root.set_operation is not None or root.has_set_functions or reads_a_stage(root):
+        return root
+    if root.distinct is not None:
+        return _distinct_above(root, lifted)
+    below = _BelowCalls(root, calls)
+    above = replace(
+        root, group_by=(), grouping_sets=(), having=None, windows=(), has_aggregates=False, has_windows=False, ctes=()
+    )
+    tested = [item for item in conjuncts(root.where) if calls(item)]
+    if tested:
+        if root.has_windows or root.has_aggregates or root.group_by or root.having is not None:
+            return root
+        plain = [item for item in conjuncts(root.where) if not calls(item)]
+        targets, order_by = below.rebuilt(root.targets), below.rebuilt(root.order_by)
+        above = replace(above, targets=targets, order_by=order_by, where=below.rebuilt(_all_of(tested)))
+        inner = replace(root, where=_all_of(plain), order_by=(), limit=None, offset=None, limit_with_ties=False)
+    else:
+        above = replace(
+            above, targets=below.rebuilt(root.output), where=None, order_by=(), limit=None, offset=None,
+            limit_with_ties=False,
+        )  # fmt: skip
+        inner = root
+    inner = replace(inner, targets=_targets(below.columns), ctes=())
+    if calls(inner):
+        return root
+    source = _add(lifted, inner)
+    return replace(above, range_table=source, from_items=(tree.FromRef(0),), ctes=(*root.ctes, *lifted))
+
+
+def _distinct_above(root: tree.Query, lifted: _Stages) -> tree.Query:
+    """DISTINCT over a stage that computes the rows."""
+    inputs = _Inputs()
+    targets = tuple([replace(item, expression=inputs.of(item.expression)) for item in root.targets])
+    above = tree.Query(
+        targets,
+        distinct=inputs.each(root.distinct or ()),
+        order_by=inputs.sorted(root.order_by),
+        limit=root.limit,
+        limit_with_ties=root.limit_with_ties,
+        offset=root.offset,
+    )
+    inner = replace(root, distinct=None, order_by=(), limit=None, limit_with_ties=False, offset=None, ctes=())
+    source = _add(lifted, replace(inner, targets=_targets(inputs.columns)))
+    return replace(above, range_table=source, from_items=(tree.FromRef(0),), ctes=(*root.ctes, *lifted))
+
+
+def _all_of(conditions: Sequence[tree.Expr]) -> tree.Expr | None:
+    if len(conditions) < 2:
+        return conditions[0] if conditions else None
+    return tree.BoolExpr("and", tuple(conditions))
 
 
 def _query(cte: tree.Cte) -> tree.Query:
@@ -93,10 +171,10 @@ def _has_hard_joins(query: tree.Query) -> bool:
     return False
 
 
-def _lift(lifted: list[tree.Cte], query: tree.Query, depth: int) -> tree.Query:
+def _lift(lifted: _Stages, query: tree.Query, depth: int) -> tree.Query:
     """Moves a query to WITH of the query `depth` levels out; what reads it there."""
     columns = tuple(tree.RangeColumn(target.name, target.expression.type) for target in query.output)
-    cte = tree.Cte(f"{STAGE} {len(lifted)}", columns, query)
+    cte = tree.Cte(lifted.next_name(), columns, query)
     lifted.append(cte)
     return scan_of(tree.RangeCte(cte.name, depth, cte.name, columns))
 
@@ -106,6 +184,32 @@ def _is_constant(item: tree.Expr) -> bool:
         return False
     depends = tree.Var | tree.Aggref | tree.GroupingFunc | tree.WindowFunc | tree.SubLink
     return not any(isinstance(node, depends) or is_routine(node) for node in walk(item))
+
+
+class _Stages(list[tree.Cte]):
+    """The WITH queries of the stages, whose names are none of the root's."""
+
+    def __init__(self, root: tree.Statement) -> None:
+        super().__init__()
+        self._taken = {cte.name for cte in root.ctes}
+
+    def next_name(self) -> str:
+        name = next(name for name in map(f"{STAGE} {{}}".format, itertools.count()) if name not in self._taken)
+        self._taken.add(name)
+        return name
+
+
+class _BelowCalls(Below):
+    """The columns below calls: sub-queries without them too."""
+
+    def __init__(self, query: tree.Query, calls: Test) -> None:
+        super().__init__(query)
+        self._calls = calls
+
+    def is_column(self, item: object, depth: int) -> bool:
+        if not depth and isinstance(item, tree.SubLink) and not self._calls(item):
+            return True
+        return super().is_column(item, depth)
 
 
 class _Inputs:
@@ -132,7 +236,7 @@ class _Inputs:
         return tuple([replace(item, expression=self.of(item.expression)) for item in items])
 
 
-def _divided(query: tree.Query, lifted: list[tree.Cte]) -> tree.Query:
+def _divided(query: tree.Query, lifted: _Stages) -> tree.Query:
     """The last stage of a query; the others are added to `lifted`."""
     below = Below(query)
     above = replace(
@@ -153,7 +257,7 @@ def _divided(query: tree.Query, lifted: list[tree.Cte]) -> tree.Query:
     return replace(above, range_table=source, from_items=(tree.FromRef(0),))
 
 
-def _source_of(query: tree.Query, columns: Sequence[tree.Expr], lifted: list[tree.Cte]) -> tuple[tree.RangeEntry, ...]:
+def _source_of(query: tree.Query, columns: Sequence[tree.Expr], lifted: _Stages) -> tuple[tree.RangeEntry, ...]:
     """The range table with these columns of a query, which is divided further."""
     if query.has_windows:
         return _windows(query, columns, lifted)
@@ -164,7 +268,7 @@ def _source_of(query: tree.Query, columns: Sequence[tree.Expr], lifted: list[tre
     return _add(lifted, replace(query, targets=_targets(columns)))
 
 
-def _windows(query: tree.Query, columns: Sequence[tree.Expr], lifted: list[tree.Cte]) -> tuple[tree.RangeEntry, ...]:
+def _windows(query: tree.Query, columns: Sequence[tree.Expr], lifted: _Stages) -> tuple[tree.RangeEntry, ...]:
     inputs = _Inputs()
     windows = tuple(
         [
@@ -183,7 +287,7 @@ def _windows(query: tree.Query, columns: Sequence[tree.Expr], lifted: list[tree.
     return _add(lifted, _over(source, found, windows=windows, has_windows=True))
 
 
-def _groups(query: tree.Query, columns: Sequence[tree.Expr], lifted: list[tree.Cte]) -> tuple[tree.RangeEntry, ...]:
+def _groups(query: tree.Query, columns: Sequence[tree.Expr], lifted: _Stages) -> tuple[tree.RangeEntry, ...]:
     below = Below(query)
     targets, having = below.rebuilt(_targets(columns)), below.rebuilt(query.having)
     inputs = _Inputs()
@@ -214,7 +318,7 @@ def _groups(query: tree.Query, columns: Sequence[tree.Expr], lifted: list[tree.C
     return _add(lifted, replace(upper, targets=targets))
 
 
-def _joins(query: tree.Query, columns: Sequence[tree.Expr], lifted: list[tree.Cte]) -> tuple[tree.RangeEntry, ...]:
+def _joins(query: tree.Query, columns: Sequence[tree.Expr], lifted: _Stages) -> tuple[tree.RangeEntry, ...]:
     below = Below(query)
     targets, where = below.rebuilt(_targets(columns)), below.rebuilt(query.where)
     source = _add(lifted, replace(query, targets=_targets(below.columns), where=None))
@@ -230,7 +334,7 @@ def _over(source: tuple[tree.RangeEntry, ...], columns: Sequence[tree.Expr], **p
     return tree.Query(_targets(columns), source, (tree.FromRef(0),), **parts)  # type: ignore[arg-type]
 
 
-def _add(lifted: list[tree.Cte], query: tree.Query) -> tuple[tree.RangeEntry, ...]:
+def _add(lifted: _Stages, query: tree.Query) -> tuple[tree.RangeEntry, ...]:
     """Adds a stage; a range table that reads it. Its own WITH queries are one level further away."""
 
     def change(item: object, depth: int) -> object:
@@ -240,6 +344,6 @@ def _add(lifted: list[tree.Cte], query: tree.Query) -> tuple[tree.RangeEntry, ..
 
     moved = transform(query, change)
     columns = tuple(tree.RangeColumn(target.name, target.expression.type) for target in query.targets)
-    cte = tree.Cte(f"{STAGE} {len(lifted)}", columns, moved)
+    cte = tree.Cte(lifted.next_name(), columns, moved)
     lifted.append(cte)
     return (tree.RangeCte(cte.name, 0, cte.name, columns),)

@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING
 
 from catalog.errors import SqlError, not_supported
 from engine.execute.planner import plan_row
-from engine.execute.routine_source import calls_routines
+from engine.execute.routine_source import calls_routines, calls_session
 from engine.partitions.parts import parts_of
 from engine.sql import tree
-from engine.sql.parts import take_locks_apart
-from engine.sql.stages import in_stages
+from engine.sql.parts import Parts, take_locks_apart
+from engine.sql.stages import calls_above, in_stages, source_above
 from engine.statements.columnar_read import ColumnarRead
 from engine.statements.compound import CompoundPath
 from engine.statements.dml import ColumnarChange
@@ -21,6 +21,9 @@ from engine.statements.rows_plan import ColumnarPath, RowsPlan
 
 if TYPE_CHECKING:
     from engine.session.session import Session
+
+
+MOST_LEVELS = 10  # of parts within parts for calls of functions of the session
 
 
 def columnar_of(session: Session, plan: RowsPlan, level: int = 0) -> ColumnarPath:
@@ -40,15 +43,45 @@ def columnar_of(session: Session, plan: RowsPlan, level: int = 0) -> ColumnarPat
         if parts is None and calls:
             not_supported("a function in PL/pgSQL in a statement of this kind")
         if parts is not None:
-            plan.columnar = CompoundPath(
-                session, plan, parts, partial(_part, level + 1), partial(columnar_of, level=level + 1)
-            )
-            plan.writes = True
+            plan.columnar = _compound(session, plan, parts, level)
+            plan.writes = plan.writes or not calls
         elif isinstance(root, tree.Query):
-            plan.columnar = ColumnarRead(plan.analyzed, plan.settings)
+            plan.columnar = _read(session, plan, root, level)
         else:
-            plan.columnar = ColumnarChange(plan.analyzed, plan.settings)
+            plan.columnar = _change(session, plan, root, level)
     return plan.columnar
+
+
+def _compound(session: Session, plan: RowsPlan, parts: Parts, level: int) -> CompoundPath:
+    make_path = partial(columnar_of, level=level + 1)
+    return CompoundPath(session, plan, parts, partial(_part, level + 1), make_path)
+
+
+def _read(session: Session, plan: RowsPlan, root: tree.Query, level: int) -> ColumnarPath:
+    """A query without parts; with functions of the session, which DuckDB cannot call, in a part of its own."""
+    try:
+        return ColumnarRead(plan.analyzed, plan.settings)
+    except SqlError as error:
+        if error.sqlstate != "0A000" or level > MOST_LEVELS or not calls_session(root):
+            raise
+        staged = calls_above(root, calls_session)
+        parts = None if staged is root else parts_of(staged, session.environment, level)
+        if parts is None:
+            raise
+        return _compound(session, plan, parts, level)
+
+
+def _change(session: Session, plan: RowsPlan, root: tree.Statement, level: int) -> ColumnarPath:
+    """A change without parts; the source of an INSERT with functions of the session is a part of its own."""
+    try:
+        return ColumnarChange(plan.analyzed, plan.settings)
+    except SqlError as error:
+        if error.sqlstate != "0A000" or not isinstance(root, tree.Insert) or not calls_session(root.source):
+            raise
+        parts = None if level > MOST_LEVELS else parts_of(source_above(root), session.environment, level)
+        if parts is None:
+            raise
+        return _compound(session, plan, parts, level)
 
 
 def columnar_besides(session: Session, plan: RowsPlan) -> ColumnarPath:
