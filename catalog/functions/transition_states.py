@@ -51,7 +51,7 @@ def _combine(one: Array, other: Array) -> Array:
         return Array.of(tuple(right if not left[0] else left))
     count, total = left[0] + right[0], _sum(left[1], right[1])
     apart = left[1] / left[0] - right[1] / right[0]
-    return Array.of((count, total, _joined(left[2], right[2], left[0] * right[0] * apart * apart / count)))
+    return Array.of((count, total, _add_up(left[2], right[2], left[0] * right[0] * apart * apart / count)))
 
 
 @implements("float8_regr_combine")
@@ -63,20 +63,20 @@ def _combine_regressions(one: Array, other: Array) -> Array:
     dx, dy = left[1] / left[0] - right[1] / right[0], left[3] / left[0] - right[3] / right[0]
     weight = left[0] * right[0]
     squares = (weight * dx * dx / count, weight * dy * dy / count, weight * dx * dy / count)
-    sxx, syy, sxy = (_joined(left[at], right[at], item) for at, item in zip((2, 4, 5), squares, strict=True))
+    sxx, syy, sxy = (_add_up(left[at], right[at], item) for at, item in zip((2, 4, 5), squares, strict=True))
     return Array.of((count, sx, sxx, sy, syy, sxy))
 
 
 def _sum(one: float, other: float) -> float:
     """float8_pl."""
-    return _checked(one + other, one, other)
+    return _check_overflow(one + other, one, other)
 
 
-def _joined(one: float, other: float, between: float) -> float:
-    return _checked(one + other + between, one, other)
+def _add_up(one: float, other: float, between: float) -> float:
+    return _check_overflow(one + other + between, one, other)
 
 
-def _checked(result: float, one: float, other: float) -> float:
+def _check_overflow(result: float, one: float, other: float) -> float:
     if math.isinf(result) and not math.isinf(one) and not math.isinf(other):
         raise overflow()
     return result

@@ -50,7 +50,7 @@ def in_stages(root: tree.Statement, calls: Test) -> tree.Statement:
     changed = transform(root, change)
     if isinstance(changed, tree.Query) and not changed.row_marks and _is_hard(changed) and calls(changed):
         whole = len(lifted)
-        changed = _divided(changed, lifted)
+        changed = _divide(changed, lifted)
         if any(_is_hard(stage) and calls(stage) for stage in map(_query, lifted[whole:])):
             return root
     if not lifted:
@@ -73,6 +73,8 @@ def calls_above(root: tree.Query, calls: Test) -> tree.Query:
     SELECT nextval('s'), a FROM t ORDER BY b LIMIT 5     WITH 0 AS (SELECT a AS c1 FROM t ORDER BY b LIMIT 5)
                                                          SELECT nextval('s'), c1 FROM 0
     """
+    if not root.from_items and root.set_operation is None:
+        return root
     lifted = _Stages(root)
 
     def change(item: object, depth: int) -> object:
@@ -119,7 +121,7 @@ def _distinct_above(root: tree.Query, lifted: _Stages) -> tree.Query:
     above = tree.Query(
         targets,
         distinct=inputs.each(root.distinct or ()),
-        order_by=inputs.sorted(root.order_by),
+        order_by=inputs.sort_clauses(root.order_by),
         limit=root.limit,
         limit_with_ties=root.limit_with_ties,
         offset=root.offset,
@@ -232,11 +234,11 @@ class _Inputs:
     def each(self, items: Sequence[tree.Expr]) -> tuple[tree.Expr, ...]:
         return tuple([self.of(item) for item in items])
 
-    def sorted(self, items: Sequence[tree.SortClause]) -> tuple[tree.SortClause, ...]:
+    def sort_clauses(self, items: Sequence[tree.SortClause]) -> tuple[tree.SortClause, ...]:
         return tuple([replace(item, expression=self.of(item.expression)) for item in items])
 
 
-def _divided(query: tree.Query, lifted: _Stages) -> tree.Query:
+def _divide(query: tree.Query, lifted: _Stages) -> tree.Query:
     """The last stage of a query; the others are added to `lifted`."""
     below = Below(query)
     above = replace(
@@ -272,7 +274,7 @@ def _windows(query: tree.Query, columns: Sequence[tree.Expr], lifted: _Stages) -
     inputs = _Inputs()
     windows = tuple(
         [
-            replace(item, partition_by=inputs.each(item.partition_by), order_by=inputs.sorted(item.order_by))
+            replace(item, partition_by=inputs.each(item.partition_by), order_by=inputs.sort_clauses(item.order_by))
             for item in query.windows
         ]
     )
@@ -303,7 +305,7 @@ def _groups(query: tree.Query, columns: Sequence[tree.Expr], lifted: _Stages) ->
                     item,
                     arguments=inputs.each(item.arguments),
                     direct_arguments=inputs.each(item.direct_arguments),
-                    order_by=inputs.sorted(item.order_by),
+                    order_by=inputs.sort_clauses(item.order_by),
                     filter=tested,
                 )
             )

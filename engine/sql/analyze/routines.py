@@ -66,19 +66,21 @@ class Body:
     statements: tuple[tree.Analyzed | ast.Node, ...]
 
     @property
-    def analysed(self) -> list[tree.Analyzed]:
+    def queries_and_changes(self) -> list[tree.Analyzed]:
         """The queries and changes of rows."""
         return [item for item in self.statements if isinstance(item, tree.Analyzed)]
 
     @property
     def relations(self) -> tuple[int, ...]:
         """The OIDs of the relations that they use."""
-        return tuple(dict.fromkeys(oid for item in self.analysed for oid in (*item.relations, *item.written)))
+        return tuple(
+            dict.fromkeys(oid for item in self.queries_and_changes for oid in (*item.relations, *item.written))
+        )
 
     @property
     def query(self) -> tree.Query | None:
         """The last query of the body, if none of the queries has an effect."""
-        queries = [item.statement for item in self.analysed if isinstance(item.statement, tree.Query)]
+        queries = [item.statement for item in self.queries_and_changes if isinstance(item.statement, tree.Query)]
         if not queries or len(queries) != len(self.statements) or any(query.volatile for query in queries[:-1]):
             return None
         effects = any(
