@@ -12,7 +12,8 @@ A call of a function with neither is refused by name (0A000).
     base.py, registry.py    declarations and implementations, and their look-up; `implement` and `@implements`
     added.py                functions and operators of extensions: the look-up of names
     duckdb_sql.py, duckdb_errors.py    shared pieces of DuckDB SQL; errors with PostgreSQL's SQLSTATE
-    aggregates.py, statistics.py, windows.py    aggregates, ordered sets, window functions
+    aggregates.py, statistics.py, windows.py    aggregates, ordered sets, window functions;  transition_states.py  calls
+                            of the functions of aggregates
     comparison.py, casts.py, collated.py    comparisons and casts of types without a module of their own; ICU's order
     integers.py, floats.py, numeric.py, numeric_math.py, money.py, bits.py, booleans.py    numbers
     text.py, patterns.py, quotes.py, letter_case.py, bytes.py    text and bytes

@@ -39,7 +39,9 @@ from catalog.types.base import TypeRef
 
 _DATA = pathlib.Path(__file__).resolve().parent.parent / "data"
 _LANGUAGE_SQL = "14"
-ONE_ROW = frozenset(("pg_identify_object", "pg_identify_object_as_address", "pg_get_object_address"))
+ONE_ROW = frozenset(
+    ("pg_identify_object", "pg_identify_object_as_address", "pg_get_object_address", "pg_sequence_parameters")
+)
 """Functions with several OUT arguments: here they return a set of one row."""
 OWN_OIDS = range(9000, 10000)
 CIDR_TO_INET = 9904  # the OID of the function of a cast that has no function in PostgreSQL

@@ -151,7 +151,7 @@ def _float_variances() -> None:
 _Sums = tuple[float, float, float, float, float, float]  # count, Sx, Sxx, Sy, Syy, Sxy
 
 
-def _regression_step(state: _Sums | None, y: float, x: float) -> _Sums:
+def regression_step(state: _Sums | None, y: float, x: float) -> _Sums:
     """float8_regr_accum. The first argument is the dependent variable."""
     if state is None:
         x_bad, y_bad = x - x != 0.0, y - y != 0.0
@@ -206,7 +206,7 @@ def _regressions() -> None:
         "corr": _correlation,
     }
     for name, final in finals.items():
-        implement(f"{name}(float8,float8)", python_aggregate=((lambda: None), _regression_step, _unless_empty(final)))
+        implement(f"{name}(float8,float8)", python_aggregate=((lambda: None), regression_step, _unless_empty(final)))
     counting: AggregateSteps = (int, lambda state, y, x: state + 1, lambda state: state)
     implement("regr_count(float8,float8)", duckdb=f"CAST({call('regr_count', '{0}, {1}')} AS BIGINT)",
               python_aggregate=counting)  # fmt: skip

@@ -15,7 +15,8 @@ from catalog import types
 from catalog.errors import SqlError
 from catalog.functions.base import CallContext, Trait
 from catalog.functions.registry import implement, implements
-from catalog.schema import VirtualTable
+from catalog.privileges import may
+from catalog.schema import Sequence, VirtualTable
 from catalog.system import derived_oids
 from catalog.system import relations as internal
 from catalog.system.lookups import DEFAULT_PRIVILEGES, PRIVILEGE_WORDS
@@ -280,6 +281,20 @@ def _sequence_last_value(call: CallContext, oid: int) -> int | None:
             raise SqlError("42501", f"permission denied for sequence {denied}")
         return cast("int | None", value)
     return None
+
+
+@implements("pg_sequence_parameters", needs_session=True)
+def _sequence_parameters(call: CallContext, oid: int) -> list[tuple[object, ...]]:
+    """pg_sequence_parameters. Raises 42501."""
+    surroundings = cast(Any, call.session).surroundings
+    item, user = surroundings.catalog.get(oid), surroundings.user
+    if item is None:
+        raise SqlError("42P01", f"relation with OID {oid} does not exist")
+    if not isinstance(item, Sequence):
+        raise SqlError("XX000", f"cache lookup failed for sequence {oid}")
+    if user is not None and not may(surroundings.catalog, item, user, "rwU"):
+        raise SqlError("42501", f"permission denied for sequence {item.name}")
+    return [(item.start, item.minimum, item.maximum, item.increment, item.cycle, item.cache, item.type.oid)]
 
 
 # ---- statistics: unmeasured values are zero, as in lookups.py -------------------------------------------------------

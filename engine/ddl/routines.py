@@ -361,7 +361,7 @@ def _with_statements(context: DdlContext, item: Routine, body: Sequence[ast.Stat
         not_supported("INSERT, UPDATE, DELETE or MERGE in a body in SQL's own form")
     analysed = _analyse(context, item, nodes)
     plain = _analyse(context, replace(item, result=TypeRef(oids.VOID)), nodes)
-    for analysed_statement in plain.statements:
+    for analysed_statement in plain.queries_and_changes:
         query = analysed_statement.statement
         assert isinstance(query, tree.Query)
         texts.append(_stored_text(context, item, query))

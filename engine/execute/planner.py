@@ -27,6 +27,7 @@ from engine.execute.small import NotSmall, small_query
 from engine.execute.variants import NONE, Variant, by_parameters
 from engine.execute.whole_rows import LargeRows
 from engine.sql import tree
+from engine.sql.parts import reads_a_stage
 
 __all__ = ["NotOnRowPath", "plan_row"]
 
@@ -76,7 +77,7 @@ class SelectPlan(CompiledPlan):
     ) -> None:
         """`written`: generates code even if the interpreter could run it (engine/execute/small.py)."""
         assert isinstance(analyzed.statement, tree.Query)
-        self._stays = calls_routines(catalog, analyzed.statement)
+        self._stays = calls_routines(catalog, analyzed.statement) or reads_a_stage(analyzed.statement)
         self.writes = self.finds_rows = bool(analyzed.locked)
         brief = brief and not self._stays
         self._brief = brief

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from catalog.catalog import Catalog
 from catalog.functions.base import Function
+from catalog.functions.registry import implementation
 from catalog.types.base import TypeRef
 from engine.execute.code import Code
 from engine.execute.context import RoutineCall
@@ -25,6 +26,19 @@ def calls_routines(catalog: Catalog, statement: object) -> bool:
     if not catalog.routines:
         return False
     return any(is_routine(item) or computed_elsewhere(item) for item in walk(statement))
+
+
+def calls_session(node: object) -> bool:
+    """Whether it calls functions that need the session, which only the row path can call for each row."""
+    return any(
+        isinstance(item, tree.NextValueExpr) or (isinstance(item, tree.FuncExpr) and _needs_session(item.function))
+        for item in walk(node)
+    )
+
+
+def _needs_session(function: Function) -> bool:
+    found = implementation(function.source)
+    return found is not None and found.needs_session
 
 
 def routine_source(

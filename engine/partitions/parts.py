@@ -18,9 +18,9 @@ from engine.sql.parts import FIRST_RESULT_OID, Part, Parts, scan_of, take_apart
 _MAIN_RESULT = FIRST_RESULT_OID + 0xFFFF
 
 
-def parts_of(root: tree.Statement, environment: Environment) -> Parts | None:
-    """The parts of a statement, or None if it has only one."""
-    parts = take_apart(root)
+def parts_of(root: tree.Statement, environment: Environment, level: int = 0) -> Parts | None:
+    """The parts of a statement, or None if it has only one. `level`: see `take_apart`."""
+    parts = take_apart(root, level)
     if parts is None:
         if not _has_members(root):
             return None

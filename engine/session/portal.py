@@ -20,9 +20,9 @@ class Portal:
     `stream`."""
 
     __slots__ = (
-        "bound", "chunks", "count", "done", "error", "formats", "held", "holdable", "holding", "kept", "may_commit",
-        "name", "parameters", "path", "pending", "pending_rows", "position", "positions", "prepared", "profile", "rows",
-        "scroll", "started", "stream", "took", "view",
+        "bound", "chunks", "count", "done", "error", "formats", "held", "holdable", "holding", "kept", "later",
+        "may_commit", "name", "parameters", "path", "pending", "pending_rows", "position", "positions", "prepared",
+        "profile", "rows", "scroll", "started", "stream", "took", "view",
     )  # fmt: skip
 
     chunks: AsyncIterator[tuple[bytes, int]]  # set with `stream`
@@ -49,6 +49,7 @@ class Portal:
         self.scroll = False
         self.position = 0
         self.held: Mapping[Hashable, int] | None = None  # the table locks before the statement, once it has taken some
+        self.later: Portal | None = None  # a cursor's query that runs at the first FETCH
         self.error: SqlError | None = None  # the error of the next FETCH
         self.positions: Positions | None = None  # the places of a cursor's rows, for WHERE CURRENT OF
         self.path = "utility"  # path of its execution: utility, row, columnar

@@ -43,6 +43,9 @@ class Portals(dict[bytes, Portal]):
         if portal.stream is not None:
             stream, portal.stream = portal.stream, None
             self._session.node.background(stream.close())
+        later, portal.later = portal.later, None
+        if later is not None and later.view is not None:
+            later.view.close()
 
     # ---- the transaction --------------------------------------------------------------------------------------------
 

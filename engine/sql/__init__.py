@@ -12,6 +12,7 @@
     implication.py      whether conditions imply another one, such as the predicate of a partial index
     folding.py          constants that decide the value of an expression, such as NULL
     levels.py           splits one query level into two;  set_places.py  set-returning functions outside the select list
+    stages.py           queries with calls of functions that run statements, as parts of which each needs one path
     parts.py            statements of several parts: changes inside WITH (engine/statements/compound.py runs them)
     privileges.py       the privileges that a statement needs; tests/rights compares them with PostgreSQL
     row_security.py     the conditions and checks of row security policies, put into an analysed statement

@@ -33,7 +33,12 @@ from engine.sql.tree_walk import transform, walk, walk_with_depth
 FIRST_RESULT_OID = 0xFFFF_0000
 """The OID of the first result of a statement, as a virtual table; further results follow."""
 
+_RESULTS = 0x400  # of one statement; others have OIDs after them
+
 _LOCKED_RESULT_OID = FIRST_RESULT_OID + 0xFFFE
+
+STAGE = "*stage"
+"""Beginning of the names of the WITH queries that engine/sql/stages.py makes, which are parts."""
 
 _LOCKED = "*locked"  # names of WITH queries that cannot occur in a text
 _OUTER = "*"
@@ -80,16 +85,30 @@ def is_result(table: object) -> bool:
     return isinstance(table, VirtualTable) and table.oid >= FIRST_RESULT_OID
 
 
-def take_apart(root: tree.Statement) -> Parts | None:
-    """The parts of a statement, or None if it has only one."""
+def reads_a_stage(query: tree.Query) -> bool:
+    """Whether the query reads a stage (engine/sql/stages.py)."""
+    return any(
+        isinstance(entry, tree.RangeCte | tree.RangeTable) and entry.alias.startswith(STAGE)
+        for entry in query.range_table
+    )
+
+
+def take_apart(root: tree.Statement, level: int = 0) -> Parts | None:
+    """The parts of a statement, or None if it has only one. `level`: the number of statements around it that have it
+    as a part; its results are others than theirs."""
     root = _lift_locking(root)
     if not any(_must_run(cte) for cte in root.ctes):
         return None
-    return _Splitter(root).parts()
+    return _Splitter(root, FIRST_RESULT_OID + level * _RESULTS).parts()
 
 
 def _must_run(cte: tree.Cte) -> bool:
-    return not isinstance(cte.query, tree.Query) or _locks_rows(cte.query)
+    query = cte.query
+    if not isinstance(query, tree.Query) or _locks_rows(query):
+        return True
+    return cte.name.startswith(STAGE) and not any(
+        isinstance(entry, tree.RangeTable) and cte.name == entry.alias for entry in query.range_table
+    )
 
 
 def _locks_rows(node: object) -> bool:
@@ -209,8 +228,9 @@ def scan_of(entry: tree.RangeCte | tree.RangeTable) -> tree.Query:
 class _Splitter:
     """The WITH queries of a root by name, and the ones that are parts."""
 
-    def __init__(self, root: tree.Statement) -> None:
+    def __init__(self, root: tree.Statement, first: int) -> None:
         self.root = root
+        self.first = first  # OID of the first result
         self.ctes = {cte.name: cte for cte in root.ctes}
         self.direct = {name: _references(cte.query, 0) - {name} for name, cte in self.ctes.items()}
         self.direct_main = _references(replace(root, ctes=()), 1)
@@ -251,7 +271,7 @@ class _Splitter:
         used = {name for user in (*first, *later) for name in self._get_needed(self.direct[user])}
         used |= self._get_needed(self.direct_main)
         results = {
-            name: _result(FIRST_RESULT_OID + number, self.ctes[name])
+            name: _result(self.first + number, self.ctes[name])
             for number, name in enumerate(self.ctes)
             if name in self.own and name in used
         }

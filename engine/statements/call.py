@@ -22,13 +22,13 @@ from engine.session.portal import Portal
 from engine.sql import ast, tree
 from engine.sql.analyze import analyze
 from engine.sql.analyze.routines import body_of, expanded_expression
-from engine.statements import planning
 from engine.statements import run as run_portal
 from engine.statements.collect import Collector
 from engine.statements.plpgsql import call as plpgsql
 from engine.statements.plpgsql import suspend
 from engine.statements.plpgsql.errors import LineContext
 from engine.statements.plpgsql.nested import refuse_change, wait_within
+from engine.statements.plpgsql.programs import plan_of_body
 from engine.statements.routine_calls import (
     CallPlan,
     Encoder,
@@ -203,7 +203,7 @@ async def _run_body(
     session: Session,
     portal: Portal,
     found: WholeCall,
-    statements: Sequence[tree.Analyzed],
+    statements: Sequence[tree.Analyzed | ast.Node],
     values: list[object],
     formats: tuple[int, ...],
 ) -> list[bytes]:
@@ -212,10 +212,10 @@ async def _run_body(
     routine = routine_of(session, found.call)
     if routine.volatility == "v":
         (session.transaction or session.begin_implicit()).defers = True
-    for number, analyzed in enumerate(statements, 1):
+    for number, item in enumerate(statements, 1):
         with LineContext(f'SQL function "{routine.name}" during startup'):
-            prepared = planning.plan_statement(session, portal.prepared.statement, analyzed, session.environment)
-            prepared.tally = session.node.statements.nested
+            types = argument_types(found.call)
+            prepared = plan_of_body(session, routine, portal.prepared.statement, item, types)
             if routine.volatility != "v":
                 refuse_change(prepared)
         with LineContext(f'SQL function "{routine.name}" statement {number}'):

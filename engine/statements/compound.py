@@ -29,7 +29,7 @@ from engine.columnar.worker.values import to_arrow
 from engine.execute.context import ExecContext, Field, RowPathFull
 from engine.execute.writer import Checks
 from engine.sql import tree
-from engine.sql.parts import Part, Parts, is_result
+from engine.sql.parts import Part, Parts, is_result, reads_a_stage
 from engine.statements import dml
 from engine.statements.columnar_read import ColumnarRead
 from engine.statements.data_change import Again, Call, Done, PartOf
@@ -59,6 +59,7 @@ class PlannedPart:
     plan: RowsPlan
     alone: bool
     locks: LockPlan | None
+    make_path: MakePath
 
 
 class CompoundPath:
@@ -88,11 +89,13 @@ class CompoundPath:
             locks = None
             if part.locks is not None and part.result is not None:
                 locks = LockPlan(part.locks, part.result, whole.catalog)
-            found.append(PlannedPart(part, plan, alone, locks))
+            found.append(PlannedPart(part, plan, alone, locks, make_path))
         self.parts = tuple(found)
         self.main = len(parts.before)
         self.counted = range(*parts.counted) if parts.counted else None
-        self.make_path = make_path
+        self.may_last = any(
+            isinstance(part.statement, tree.Query) and reads_a_stage(part.statement) for part in ordered
+        )
 
     def with_constants(self, parameters: Sequence[object]) -> Self:
         return self
@@ -106,8 +109,10 @@ class CompoundPath:
         transaction = session.transaction
         assert transaction is not None
         notices = len(session.notices)
+        changed, dropped = dict(transaction.changed_objects), len(transaction.dropped_storage)
         while True:
             view = StatementView(transaction)
+            around, session.statement_view = session.statement_view, view
             try:
                 await self.execute(Execution(session, portal, self, view, held))
                 return
@@ -118,7 +123,11 @@ class CompoundPath:
                 view.undo()
                 await session.durable(session.node.store.sequenced_lsn)
             finally:
+                session.statement_view = around
                 view.close()
+            if transaction.changed_objects != changed:  # by functions that it calls
+                transaction.changed_objects, transaction.catalog = dict(changed), None
+                del transaction.dropped_storage[dropped:]
             del session.notices[notices:]
             if portal.stream is not None:
                 await portal.stream.close()
@@ -237,7 +246,8 @@ class Execution:
         self.checks = Checks(late=True)
         self.results: dict[int, Result] = {}
         self.counts: list[int] = []
-        self.fires = bool(session.catalog.triggering)
+        catalog = session.catalog
+        self.fires = bool(catalog.triggering or catalog.routines or path.may_last)  # then a part may have to wait
         self.context = self._context()
 
     def _context(self) -> ExecContext:
@@ -304,7 +314,7 @@ class Execution:
                 result.add_rows(rows if locker is None else await locker.lock(rows))
                 return count
             except RowPathFull:
-                self.path.make_path(self.session, plan)
+                planned.make_path(self.session, plan)
         if isinstance(plan.columnar, ColumnarChange):
             return (await self._change(planned, plan.columnar, result)).count
         if isinstance(plan.columnar, CompoundPath):
@@ -353,7 +363,7 @@ class Execution:
                 run = partial(plan.row_function(portal.formats), self.context, portal.parameters)
                 data, count = await self._run_at_once(run)
             except RowPathFull:
-                self.path.make_path(self.session, plan)
+                planned.make_path(self.session, plan)
             else:
                 portal.pending, portal.pending_rows = data, count if plan.columns is not None else 0
                 portal.count = 0 if plan.command == "SELECT" else count

@@ -19,14 +19,19 @@ if TYPE_CHECKING:
 
 
 async def run(session: Session, tree: ast.Node, portal: Portal, sink: Sink) -> None:
-    tag = await create_table_as(session, tree, portal.prepared.statement, portal.parameters)
+    prepared = portal.prepared
+    tag = await create_table_as(session, tree, prepared.statement, portal.parameters, prepared.parameters.types)
     if tag.startswith("SELECT "):
         portal.count = int(tag[7:])
     sink.complete(tag)
 
 
 async def create_table_as(
-    session: Session, statement: ast.Node, whole: ast.Statement, parameters: Sequence[object]
+    session: Session,
+    statement: ast.Node,
+    whole: ast.Statement,
+    parameters: Sequence[object],
+    types: Sequence[int] = (),
 ) -> str:
     """CREATE TABLE AS and SELECT INTO: the table from the query's columns, then INSERT ... SELECT."""
     if isinstance(statement, ast.SelectStmt):
@@ -38,11 +43,12 @@ async def create_table_as(
         created, query = statement, statement.query
     if created.materialized:
         return await matviews.create(session, created, whole)
-    types: tuple[int, ...] = ()
     if isinstance(query, ast.ExecuteStmt):
         executed = prepared_statements.find_executed(session, query)
         types, parameters = executed.parameters.declared, await prepared_statements.arguments(session, query, executed)
         query, whole = executed.statement.tree, executed.statement
+        if isinstance(query, ast.CallStmt):  # the plan of a SELECT that is no more than a call
+            query = query.call
     if not isinstance(query, ast.SelectStmt):
         raise SqlError("42809", "prepared statement is not a SELECT")
     transaction = session.transaction or session.begin_implicit()

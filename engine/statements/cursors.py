@@ -16,7 +16,9 @@ from engine.sql import ast
 from engine.sql.tree import Query
 from engine.statements import planning, run
 from engine.statements.collect import Collector, reformat_rows
+from engine.statements.routine_path import RoutinePath
 from engine.statements.rows_plan import RowsPlan
+from engine.txn.statement_view import StatementView
 
 if TYPE_CHECKING:
     from engine.session.answer import Sink
@@ -47,18 +49,58 @@ async def run_declare(session: Session, tree: ast.DeclareCursorStmt, portal: Por
     cursor.holdable = "hold" in tree.options
     cursor.scroll = "scroll" in tree.options or ("no scroll" not in tree.options and scrolls(query))
     inner = Portal(prepared, portal.parameters, (*(1,) * width_of_places(prepared), *cursor.formats))
-    rows = Collector(session.memory)
-    try:
-        await run.run(session, inner, 0, rows)
-    except SqlError as error:
-        if error.sqlstate[:2] not in DATA_ERRORS:
-            raise
-        rows, cursor.error = Collector(session.memory), error
-    keep_rows(session, cursor, rows)
+    if runs_late(cursor, prepared):
+        await put_off(session, cursor, inner)
+    else:
+        rows = Collector(session.memory)
+        try:
+            await run.run(session, inner, 0, rows)
+        except SqlError as error:
+            if error.sqlstate[:2] not in DATA_ERRORS:
+                raise
+            rows, cursor.error = Collector(session.memory), error
+        keep_rows(session, cursor, rows)
     cursor.started = True
     cursor.kept = cursor.holdable and session.transaction is None  # there is no transaction whose commit would end it
     session.portals[name] = cursor
     sink.complete("DECLARE CURSOR")
+
+
+def runs_late(cursor: Portal, prepared: Prepared) -> bool:
+    """Whether the query of a cursor runs at the first FETCH: it calls functions that run statements, whose effects
+    belong there. Not if the cursor outlives the transaction, or locks rows."""
+    plan = prepared.plan
+    if not isinstance(plan, RowsPlan) or not isinstance(plan.columnar, RoutinePath):
+        return False
+    return not plan.writes and not cursor.holdable
+
+
+async def put_off(session: Session, cursor: Portal, inner: Portal) -> None:
+    """Lets the query of a cursor run at the first FETCH. It will read what is there now."""
+    if session.transaction is None:
+        session.begin_implicit()
+    inner.prepared = await run.lock_relations(session, inner.prepared)
+    transaction = session.transaction
+    assert transaction is not None
+    inner.view = StatementView(transaction)
+    cursor.later, cursor.rows = inner, []
+
+
+async def catch_up(session: Session, cursor: Portal) -> None:
+    """Before a cursor is read: runs its query, if that has not run. Raises its errors."""
+    inner, cursor.later = cursor.later, None
+    if inner is None:
+        return
+    assert inner.view is not None
+    rows = Collector(session.memory)
+    try:
+        await run.run(session, inner, 0, rows)
+    except BaseException:
+        cursor.error = SqlError("55000", f'portal "{cursor.name.decode()}" cannot be run')
+        raise
+    finally:
+        inner.view.close()
+    keep_rows(session, cursor, rows)
 
 
 def width_of_places(prepared: Prepared) -> int:
@@ -142,6 +184,7 @@ async def _next_rows(session: Session, cursor: Portal, tree: ast.FetchStmt) -> l
 
 async def run_fetch(session: Session, tree: ast.FetchStmt, portal: Portal, sink: Sink) -> None:
     cursor = _cursor(session, tree.cursor)
+    await catch_up(session, cursor)
     taken = window(cursor, tree) if cursor.rows is not None else await _next_rows(session, cursor, tree)
     if not tree.move and taken:
         if portal.formats != cursor.formats:

@@ -88,17 +88,20 @@ async def _explain(session: Session, explain: ast.ExplainStmt, portal: Portal) -
     if isinstance(query, ast.ExecuteStmt):
         prepared = prepared_statements.find_executed(session, query)
         parameters: Sequence[object] = await prepared_statements.arguments(session, query, prepared)
+        executed = prepared.statement.tree
+        if isinstance(executed, ast.CallStmt):  # the plan of a SELECT that is no more than a call
+            called = prepared.statement.of(executed.call)
+            prepared = planning.prepare(session, called, prepared.parameters.declared, as_query=True)
         if not isinstance(prepared.plan, RowsPlan):
-            what = "AS OF" if prepared.plan.is_planned_late else type(prepared.statement.tree).__name__
+            what = "AS OF" if prepared.plan.is_planned_late else type(executed).__name__
             not_supported(f"EXPLAIN EXECUTE of a statement with {what}")
         return prepared, parameters
     if not isinstance(query, planning.QUERY_STATEMENTS):
         not_supported(f"EXPLAIN of {type(query).__name__}")
     if isinstance(query, ast.SelectStmt) and query.into is not None:
         not_supported("EXPLAIN of SELECT INTO")
-    prepared = planning.prepare(session, portal.prepared.statement.of(query), portal.prepared.parameters.types)
-    if not isinstance(prepared.plan, RowsPlan):
-        not_supported("EXPLAIN of a call of a function whose body is more than a query")
+    explained, types = portal.prepared.statement.of(query), portal.prepared.parameters.types
+    prepared = planning.prepare(session, explained, types, as_query=True)
     prepared.tally = session.node.statements.nested
     return prepared, portal.parameters
 

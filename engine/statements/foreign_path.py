@@ -80,7 +80,7 @@ class ForeignPath(CompoundPath):
             for planned in self.parts:
                 if planned.plan.row is not None and planned.plan.columnar is None:
                     with suppress(SqlError):  # it has no columnar path
-                        self.make_path(session, planned.plan)
+                        planned.make_path(session, planned.plan)
         if self._change is None:
             await execution.run()
             return

@@ -18,7 +18,7 @@ from contextvars import ContextVar
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from catalog.errors import SqlError, not_supported
+from catalog.errors import SqlError
 from catalog.patience import begin_folding
 from catalog.schema import Enum
 from catalog.types.base import Array
@@ -148,15 +148,16 @@ def prepare(
     with_places: bool = False,
     literals: int = 0,
     brief: bool = False,
+    as_query: bool = False,
 ) -> Prepared:
     """Plans one parsed statement. Errors have their position in the whole query string, or in the translated statement
     of another dialect. `with_places`: a cursor's plan also returns the places of its rows
     (engine/session/positioned.py). `literals`: see tree.Analyzed. `brief`: the plan will run once, see
-    engine/execute/code.py."""
+    engine/execute/code.py. `as_query`: a SELECT that is no more than a call gets the plan of a query too."""
     if not statement.translation:
-        return _prepare(session, statement, types, with_places, literals, brief)
+        return _prepare(session, statement, types, with_places, literals, brief, as_query)
     try:
-        return _prepare(session, statement, types, with_places, literals, brief)
+        return _prepare(session, statement, types, with_places, literals, brief, as_query)
     except SqlError as error:
         if error.position is not None:
             error.internal_query = statement.whole
@@ -164,7 +165,13 @@ def prepare(
 
 
 def _prepare(
-    session: Session, statement: ast.Statement, types: Sequence[int], with_places: bool, literals: int, brief: bool
+    session: Session,
+    statement: ast.Statement,
+    types: Sequence[int],
+    with_places: bool,
+    literals: int,
+    brief: bool,
+    as_query: bool,
 ) -> Prepared:
     session.node.activity.planned += 1
     begin_folding()
@@ -177,7 +184,7 @@ def _prepare(
         transaction = session.transaction
         try:
             with reading_constants(transaction.start_time if transaction is not None else None) as reading:
-                prepared = _prepare_query(session, statement, types, with_places, literals, brief)
+                prepared = _prepare_query(session, statement, types, with_places, literals, brief, as_query)
             prepared.lasting = not reading.timely
             if len(statement.text) >= LONG_TEXT:
                 prepared.description = describe_statement(statement, prepared.relations, session.key.conforming)
@@ -211,13 +218,19 @@ def _creates_table(node: ast.Node) -> bool:
 
 
 def _prepare_query(
-    session: Session, statement: ast.Statement, types: Sequence[int], with_places: bool, literals: int, brief: bool
+    session: Session,
+    statement: ast.Statement,
+    types: Sequence[int],
+    with_places: bool,
+    literals: int,
+    brief: bool,
+    as_query: bool,
 ) -> Prepared:
     environment = session.environment
     analyzed = analyze(statement.tree, environment, types, literals)
     if session.transaction is not None and session.transaction.changed_objects:
         _refuse_new_labels(session, analyzed.statement)
-    if session.catalog.routines:
+    if session.catalog.routines and not as_query and not with_places:
         call = routine_calls.whole_call(session, analyzed.statement)
         if call is not None:
             assert isinstance(statement.tree, ast.SelectStmt)
@@ -315,7 +328,7 @@ def plan_statement(
         plan.is_prompt = True
         plan.set_row(None)
     elif calls_routines(session.catalog, analyzed.statement):
-        _run_with_calls(plan)
+        _run_with_calls(session, plan)
     paths.choose(session, plan)
     return prepared
 
@@ -324,11 +337,14 @@ def _makes_rows(merge: tree.Merge) -> bool:
     return any(action.action in ("insert", "update") for action in merge.actions)
 
 
-def _run_with_calls(plan: RowsPlan) -> None:
-    """The statement calls functions in PL/pgSQL."""
+def _run_with_calls(session: Session, plan: RowsPlan) -> None:
+    """The statement calls functions in PL/pgSQL: on the row path, or in stages, of which some run there."""
     if plan.row is None:
-        not_supported("a function in PL/pgSQL in a statement of this kind")
-    plan.columnar = RoutinePath(plan)
+        writes = plan.writes
+        paths.columnar_of(session, plan)
+        plan.writes = writes
+    else:
+        plan.columnar = RoutinePath(plan)
     plan.is_prompt = True
     plan.fails_first = None  # a call may not run before the statement
     plan.set_row(None)
@@ -409,7 +425,8 @@ def renew(session: Session, prepared: Prepared) -> Prepared:
     statement = prepared.statement
     if isinstance(prepared.plan, routine_calls.CallPlan) and isinstance(statement.tree, ast.CallStmt):
         statement = statement.of(statement.tree.call)  # it may need another plan
-    again = prepare(session, statement, prepared.parameters.declared, with_places)
+    as_query = isinstance(prepared.plan, RowsPlan)  # of a function that has another body now, too
+    again = prepare(session, statement, prepared.parameters.declared, with_places, as_query=as_query)
     old, new = prepared.fields, again.fields
     if old is not None and new is not None and [f.type for f in old] != [f.type for f in new]:
         raise SqlError("0A000", "cached plan must not change result type", routine="RevalidateCachedQuery")

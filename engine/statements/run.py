@@ -368,7 +368,8 @@ async def lock_relations(session: Session, prepared: Prepared, fixed: bool = Tru
 def _again(session: Session, prepared: Prepared, fixed: bool) -> Prepared:
     if fixed:
         return planning.renew(session, prepared)
-    return planning.prepare(session, prepared.statement, prepared.parameters.declared)
+    as_query = isinstance(prepared.plan, RowsPlan)
+    return planning.prepare(session, prepared.statement, prepared.parameters.declared, as_query=as_query)
 
 
 async def deliver(session: Session, portal: Portal, limit: int, sink: Sink) -> None:

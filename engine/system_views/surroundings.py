@@ -332,7 +332,7 @@ class SessionSurroundings:
         """The queries of a body of SQL statements as they were written, before the conversion to the result type."""
         function = function_in(self.catalog, item)
         body = body_of(item, inside, function, item.signature, TypeRef(oids.VOID))
-        return [cast(tree.Query, statement.statement) for statement in body.statements]
+        return [cast(tree.Query, statement.statement) for statement in body.queries_and_changes]
 
     def body(self, routine: Routine) -> Sequence[str]:
         """The statements of a body of SQL statements, as definitions show them to this session."""

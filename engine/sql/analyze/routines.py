@@ -48,6 +48,7 @@ from engine.sql.analyze.state import RoutineNames, Shared, State
 from engine.sql.parser import parse
 from engine.sql.tree_walk import is_volatile, shift_levels, substitute, transform, walk, walk_with_depth
 
+_ROWS = ast.SelectStmt | ast.InsertStmt | ast.UpdateStmt | ast.DeleteStmt | ast.MergeStmt
 _DEEPEST = 32  # calls within calls
 _ASKED = frozenset(
     {"pg_has_role", *(f"has_{kind}_privilege" for kind in (
@@ -60,19 +61,26 @@ _ASKED = frozenset(
 
 @dataclass(frozen=True, slots=True)
 class Body:
-    """The statements of a body, analysed for certain argument types."""
+    """The statements of a body: queries and changes of rows, analysed for certain argument types, and others."""
 
-    statements: tuple[tree.Analyzed, ...]
+    statements: tuple[tree.Analyzed | ast.Node, ...]
+
+    @property
+    def queries_and_changes(self) -> list[tree.Analyzed]:
+        """The queries and changes of rows."""
+        return [item for item in self.statements if isinstance(item, tree.Analyzed)]
 
     @property
     def relations(self) -> tuple[int, ...]:
         """The OIDs of the relations that they use."""
-        return tuple(dict.fromkeys(oid for item in self.statements for oid in (*item.relations, *item.written)))
+        return tuple(
+            dict.fromkeys(oid for item in self.queries_and_changes for oid in (*item.relations, *item.written))
+        )
 
     @property
     def query(self) -> tree.Query | None:
         """The last query of the body, if none of the queries has an effect."""
-        queries = [item.statement for item in self.statements if isinstance(item.statement, tree.Query)]
+        queries = [item.statement for item in self.queries_and_changes if isinstance(item.statement, tree.Query)]
         if not queries or len(queries) != len(self.statements) or any(query.volatile for query in queries[:-1]):
             return None
         effects = any(
@@ -99,12 +107,13 @@ def analyse_body(
     result: TypeRef,
 ) -> Body:
     """The body of a function whose input arguments have these names and types. Raises 42P13 if its last statement does
-    not return the declared result, 0A000 for statements that are neither queries nor changes."""
+    not return the declared result."""
     types = tuple(oid for _, oid in parameters)
-    statements: list[tree.Analyzed] = []
+    statements: list[tree.Analyzed | ast.Node] = []
     for node in nodes:
-        if not isinstance(node, ast.SelectStmt | ast.InsertStmt | ast.UpdateStmt | ast.DeleteStmt | ast.MergeStmt):
-            not_supported(f"{_words(node)} in a function")
+        if not isinstance(node, _ROWS) or (isinstance(node, ast.SelectStmt) and node.into is not None):
+            statements.append(node)
+            continue
         shared = Shared(environment, types)
         shared.routine = RoutineNames(name, tuple(argument for argument, _ in parameters))
         found = _statement(State(shared), node)
@@ -116,19 +125,15 @@ def analyse_body(
         if not statements:
             raise _no_query(result)
         last = statements[-1]
+        if not isinstance(last, tree.Analyzed):
+            raise _no_query(result)
         conforming = _last(State(Shared(environment, ())), last.statement, function, result, types)
         statements[-1] = replace(last, statement=conforming)
     return Body(tuple(statements))
 
 
-def _words(node: ast.Node) -> str:
-    return getattr(node, "name", "") or type(node).__name__.removesuffix("Stmt").upper()
-
-
 def _statement(state: State, node: ast.Node) -> tree.Statement:
     if isinstance(node, ast.SelectStmt):
-        if node.into is not None:
-            not_supported("SELECT INTO in a function")
         return select_query(state, node, settle=True)
     return change_statement(state, node)
 
@@ -165,6 +170,9 @@ def _conforming(
     columns = output_columns(function, result, types)
     if columns is None:  # record accepts any columns
         return query
+    one_row = len(given) == 1 and (given[0].oid == oids.RECORD or is_row(given[0]))
+    if len(columns) > 1 and one_row and result.oid == oids.RECORD:
+        return _as_defined(state, query, result, columns)
     if len(columns) == 1 and len(given) != 1 and (function.output_types or not is_row(result)):
         raise _mismatch(result, "Final statement must return exactly one column.")
     row = None
@@ -209,7 +217,7 @@ def _as_defined(state: State, query: tree.Query, result: TypeRef, columns: Seque
     output = query.output
     value = output[0].expression if len(output) == 1 else None
     if value is not None and (value.type.oid == oids.RECORD or is_row(value.type)):
-        fields = _fields(value)
+        fields = _fields(value, query)
         check_row([type_ for _, type_ in fields], columns)
         whole = tree.Var(0, 1, value.type, 0, output[0].name)
         taken = [tree.FieldSelect(whole, n, name, type_) for n, (name, type_) in enumerate(fields, 1)]
@@ -219,10 +227,12 @@ def _as_defined(state: State, query: tree.Query, result: TypeRef, columns: Seque
     return over(query, _coerce_outputs(state, query, columns, result), [target.name for target in output])
 
 
-def _fields(value: tree.Expr) -> list[tuple[str, TypeRef]]:
-    """Names and types of the fields of a row. Raises 0A000 if they are unknown."""
+def _fields(value: tree.Expr, query: tree.Query) -> list[tuple[str, TypeRef]]:
+    """Names and types of the fields of a row, which a query gives. Raises 0A000 if they are unknown."""
     if isinstance(value, tree.RowExpr):
         return [(name, item.type) for name, item in zip(value.names, value.elements, strict=True)]
+    if isinstance(value, tree.Var) and not value.column and not value.levels_up and query.set_operation is None:
+        return [(column.name, column.type) for column in query.range_table[value.relation].columns]
     entry = entry_of(value.type.oid)
     if entry is None or not isinstance(entry.sql_type, CompositeType):
         not_supported("a function whose body gives a record of unknown fields, in FROM")

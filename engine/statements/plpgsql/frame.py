@@ -618,13 +618,13 @@ class Frame:
     ) -> tuple[Sequence[Field], tuple[object, ...] | None]:
         """FETCH and MOVE: the columns, and the row; None without one."""
         cursor = frame_cursors.portal_of(self.session, name, variable)
-        fields, rows = frame_cursors.fetch(cursor, direction, count, move)
+        fields, rows = frame_cursors.fetch(self.session, cursor, direction, count, move)
         self._nested.count = len(rows)
         return fields, rows[-1] if rows else None
 
     def cursor_rows(self, name: str) -> tuple[Sequence[Field], Rows]:
         """All rows of an open cursor."""
-        return frame_cursors.step_through(frame_cursors.portal_of(self.session, name, name))
+        return frame_cursors.step_through(self.session, frame_cursors.portal_of(self.session, name, name))
 
     def close_cursor(self, name: str | None, variable: str) -> None:
         """CLOSE."""

@@ -13,7 +13,7 @@ from engine.session.portal import Portal
 from engine.sql import ast
 from engine.statements import run as run_portal
 from engine.statements.collect import Collector, decode_row, reformat_rows
-from engine.statements.cursors import DATA_ERRORS, keep_rows, width_of_places, window
+from engine.statements.cursors import DATA_ERRORS, catch_up, keep_rows, put_off, runs_late, width_of_places, window
 from engine.statements.plpgsql.nested import wait_within
 from engine.statements.rows_plan import RowsPlan
 
@@ -41,17 +41,20 @@ def open_portal(
     formats = (1,) * len(prepared.fields or ())
     cursor = Portal(prepared, parameters, formats, name.encode())
     cursor.scroll = scroll is not False
-    rows = Collector(session.memory)
     if isinstance(prepared.plan, RowsPlan):
         run_portal.fail_first(session, prepared.plan, parameters)  # PostgreSQL plans it now, and reads rows later
-    try:
-        shown = (*(1,) * width_of_places(prepared), *formats)
-        wait_within(session, run_portal.run(session, Portal(prepared, parameters, shown), 0, rows))
-    except SqlError as error:
-        if error.sqlstate[:2] not in DATA_ERRORS:
-            raise
-        rows, cursor.error = Collector(session.memory), error
-    keep_rows(session, cursor, rows)
+    inner = Portal(prepared, parameters, (*(1,) * width_of_places(prepared), *formats))
+    if runs_late(cursor, prepared):
+        wait_within(session, put_off(session, cursor, inner))
+    else:
+        rows = Collector(session.memory)
+        try:
+            wait_within(session, run_portal.run(session, inner, 0, rows))
+        except SqlError as error:
+            if error.sqlstate[:2] not in DATA_ERRORS:
+                raise
+            rows, cursor.error = Collector(session.memory), error
+        keep_rows(session, cursor, rows)
     cursor.started = True
     session.portals[cursor.name] = cursor
     return name
@@ -84,21 +87,23 @@ class Steps(list[tuple[object, ...]]):
         cursor.position = after
 
 
-def step_through(cursor: Portal) -> tuple[Sequence[Field], Steps]:
+def step_through(session: Session, cursor: Portal) -> tuple[Sequence[Field], Steps]:
     """The columns of a cursor and all rows after its position."""
     first = cursor.position + 1
-    fields, rows = fetch(cursor, "forward", None, False)
+    fields, rows = fetch(session, cursor, "forward", None, False)
     return fields, Steps(cursor, first, rows)
 
 
 def fetch(
-    cursor: Portal, direction: str, count: int | None, move: bool
+    session: Session, cursor: Portal, direction: str, count: int | None, move: bool
 ) -> tuple[Sequence[Field], list[tuple[object, ...]]]:
     """The columns of a cursor, and the rows of one FETCH; `count` None: ALL."""
     if direction in ("next", "prior"):
         direction = "forward" if direction == "next" else "backward"
     elif direction in ("first", "last"):
         direction, count = "absolute", 1 if direction == "first" else -1
+    if cursor.later is not None:
+        wait_within(session, catch_up(session, cursor))
     taken = window(cursor, ast.FetchStmt(cursor.name.decode(), direction, count, move))
     fields = cursor.prepared.fields or ()
     have, want = cursor.formats, (1,) * len(fields)

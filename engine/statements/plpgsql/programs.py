@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from catalog.catalog import Catalog
 from catalog.derived import DerivedValues
+from catalog.errors import SqlError
 from catalog.routines import function_in
 from catalog.schema import Routine, Table, View
 from catalog.types import oids
 from engine.execute.context import RoutineCall
 from engine.session.prepared import Prepared
-from engine.sql import ast
+from engine.sql import ast, tree
 from engine.sql.analyze.routines import body_of, parsed_body
 from engine.sql.plpgsql.parser import Signature, parse_body
 from engine.sql.plpgsql.signatures import event_trigger_signature, signature_of, text_of, trigger_signature
@@ -146,6 +148,24 @@ def compile_body(session: Session, body: str, signature: Signature) -> tuple[Pro
     return BodyCompiler(parsed, signature, environment, *_options(session)).compile(), Known()
 
 
+def plan_of_body(
+    session: Session, routine: Routine, statement: ast.Statement, item: tree.Analyzed | ast.Node, types: Sequence[int]
+) -> Prepared:
+    """The plan of one statement of a body in SQL; `statement` is the text for queries and changes. Raises 0A000 for
+    what such a body may not have."""
+    if isinstance(item, tree.Analyzed):
+        prepared = planning.plan_statement(session, statement, item, session.environment)
+    else:
+        if isinstance(item, ast.CopyStmt) and item.filename is None:
+            raise SqlError("0A000", "cannot COPY to/from client in an SQL function")
+        if isinstance(item, ast.TransactionStmt):
+            raise SqlError("0A000", f"{item.kind.upper()} is not allowed in an SQL function")
+        text = ast.Statement(item, routine.body, 0, len(types), routine.body)
+        prepared = planning.prepare(session, text, types)
+    prepared.tally = session.node.statements.nested
+    return prepared
+
+
 def sql_body_of(session: Session, routine: Routine, call: RoutineCall) -> SqlBody:
     """The statements of a routine in SQL, for a call of it."""
     kept = _kept_with(session.catalog)
@@ -158,10 +178,8 @@ def sql_body_of(session: Session, routine: Routine, call: RoutineCall) -> SqlBod
         function = function_in(session.catalog, routine)
         body = body_of(routine, environment, function, call.types, call.result)
         planned = []
-        for node, analyzed in zip(parsed_body(routine), body.statements, strict=True):
+        for node, item in zip(parsed_body(routine), body.statements, strict=True):
             statement = ast.Statement(node, routine.body, 0, len(call.types), routine.body)
-            prepared = planning.plan_statement(session, statement, analyzed, environment)
-            prepared.tally = session.node.statements.nested
-            planned.append(prepared)
+            planned.append(plan_of_body(session, routine, statement, item, call.types))
         found = kept.bodies[key] = SqlBody(tuple(planned))
     return found
