@@ -39,9 +39,25 @@ from catalog.schema import (
     UserOperator,
     View,
 )
+from catalog.text_search.objects import (
+    TextSearchConfiguration,
+    TextSearchDictionary,
+)
 
 Securable = Table | View | Sequence | Schema | Database | Tablespace | Routine | Parameter
-Owned = Securable | Index | Enum | Domain | Composite | Collation | Extension | UserOperator | ChangeStream
+Owned = (
+    Securable
+    | Index
+    | Enum
+    | Domain
+    | Composite
+    | Collation
+    | Extension
+    | UserOperator
+    | ChangeStream
+    | TextSearchConfiguration
+    | TextSearchDictionary
+)
 Acl = tuple[str, ...] | None
 
 ORDER = "arwdDxtXUCTcsA"

@@ -38,6 +38,10 @@ from catalog.schema import (
     UserOperator,
     View,
 )
+from catalog.text_search.objects import (
+    TextSearchConfiguration,
+    TextSearchDictionary,
+)
 
 FORMAT = b"\x01"
 _KEY = struct.Struct(">II")
@@ -60,6 +64,8 @@ SYSTEM_TABLES: Mapping[type[SchemaObject], int] = {
     Parameter: 27,
     UserOperator: 28,
     UserCast: 29,
+    TextSearchDictionary: 30,
+    TextSearchConfiguration: 31,
     ChangeStream: 40,
 }
 KINDS: Mapping[int, type[SchemaObject]] = {number: kind for kind, number in SYSTEM_TABLES.items()}

@@ -14,6 +14,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from catalog.text_search.objects import TEXT_SEARCH, TextSearchConfiguration, TextSearchDictionary
 from catalog.types import oids
 from catalog.types.base import TypeRef
 
@@ -750,8 +751,8 @@ class ExtensionType:
 
 UserType = Enum | Domain | Composite
 USER_TYPES = (Enum, Domain, Composite)
-Code = Extension | Routine | UserOperator | UserCast
-CODE = (Extension, Routine, UserOperator, UserCast)
+Code = Extension | Routine | UserOperator | UserCast | TextSearchDictionary | TextSearchConfiguration
+CODE = (Extension, Routine, UserOperator, UserCast, *TEXT_SEARCH)
 Relation = Table | Index | Sequence | View | VirtualTable
 SchemaObject = (
     Role
@@ -771,7 +772,9 @@ SchemaObject = (
     | Routine
     | UserOperator
     | UserCast
+    | TextSearchDictionary
+    | TextSearchConfiguration
     | ChangeStream
 )
-IN_SCHEMAS = (Table, Index, Sequence, View, Collation, *USER_TYPES, Extension, Routine, UserOperator)
+IN_SCHEMAS = (Table, Index, Sequence, View, Collation, *USER_TYPES, Extension, Routine, UserOperator, *TEXT_SEARCH)
 IN_DATABASES = (ChangeStream, UserCast)  # which belong to no schema

@@ -49,6 +49,10 @@ from catalog.system.lookups import register
 from catalog.system.objects import index_columns
 from catalog.system.relations import read_fields, read_rows, system_relations
 from catalog.text_search.configurations import CONFIGURATIONS, DICTIONARIES
+from catalog.text_search.objects import (
+    TextSearchConfiguration,
+    TextSearchDictionary,
+)
 from catalog.text_search.parser import DEFAULT_PARSER
 from catalog.types.base import Array
 from catalog.types.rows import TypeRow
@@ -242,6 +246,10 @@ def _rows_of(catalog: Catalog, item: Any) -> Iterator[Row]:
     if isinstance(item, Routine):
         schema = _schema(catalog, item.schema)
         return iter((_code(catalog, item.oid, item.kind, schema, item.name, item.signature),))
+    if isinstance(item, TextSearchConfiguration | TextSearchDictionary):
+        schema = _schema(catalog, item.schema)
+        kind = 3602 if isinstance(item, TextSearchConfiguration) else 3600
+        return iter((_in_schema(kind, item.oid, MISSING[kind], schema, item.name),))
     if isinstance(item, Collation):
         schema = _schema(catalog, item.schema)
         return iter((_in_schema(derived_oids.PG_COLLATION, item.oid, "collation", schema, item.name),))
@@ -254,7 +262,7 @@ def _rows_of(catalog: Catalog, item: Any) -> Iterator[Row]:
 
 
 _KINDS = (Table, View, Index, Sequence, *USER_TYPES, Routine, Collation, Extension, Schema, Database, Role, Tablespace,
-          Parameter)  # fmt: skip
+          Parameter, TextSearchConfiguration, TextSearchDictionary)  # fmt: skip
 _items = Items(_KINDS, lambda catalog, item: (item, tuple(_rows_of(catalog, item))))
 
 

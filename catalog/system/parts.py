@@ -20,6 +20,7 @@ from catalog.system import (  # noqa: F401 - each registers its parts
     partitions,
     routines,
     shared,
+    text_search,
     triggers,
     user_types,
 )

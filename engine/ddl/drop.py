@@ -42,8 +42,12 @@ from catalog.schema import (
     VirtualTable,
 )
 from catalog.system import derived_oids
+from catalog.text_search.objects import (
+    TextSearchConfiguration,
+    TextSearchDictionary,
+)
 from catalog.types.base import TypeRef
-from engine.ddl import collations, names, ownership, policies, triggers
+from engine.ddl import collations, names, ownership, policies, text_search, triggers
 from engine.ddl.code_users import Use, own_objects, shown_use, users_of_code
 from engine.ddl.context import DdlContext
 from engine.ddl.rewrite_text import default_over, tables_and_views
@@ -56,6 +60,7 @@ WORD: dict[type, str] = {
     Table: "table", View: "view", Index: "index", Sequence: "sequence", Schema: "schema", VirtualTable: "view",
     Enum: "type", Domain: "type", Composite: "type", Extension: "extension",
     ChangeStream: "change stream", Collation: "collation",
+    TextSearchConfiguration: "text search configuration", TextSearchDictionary: "text search dictionary",
 }  # fmt: skip
 
 
@@ -130,6 +135,8 @@ class Removal:
             schema = self.context.catalog.schema_name(item.schema)
             self._take_callers(users_of_code(self.context, schema, lambda oid: oid == item.oid))
             self._take_triggers(item)
+        elif isinstance(item, TextSearchConfiguration | TextSearchDictionary):
+            self._take_text_search(item)
         self._take_bodies(item)
         self._take_operators(item)
         self._take_casts(item)
@@ -297,6 +304,15 @@ class Removal:
             else:
                 self._extra.append((name_object(use.item), on, 0))
                 self.add(use.item)
+
+    def _take_text_search(self, item: TextSearchConfiguration | TextSearchDictionary) -> None:
+        """Adds the configurations with a dropped dictionary, and the texts that name the object."""
+        for other in self.context.catalog.text_search.values():
+            rows = other.mappings if isinstance(other, TextSearchConfiguration) else ()
+            if other.oid not in self.gone and any(item.oid in row.dictionaries for row in rows):
+                self._depend(other, item)
+        schema = self.context.catalog.schema_name(item.schema)
+        self._take_callers(users_of_code(self.context, schema, lambda oid: oid == item.oid))
 
     def _take_triggers(self, function: Routine) -> None:
         """Adds the triggers that call a dropped function."""
@@ -491,6 +507,8 @@ def drop(context: DdlContext, statement: ast.DropStmt) -> str:
         return _drop_types(context, statement, tag)
     if statement.kind == "collation":
         return _drop_collations(context, statement, tag)
+    if statement.kind.startswith("text search "):
+        return _drop_text_search(context, statement, tag)
     roots: list[SchemaObject] = []
     for parts in statement.names:
         found = _schema(context, parts) if statement.kind == "schema" else _relation(context, statement.kind, parts)
@@ -571,6 +589,20 @@ def _drop_collations(context: DdlContext, statement: ast.DropStmt, tag: str) -> 
             if error.sqlstate == "42704":
                 message = f'collation "{".".join(parts)}" does not exist'
             context.notice(SqlError(error.sqlstate, f"{message}, skipping", severity="NOTICE"))
+    remove(context, roots, statement.cascade)
+    return tag
+
+
+def _drop_text_search(context: DdlContext, statement: ast.DropStmt, tag: str) -> str:
+    """DROP TEXT SEARCH. Raises 42704, 3F000, 42501, 2BP01, 0A000."""
+    roots: list[SchemaObject] = []
+    for parts in statement.names:
+        try:
+            roots.append(text_search.to_drop(context, statement.kind.removeprefix("text search "), parts))
+        except SqlError as error:
+            if error.sqlstate not in ("42704", "3F000") or not statement.if_exists:
+                raise
+            context.notice(SqlError("00000", f"{error.message}, skipping", severity="NOTICE"))
     remove(context, roots, statement.cascade)
     return tag
 

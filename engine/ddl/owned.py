@@ -21,6 +21,9 @@ from catalog.schema import (
     Tablespace,
     View,
 )
+from catalog.text_search.objects import (
+    TEXT_SEARCH,
+)
 from engine.ddl import change_streams, default_privileges, grants, ownership, policies
 from engine.ddl.context import DdlContext
 from engine.ddl.drop import Removal
@@ -88,11 +91,11 @@ def _drop(context: DdlContext, roles: list[Role], cascade: bool) -> None:
     roots = [
         item
         for role in roles
-        for item in _of(context, role, (Table, View, Sequence, Schema, Routine))
+        for item in _of(context, role, (Table, View, Sequence, Schema, Routine, *TEXT_SEARCH))
         if not (isinstance(item, Sequence) and item.owned_by is not None)
     ]
     for item in roots:
-        if not isinstance(item, Schema | Routine):
+        if not isinstance(item, (Schema, Routine, *TEXT_SEARCH)):
             context.lock_relation(item.oid, "access exclusive")
         removal.add(item)
     if roots:

@@ -15,6 +15,12 @@ from engine.sql import tree
 from engine.sql.tree_walk import walk
 
 
+def quote_literal(text: str) -> str:
+    """The text between quotes, as standard_conforming_strings reads it."""
+    escaped = text.replace("'", "''")
+    return f"'{escaped}'"
+
+
 def called(entry: tree.RangeEntry) -> str:
     """The name of a FROM item. A table in a stored text without an alias has its present name."""
     if isinstance(entry, tree.RangeTable) and entry.given is not None and not entry.aliased:

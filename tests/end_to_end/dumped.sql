@@ -140,3 +140,14 @@ COMMENT ON CAST (integer AS shop.mood) IS 'feelings';
 CREATE CAST (character varying AS shop.mood) WITH INOUT AS IMPLICIT;
 CREATE TABLE shop.feelings (feels shop.mood);
 INSERT INTO shop.feelings VALUES (1), ('ok'::varchar), (2);
+
+CREATE TEXT SEARCH DICTIONARY shop.synonyms (TEMPLATE = synonym, SYNONYMS = synonym_sample, CaseSensitive = false);
+CREATE TEXT SEARCH DICTIONARY shop."Words" (TEMPLATE = simple, STOPWORDS = english, ACCEPT = 1);
+CREATE TEXT SEARCH CONFIGURATION shop.search (COPY = english);
+ALTER TEXT SEARCH CONFIGURATION shop.search ALTER MAPPING FOR asciiword, word WITH shop.synonyms, shop."Words";
+ALTER TEXT SEARCH CONFIGURATION shop.search DROP MAPPING FOR email;
+COMMENT ON TEXT SEARCH CONFIGURATION shop.search IS 'of the shop';
+COMMENT ON TEXT SEARCH DICTIONARY shop."Words" IS 'plain';
+CREATE TABLE shop.texts (body text, words tsvector GENERATED ALWAYS AS (to_tsvector('shop.search', body)) STORED);
+CREATE INDEX texts_body ON shop.texts USING gin (to_tsvector('shop.search', body));
+INSERT INTO shop.texts VALUES ('The cats of Postgres');

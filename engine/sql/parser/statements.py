@@ -12,6 +12,7 @@ from typing import Final
 from engine.sql import ast
 from engine.sql.parser.expressions import SELECT_START
 from engine.sql.parser.policies import Policies
+from engine.sql.parser.text_search import TextSearch
 from engine.sql.parser.triggers import Triggers
 
 # The words after CREATE, ALTER or DROP of statements that are refused by name.
@@ -29,7 +30,6 @@ _FOREIGN_OBJECTS: Final = (
     ("server",),
     ("statistics",),
     ("subscription",),
-    ("text", "search"),
     ("transform",),
     ("user", "mapping"),
 )
@@ -45,7 +45,7 @@ _PARTS_OF_INDEXES: Final = ("class", "family")
 _ONLY_ALTERED: Final = (("large", "object"),)
 
 
-class Statements(Policies, Triggers):
+class Statements(TextSearch, Policies, Triggers):
     """stmtmulti."""
 
     def statements(self) -> list[ast.Statement]:
@@ -125,6 +125,8 @@ class Statements(Policies, Triggers):
             return self.create_operator(start)
         if key == "cast":
             return self.create_cast(start)
+        if key == "text":
+            return self.create_text_search(start)
         if key in ("constraint", "trigger"):
             return self.create_trigger(start, replace=False)
         if key == "policy":
@@ -185,6 +187,8 @@ class Statements(Policies, Triggers):
             return self.alter_operator(start)
         if key == "policy":
             return self.alter_policy(start)
+        if key == "text":
+            return self.alter_text_search(start)
         if key == "trigger":
             return self.alter_trigger(start)
         if self.accept_change_stream():
