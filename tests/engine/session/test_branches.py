@@ -49,7 +49,7 @@ NOT_COPIED = ("Role", "Tablespace", "Parameter", "ChangeStream", "VirtualTable",
 PLAIN_NUMBERS = {
     "cache", "columns", "connection_limit", "database", "derived", "direct", "include", "increment",
     "inherited", "key_columns", "location", "maximum", "minimum", "modulus", "moving_space", "next_column", "number",
-    "position", "referenced_columns", "remainder", "space", "start", "template", "token", "typmod", "version",
+    "position", "referenced_columns", "remainder", "space", "start", "template", "typmod", "version",
 }  # fmt: skip
 """Fields of schema objects that are not OIDs of objects in the same database."""
 
