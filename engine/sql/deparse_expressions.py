@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cache
 from typing import Any
 
 from catalog import collations, types
@@ -26,8 +24,15 @@ from catalog.types.user import entry_of
 from engine.sql import tree
 from engine.sql.analyze.environment import builtin_relations_by_oid
 from engine.sql.analyze.typeinfo import type_name
-from engine.sql.deparse_names import called, columns_of_using, present_names, quote_literal, system_column
-from engine.sql.parser.keywords import KEYWORDS
+from engine.sql.deparse_names import (
+    called,
+    columns_of_using,
+    present_names,
+    quote_identifier,
+    quote_literal,
+    system_column,
+)
+from engine.sql.deparse_xml import xml_syntax
 
 STANDARD, JOIN, VARIABLE = 8, 4, 4  # columns of indentation
 _REG_TYPES = {
@@ -35,15 +40,6 @@ _REG_TYPES = {
     oids.REGPROC: "function", oids.REGPROCEDURE: "function",
     oids.REGCONFIG: "text search", oids.REGDICTIONARY: "text search",
 }  # fmt: skip
-
-
-@cache
-def quote_identifier(name: str) -> str:
-    """Quotes a name for SQL, unless it is a plain lower-case word and not a keyword."""
-    if re.fullmatch(r"[a-z_][a-z0-9_]*", name) and KEYWORDS.get(name, ("U", True))[0] == "U":
-        return name
-    escaped = name.replace('"', '""')
-    return f'"{escaped}"'
 
 
 @dataclass(slots=True)
@@ -354,7 +350,7 @@ class ExpressionPrinter:
                 self.bare_sequence(" ", arguments[1])
             self.bare_sequence(" FROM ", arguments[0], ")")
         else:
-            return False
+            return xml_syntax(self, expr)
         return True
 
     def bare_sequence(self, *parts: str | tree.Expr) -> None:

@@ -151,3 +151,10 @@ COMMENT ON TEXT SEARCH DICTIONARY shop."Words" IS 'plain';
 CREATE TABLE shop.texts (body text, words tsvector GENERATED ALWAYS AS (to_tsvector('shop.search', body)) STORED);
 CREATE INDEX texts_body ON shop.texts USING gin (to_tsvector('shop.search', body));
 INSERT INTO shop.texts VALUES ('The cats of Postgres');
+
+CREATE TABLE shop.documents (id integer, body xml);
+INSERT INTO shop.documents VALUES (1, '<a b="1">x &amp; y</a>'), (2, NULL);
+CREATE VIEW shop.elements AS SELECT xmlelement(name "of shop", xmlattributes(id AS number), body, 'end'::text) AS element,
+    xmlforest(id AS i, body) AS forest, xmlconcat(body, '<end/>') AS both, xmlpi(name target, 'text') AS instruction,
+    xmlroot(body, version '1.1', standalone yes) AS root, xmlserialize(content body AS text) AS shown,
+    xmlexists('//a' PASSING body) AS has FROM shop.documents;
