@@ -48,6 +48,10 @@ from catalog.schema import (
     UserType,
     View,
 )
+from catalog.text_search.objects import (
+    TEXT_SEARCH,
+    TextSearchObject,
+)
 from catalog.types.user import UserEntry, remember
 from catalog.usertypes import array_name, entries_of
 
@@ -381,6 +385,12 @@ class Catalog:
         """The event triggers of this database, in the order of their names."""
         found = [item for item in self.code.values() if isinstance(item, EventTrigger)]
         return sorted((item for item in found if item.database == self.database), key=lambda item: item.name)
+
+    @cached_property
+    def text_search(self) -> Mapping[int, TextSearchObject]:
+        """The text search configurations and dictionaries of users in this database, by OID."""
+        here = set(self.schemas.values()) if self.code else set()
+        return {oid: item for oid, item in self.code.items() if isinstance(item, TEXT_SEARCH) and item.schema in here}
 
     @cached_property
     def added(self) -> Added:

@@ -68,3 +68,45 @@ class ExtensionType:
     array_oid: int
     name: str
     schema: int
+
+
+@dataclass(frozen=True, slots=True)
+class UserOperator:
+    """CREATE OPERATOR. `left` and `right` are types, 0: no operand. `function` 0: only another operator's COMMUTATOR or
+    NEGATOR has named it until now. Functions and operators are OIDs, 0: none."""
+
+    oid: int
+    schema: int
+    name: str
+    left: int
+    right: int
+    result: int = 0
+    function: int = 0
+    commutator: int = 0
+    negator: int = 0
+    restrict: int = 0
+    join: int = 0
+    hashes: bool = False
+    merges: bool = False
+    owner: int = BOOTSTRAP_ROLE_OID
+    comment: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class UserCast:
+    """CREATE CAST in a database. `source` and `target` are types, `function` is an OID (0: none). `context` and
+    `method` are as in pg_cast: implicit, assignment, explicit; function, input and output."""
+
+    oid: int
+    database: int
+    source: int
+    target: int
+    function: int = 0
+    context: str = "e"
+    method: str = "f"
+    comment: str | None = None
+
+    @property
+    def name(self) -> str:
+        """The OIDs of its types, because a cast has no name."""
+        return f"{self.source} {self.target}"

@@ -40,11 +40,26 @@ from catalog.schema import (
     UserType,
     View,
 )
+from catalog.text_search.objects import (
+    TextSearchConfiguration,
+    TextSearchDictionary,
+)
 
 Securable = (
     Table | View | Sequence | Schema | Database | Tablespace | Routine | Parameter | ForeignServer | ForeignWrapper
 )
-Owned = Securable | Index | UserType | Collation | Extension | UserOperator | StatisticsObject | ChangeStream
+Owned = (
+    Securable
+    | Index
+    | UserType
+    | Collation
+    | Extension
+    | UserOperator
+    | StatisticsObject
+    | ChangeStream
+    | TextSearchConfiguration
+    | TextSearchDictionary
+)
 Acl = tuple[str, ...] | None
 
 ORDER = "arwdDxtXUCTcsA"

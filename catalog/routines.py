@@ -13,6 +13,9 @@ from typing import TYPE_CHECKING
 from catalog.extensions import brought_by
 from catalog.functions.added import NOTHING, Added
 from catalog.functions.base import Aggregate, Cast, Function, Operator
+from catalog.text_search.objects import (
+    TextSearchConfiguration,
+)
 from catalog.types import element_of, format_type, oids
 from catalog.types.base import TypeRef
 from catalog.types.user import FIRST_ADDED_OID
@@ -107,7 +110,13 @@ def added_by(catalog: Catalog) -> Added:
         for types, item in catalog.casts.items()
     }
     between_built_in = any(max(types) < FIRST_ADDED_OID for types in casts)
-    return Added(functions, operators, schemas, found.dictionaries, by_oid, casts, between_built_in)
+    names = {oid: (catalog.schema_name(item.schema), item.name) for oid, item in catalog.text_search.items()}
+    configured = {oid for oid, item in catalog.text_search.items() if isinstance(item, TextSearchConfiguration)}
+    return Added(
+        functions, operators, schemas,
+        {**found.dictionaries, **{oid: name for oid, name in names.items() if oid not in configured}},
+        {oid: names[oid] for oid in configured}, catalog.text_search, by_oid, casts, {}, between_built_in,
+    )  # fmt: skip
 
 
 def operator_of(item: UserOperator) -> Operator:

@@ -45,6 +45,10 @@ from catalog.schema import (
     UserRange,
     View,
 )
+from catalog.text_search.objects import (
+    TextSearchConfiguration,
+    TextSearchDictionary,
+)
 
 FORMAT = b"\x01"
 _KEY = struct.Struct(">II")
@@ -74,6 +78,8 @@ SYSTEM_TABLES: Mapping[type[SchemaObject], int] = {
     ForeignServer: 34,
     UserMapping: 35,
     EventTrigger: 36,
+    TextSearchDictionary: 37,
+    TextSearchConfiguration: 38,
     ChangeStream: 40,
 }
 KINDS: Mapping[int, type[SchemaObject]] = {number: kind for kind, number in SYSTEM_TABLES.items()}

@@ -21,9 +21,12 @@ from catalog.foreign_objects import ForeignServer, ForeignWrapper, UserMapping
 from catalog.lesser_objects import BOOTSTRAP_ROLE_OID as BOOTSTRAP_ROLE_OID  # noqa: PLC0414
 from catalog.lesser_objects import ExtensionType as ExtensionType  # noqa: PLC0414
 from catalog.lesser_objects import StatisticsObject as StatisticsObject  # noqa: PLC0414
+from catalog.lesser_objects import UserCast as UserCast  # noqa: PLC0414
 from catalog.lesser_objects import UserMultirange as UserMultirange  # noqa: PLC0414
+from catalog.lesser_objects import UserOperator as UserOperator  # noqa: PLC0414
 from catalog.lesser_objects import UserRange as UserRange  # noqa: PLC0414
 from catalog.rewrite_rules import RewriteRule
+from catalog.text_search.objects import TEXT_SEARCH
 from catalog.types import oids
 from catalog.types.base import TypeRef
 
@@ -717,52 +720,13 @@ class Routine:
         return tuple(item.type.oid for item in self.inputs)
 
 
-@dataclass(frozen=True, slots=True)
-class UserOperator:
-    """CREATE OPERATOR. `left` and `right` are types, 0: no operand. `function` 0: only another operator's COMMUTATOR or
-    NEGATOR has named it until now. Functions and operators are OIDs, 0: none."""
-
-    oid: int
-    schema: int
-    name: str
-    left: int
-    right: int
-    result: int = 0
-    function: int = 0
-    commutator: int = 0
-    negator: int = 0
-    restrict: int = 0
-    join: int = 0
-    hashes: bool = False
-    merges: bool = False
-    owner: int = BOOTSTRAP_ROLE_OID
-    comment: str | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class UserCast:
-    """CREATE CAST in a database. `source` and `target` are types, `function` is an OID (0: none). `context` and
-    `method` are as in pg_cast: implicit, assignment, explicit; function, input and output."""
-
-    oid: int
-    database: int
-    source: int
-    target: int
-    function: int = 0
-    context: str = "e"
-    method: str = "f"
-    comment: str | None = None
-
-    @property
-    def name(self) -> str:
-        """The OIDs of its types, because a cast has no name."""
-        return f"{self.source} {self.target}"
-
-
 UserType = Enum | Domain | Composite | UserRange | UserMultirange
 USER_TYPES = (Enum, Domain, Composite, UserRange, UserMultirange)
-Code = Extension | Routine | UserOperator | UserCast | ForeignWrapper | ForeignServer | UserMapping | EventTrigger
-CODE = (Extension, Routine, UserOperator, UserCast, ForeignWrapper, ForeignServer, UserMapping, EventTrigger)
+OfForeign = ForeignWrapper | ForeignServer | UserMapping
+OF_FOREIGN = (ForeignWrapper, ForeignServer, UserMapping)
+OfTextSearch = TextSearchDictionary | TextSearchConfiguration
+Code = Extension | Routine | UserOperator | UserCast | OfForeign | EventTrigger | OfTextSearch
+CODE = (Extension, Routine, UserOperator, UserCast, *OF_FOREIGN, EventTrigger, *TEXT_SEARCH)
 Relation = Table | Index | Sequence | View | VirtualTable
 SchemaObject = (
     Role
@@ -785,11 +749,22 @@ SchemaObject = (
     | UserOperator
     | UserCast
     | StatisticsObject
-    | ForeignWrapper
-    | ForeignServer
-    | UserMapping
+    | OfForeign
     | EventTrigger
+    | OfTextSearch
     | ChangeStream
 )
-IN_SCHEMAS = (Table, Index, Sequence, View, Collation, *USER_TYPES, Extension, Routine, UserOperator, StatisticsObject)
-IN_DATABASES = (ChangeStream, UserCast, ForeignWrapper, ForeignServer, UserMapping, EventTrigger)  # of no schema
+IN_SCHEMAS = (
+    Table,
+    Index,
+    Sequence,
+    View,
+    Collation,
+    *USER_TYPES,
+    Extension,
+    Routine,
+    UserOperator,
+    StatisticsObject,
+    *TEXT_SEARCH,
+)
+IN_DATABASES = (ChangeStream, UserCast, *OF_FOREIGN, EventTrigger)  # of no schema

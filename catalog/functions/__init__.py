@@ -24,7 +24,7 @@ A call of a function with neither is refused by name (0A000).
     enums.py, composites.py, hash_functions.py, log_positions.py, send_functions.py    user-defined types; PostgreSQL's
                             hashes; pg_lsn; binary forms
     ranges.py, multiranges.py, geometry.py, shapes.py, network.py, macaddr.py, uuid.py    other types
-    text_search.py    full text search (catalog/text_search)
+    text_search.py    full text search (catalog/text_search);  xml.py, xml_names.py    XML (catalog/types/xml_text.py)
     btree_gist.py, citext.py, fuzzystrmatch.py, hstore.py, intarray.py, ltree.py, pg_trgm.py, unaccent.py, uuid_ossp.py,
     pgcrypto.py, pgcrypto_ciphers.py, pgcrypto_pgp.py, postgres_fdw.py    extensions
     system.py, system_lookups.py, system_parts.py, system_rows.py, relation_properties.py, sizes.py, history.py,

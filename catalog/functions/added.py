@@ -17,24 +17,33 @@ from catalog.identifiers import quote_identifier
 
 if TYPE_CHECKING:
     from catalog.functions.base import Cast, Function, Operator
+    from catalog.text_search.objects import (
+        TextSearchObject,
+    )
 
 
 @dataclass(frozen=True, slots=True)
 class Added:
     """The added functions and operators of a catalog, by name: (name of the schema, object). `schemas` maps their OIDs
-    to names of schemas. `dictionaries`: those for text search, by OID: (name of the schema, name)."""
+    to names of schemas. `dictionaries` and `configurations`: those for text search, by OID: (name of the schema, name).
+    `text_search`: the definitions of users, by OID."""
 
     functions: Mapping[str, Sequence[tuple[str, Function]]] = field(default_factory=dict)
     operators: Mapping[str, Sequence[tuple[str, Operator]]] = field(default_factory=dict)
     schemas: Mapping[int, str] = field(default_factory=dict)
     dictionaries: Mapping[int, tuple[str, str]] = field(default_factory=dict)
+    configurations: Mapping[int, tuple[str, str]] = field(default_factory=dict)
+    text_search: Mapping[int, TextSearchObject] = field(default_factory=dict)
     by_oid: Mapping[int, Function] = field(default_factory=dict)  # functions of users
     casts: Mapping[tuple[int, int], Cast] = field(default_factory=dict)  # by the OIDs of their types
+    derived: dict[str, object] = field(default_factory=dict, compare=False)  # by users of these
     between_built_in: bool = False  # whether one of the casts is between two types that are built in
 
 
 NOTHING = Added()
-_current: ContextVar[tuple[Added, tuple[str, ...]]] = ContextVar("added", default=(NOTHING, ()))
+Here = tuple[Added, tuple[str, ...]]
+"""The added objects of a statement, and its search path including pg_catalog."""
+_current: ContextVar[Here] = ContextVar("added", default=(NOTHING, ()))
 
 
 def use(added: Added, path: tuple[str, ...]) -> None:
@@ -92,22 +101,47 @@ def operators_named(name: str, schema: str | None = None) -> tuple[Operator, ...
     return tuple(operator for place in wanted for where, operator in found if where == place)
 
 
-def dictionary_named(name: str, schemas: Sequence[str]) -> int | None:
-    """Returns the OID of an added text search dictionary in these schemas, or in the search path if there are none."""
-    found, path = _current.get()
-    wanted = schemas or path
-    of_name = (oid for oid, (where, known) in found.dictionaries.items() if known == name and where in wanted)
-    return next(of_name, None)
+def dictionary_named(name: str, schemas: Sequence[str], here: Here | None = None) -> int | None:
+    """Returns the OID of an added text search dictionary in these schemas, or in the search path if there are none.
+    `here`: the result of `current` at an earlier time."""
+    added, path = here or _current.get()
+    return _first_named(added.dictionaries, name, schemas or path)
 
 
-def dictionary_name(oid: int) -> str | None:
+def configuration_named(name: str, schemas: Sequence[str], here: Here | None = None) -> int | None:
+    """Returns the OID of a user's text search configuration in these schemas, or in the search path if there are
+    none."""
+    added, path = here or _current.get()
+    return _first_named(added.configurations, name, schemas or path)
+
+
+def _first_named(known: Mapping[int, tuple[str, str]], name: str, schemas: Sequence[str]) -> int | None:
+    if not known:
+        return None
+    by_name = {place: oid for oid, place in known.items()}
+    return next((by_name[schema, name] for schema in schemas if (schema, name) in by_name), None)
+
+
+def dictionary_name(oid: int, here: Here | None = None) -> str | None:
     """Returns the name of an added text search dictionary, with its schema if that is not in the search path."""
-    added, path = _current.get()
-    found = added.dictionaries.get(oid)
+    added, path = here or _current.get()
+    return _name_of(added.dictionaries, oid, path)
+
+
+def configuration_name(oid: int, here: Here | None = None) -> str | None:
+    """Returns the name of a user's text search configuration, with its schema if that is not in the search path."""
+    added, path = here or _current.get()
+    return _name_of(added.configurations, oid, path)
+
+
+def _name_of(known: Mapping[int, tuple[str, str]], oid: int, path: Sequence[str]) -> str | None:
+    found = known.get(oid)
     if found is None:
         return None
     schema, name = found
-    return quote_identifier(name) if schema in path else f"{quote_identifier(schema)}.{quote_identifier(name)}"
+    if _first_named(known, name, path) == oid:
+        return quote_identifier(name)
+    return f"{quote_identifier(schema)}.{quote_identifier(name)}"
 
 
 def cast_between(source: int, target: int) -> Cast | None:

@@ -79,6 +79,7 @@ class Trait(Enum):
     WRITES_ROW = auto()  # the same, and its first argument is a row
     WRITES_ARRAY = auto()  # the same, and its first argument is an array
     JOINS_AS_TEXT = auto()  # an operator between a text and a value of any type
+    USES_LEXICON = auto()  # text search configurations or dictionaries of the database
     DEFINED_ROWS = auto()  # returns rows with the columns of a column definition list
     TAKES_ROW = auto()  # its first argument is a row, of the row type if it is a table's
     TAKES_COLUMNS = auto()  # the same, and a form of the same name takes the row as arrays of names and of texts

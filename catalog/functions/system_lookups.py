@@ -21,7 +21,7 @@ from catalog.system import derived_oids
 from catalog.system import relations as internal
 from catalog.system.lookups import DEFAULT_PRIVILEGES, PRIVILEGE_WORDS
 from catalog.types.base import Array
-from catalog.types.user import FIRST_ADDED_OID
+from catalog.types.user import FIRST_ADDED_OID, FIRST_USER_OID
 
 Row = tuple[Any, ...]
 
@@ -85,12 +85,18 @@ def _type_is_visible(call: CallContext, oid: int) -> bool | None:
     return next((row[2] for row in find(call, internal.TYPE_NAMES, "oid", oid)), None)
 
 
+@implements("pg_ts_config_is_visible", "pg_ts_dict_is_visible", needs_session=True)
+def _text_search_is_visible(call: CallContext, oid: int) -> bool | None:
+    if oid < FIRST_USER_OID:
+        return True
+    return next((row[1] for row in find(call, internal.TEXT_SEARCH_NAMES, "oid", oid)), None)
+
+
 _by_key("pg_collation_is_visible", internal.COLLATION_NAMES, "visible")
 _by_key("pg_collation_actual_version", internal.COLLATION_NAMES, "version")
 _always(
     "pg_operator_is_visible pg_opclass_is_visible pg_opfamily_is_visible "
-    "pg_conversion_is_visible pg_ts_config_is_visible pg_ts_dict_is_visible "
-    "pg_ts_parser_is_visible pg_ts_template_is_visible",
+    "pg_conversion_is_visible pg_ts_parser_is_visible pg_ts_template_is_visible",
     True,
 )
 _always("pg_tablespace_location", "")

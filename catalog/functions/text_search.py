@@ -9,17 +9,9 @@ from typing import Any, cast
 from catalog.errors import SqlError
 from catalog.functions.base import CallContext, Trait
 from catalog.functions.registry import implement, implements, mark
-from catalog.functions.unaccent import without_accents
 from catalog.text_caches import remembering
-from catalog.text_search import queries, ranking, vectors
-from catalog.text_search.configurations import (
-    CONFIGURATIONS,
-    DICTIONARIES,
-    UNACCENT,
-    configuration_of,
-    lexemes,
-    lexize,
-)
+from catalog.text_search import configurations, queries, ranking, vectors
+from catalog.text_search.configurations import Configuration, Lexicon, lexemes
 from catalog.text_search.headline import headline, options_of
 from catalog.text_search.parser import DEFAULT_PARSER, TOKEN_TYPES, tokens
 from catalog.text_search.queries import AND, NOT, OR, PHRASE, Operation, Query, query_of
@@ -32,17 +24,26 @@ from catalog.types.base import Array
 from catalog.types.json import render_json, render_jsonb
 from catalog.types.json_text import Number, Pairs, decode_json
 
-_OIDS_OF_CONFIGURATIONS = {name: oid for oid, name in CONFIGURATIONS.items()}
+
+def _with_lexicon(source: str, make: Callable[[Lexicon], Callable[..., object]], needs_context: bool = False) -> None:
+    """Registers a function that uses the configurations and dictionaries of its database: `make` gets them when a call
+    is planned."""
+    implement(
+        source,
+        python_for_types=lambda types, result: make(configurations.current()),
+        needs_context=needs_context,
+        traits=(Trait.USES_LEXICON,),
+    )
 
 
-def _default(call: CallContext) -> str:
-    return call.format.text_search
+def _default(lexicon: Lexicon, call: CallContext) -> Configuration:
+    return lexicon.find_named(call.format.text_search)
 
 
 # ---- construction ---------------------------------------------------------------------------------------------------
 
 
-def to_vector(configuration: str, *texts: str) -> str:
+def to_vector(configuration: Configuration, *texts: str) -> str:
     found = lexemes(configuration, *texts)
     return print_vector(
         vectors.make_vector((lexeme, ((min(position, LAST_POSITION), 0),)) for lexeme, position in found)
@@ -53,7 +54,7 @@ _ALL = frozenset(("string", "numeric", "boolean", "key"))
 _KINDS_HINT = 'Possible values are: "string", "numeric", "boolean", "key", and "all".'
 
 
-def _of_json(configuration: str, text: str, kinds: str = '"string"') -> str:
+def _of_json(configuration: Configuration, text: str, kinds: str = '"string"') -> str:
     """to_tsvector and json_to_tsvector: of the parts of a JSON text whose kinds `kinds`, which is JSON, lists."""
     return to_vector(configuration, *_parts(decode_json(text), _kinds_of(kinds)))
 
@@ -90,10 +91,17 @@ def _parts(node: object, kinds: frozenset[str]) -> Iterator[str]:
         yield node
 
 
-def _with_configuration(source: str, make: Callable[..., str], suffix: str = "") -> None:
+def _with_configuration(source: str, make: Callable[..., object], suffix: str = "") -> None:
     """Registers a function with a configuration argument, and one with the session's configuration."""
-    implement(f"{source}_byid{suffix}", lambda oid, *given: make(configuration_of(oid), *given))
-    implement(source + suffix, lambda call, *given: make(_default(call), *given), needs_context=True)
+
+    def by_id(lexicon: Lexicon) -> Callable[..., object]:
+        return lambda oid, *given: make(lexicon.configuration(oid), *given)
+
+    def by_setting(lexicon: Lexicon) -> Callable[..., object]:
+        return lambda call, *given: make(_default(lexicon, call), *given)
+
+    _with_lexicon(f"{source}_byid{suffix}", by_id)
+    _with_lexicon(source + suffix, by_setting, needs_context=True)
 
 
 _with_configuration("to_tsvector", to_vector)
@@ -108,9 +116,11 @@ _with_configuration("phraseto_tsquery", lambda configuration, text: queries.plai
 _with_configuration("websearch_to_tsquery", web_query)
 
 
-@implements("get_current_ts_config", needs_context=True)
-def _current(call: CallContext) -> int:
-    return _OIDS_OF_CONFIGURATIONS[_default(call)]
+def _current(lexicon: Lexicon) -> Callable[[CallContext], int]:
+    return lambda call: lexicon.oid_of(call.format.text_search)
+
+
+_with_lexicon("get_current_ts_config", _current, needs_context=True)
 
 
 @implements("array_to_tsvector")
@@ -245,18 +255,22 @@ def _match(vector: Vector, query: str) -> bool:
 
 implement("ts_match_vq", lambda vector, query: _match(vector_of(vector), query))
 implement("ts_match_qv", lambda query, vector: _match(vector_of(vector), query))
-implement(
-    "ts_match_tt",
-    lambda call, text, query: _match(
-        vector_of(to_vector(_default(call), text)), queries.plain_query(_default(call), query, AND)
-    ),
-    needs_context=True,
-)
-implement(
-    "ts_match_tq",
-    lambda call, text, query: _match(vector_of(to_vector(_default(call), text)), query),
-    needs_context=True,
-)
+
+
+def _match_texts(lexicon: Lexicon) -> Callable[[CallContext, str, str], bool]:
+    def match(call: CallContext, text: str, query: str) -> bool:
+        configuration = _default(lexicon, call)
+        return _match(vector_of(to_vector(configuration, text)), queries.plain_query(configuration, query, AND))
+
+    return match
+
+
+def _match_text(lexicon: Lexicon) -> Callable[[CallContext, str, str], bool]:
+    return lambda call, text, query: _match(vector_of(to_vector(_default(lexicon, call), text)), query)
+
+
+_with_lexicon("ts_match_tt", _match_texts, needs_context=True)
+_with_lexicon("ts_match_tq", _match_text, needs_context=True)
 mark(Trait.SLOW, "ts_match_vq", "ts_match_qv", "ts_match_tt", "ts_match_tq")
 
 
@@ -293,14 +307,14 @@ _ranks("ts_rankcd", ranking.rank_of_covers)
 # ---- headlines ------------------------------------------------------------------------------------------------------
 
 
-def _headline(configuration: str, text: str, query: str, options: str = "") -> str:
+def _headline(configuration: Configuration, text: str, query: str, options: str = "") -> str:
     return headline(configuration, text, query_of(query), options_of(options))
 
 
 def _json_headline(show: Callable[[object], str]) -> Callable[..., str]:
     """Returns ts_headline for JSON, which replaces every string by its headline."""
 
-    def make(configuration: str, text: str, query: str, options: str = "") -> str:
+    def make(configuration: Configuration, text: str, query: str, options: str = "") -> str:
         def change(node: object) -> object:
             if isinstance(node, Pairs):
                 return Pairs((key, change(value)) for key, value in node)
@@ -324,16 +338,44 @@ for _suffix in ("", "_opt"):
 # ---- inspection -----------------------------------------------------------------------------------------------------
 
 
-@implements("ts_lexize")
-def _lexize(dictionary: int, token: str) -> Array | None:
-    if dictionary == UNACCENT:
-        plain = without_accents(token)
-        return None if plain == token else Array.of((plain,))
-    name = DICTIONARIES.get(dictionary)
-    if name is None:
-        raise SqlError("XX000", f"cache lookup failed for text search dictionary {dictionary}")
-    lexeme = lexize(name, token)
-    return Array.of(() if lexeme is None else (lexeme,))
+def _lexize(lexicon: Lexicon) -> Callable[[int, str], Array | None]:
+    def lexize(dictionary: int, token: str) -> Array | None:
+        found = lexicon.dictionary(dictionary).lexize(token)
+        return None if found is None else Array.of(tuple(lexeme.text for lexeme in found))
+
+    return lexize
+
+
+_with_lexicon("ts_lexize", _lexize)
+
+
+def _debug(lexicon: Lexicon) -> Callable[..., list[tuple[object, ...]]]:
+    """ts_debug([configuration,] text): for each token its dictionaries, the first that knows it, and its lexemes."""
+
+    def rows(call: CallContext, *given: Any) -> list[tuple[object, ...]]:
+        *configuration, text = given
+        found = lexicon.configuration(configuration[0]) if configuration else _default(lexicon, call)
+        made: list[tuple[object, ...]] = []
+        for kind, token in tokens(text):
+            known = found.dictionaries.get(kind, ())
+            results = [(item.oid, item.lexize(token)) for item in known]
+            chosen = next((item for item in results if item[1] is not None), results[0] if results else None)
+            lexemes = None if chosen is None else chosen[1]
+            made.append(
+                (
+                    *TOKEN_TYPES[kind - 1],
+                    token,
+                    Array.of(tuple(item.oid for item in known)),
+                    None if chosen is None else chosen[0],
+                    None if lexemes is None else Array.of(tuple(lexeme.text for lexeme in lexemes)),
+                )
+            )
+        return made
+
+    return rows
+
+
+_with_lexicon("ts_debug", _debug, needs_context=True)
 
 
 def _of_parser(parser: str | int) -> None:
@@ -354,9 +396,3 @@ def _parse(parser: str | int, text: str) -> list[tuple[int, str]]:
 def _token_types(parser: str | int) -> list[tuple[int, str, str]]:
     _of_parser(parser)
     return [(number, name, text) for number, (name, text) in enumerate(TOKEN_TYPES, 1)]
-
-
-def configuration_named(name: str) -> str | None:
-    """Returns the name of a configuration without its schema; None for an unknown one."""
-    bare = name.strip().removeprefix("pg_catalog.")
-    return bare if bare in _OIDS_OF_CONFIGURATIONS else None

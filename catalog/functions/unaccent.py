@@ -3,23 +3,14 @@
 
 from __future__ import annotations
 
-import functools
-import pathlib
+from collections.abc import Callable
 
 from catalog.errors import SqlError
+from catalog.functions.base import Trait
 from catalog.functions.registry import implement, implements
-from catalog.text_search.configurations import UNACCENT
-
-
-@functools.cache
-def _rules() -> dict[int, str]:
-    path = pathlib.Path(__file__).resolve().parent.parent / "data" / "unaccent.rules"
-    lines = (line.split() for line in path.read_text(encoding="utf-8").splitlines())
-    return {ord(source): "".join(target) for source, *target in lines}
-
-
-def without_accents(text: str) -> str:
-    return text if text.isascii() else text.translate(_rules())
+from catalog.text_search import configurations
+from catalog.text_search.configurations import UNACCENT, Lexicon
+from catalog.text_search.unaccented import without_accents
 
 
 @implements("unaccent_lexize")
@@ -27,13 +18,24 @@ def _refuse_lexize(*_: object) -> object:
     raise SqlError("0A000", "a call of unaccent_lexize() is not supported")
 
 
-def _by_dictionary(*arguments: object) -> str:
+def _by_dictionary(lexicon: Lexicon) -> Callable[..., str]:
     """unaccent([dictionary,] text)."""
-    *dictionary, text = arguments
-    assert isinstance(text, str)
-    if dictionary not in ([], [UNACCENT]):
-        raise SqlError("0A000", "unaccent() with a dictionary other than unaccent is not supported")
-    return without_accents(text)
+
+    def change(*arguments: object) -> str:
+        *dictionary, text = arguments
+        assert isinstance(text, str)
+        if dictionary in ([], [UNACCENT]):
+            return without_accents(text)
+        oid = dictionary[0]
+        assert isinstance(oid, int)
+        found = lexicon.dictionary(oid).lexize(text)
+        return found[0].text if found else text
+
+    return change
 
 
-implement("unaccent_dict", _by_dictionary)
+implement(
+    "unaccent_dict",
+    python_for_types=lambda types, result: _by_dictionary(configurations.current()),
+    traits=(Trait.USES_LEXICON,),
+)

@@ -54,6 +54,10 @@ from catalog.system.lookups import register
 from catalog.system.objects import index_columns
 from catalog.system.relations import read_fields, read_rows, system_relations
 from catalog.text_search.configurations import CONFIGURATIONS, DICTIONARIES
+from catalog.text_search.objects import (
+    TextSearchConfiguration,
+    TextSearchDictionary,
+)
 from catalog.text_search.parser import DEFAULT_PARSER
 from catalog.types.base import Array
 from catalog.types.rows import TypeRow
@@ -267,6 +271,10 @@ def identity_rows(catalog: Catalog, item: Any) -> Iterator[IdentityRow]:
     if isinstance(item, Routine):
         schema = _schema(catalog, item.schema)
         return iter((_code(catalog, item.oid, item.kind, schema, item.name, item.signature),))
+    if isinstance(item, TextSearchConfiguration | TextSearchDictionary):
+        schema = _schema(catalog, item.schema)
+        kind = 3602 if isinstance(item, TextSearchConfiguration) else 3600
+        return iter((_in_schema(kind, item.oid, MISSING[kind], schema, item.name),))
     if isinstance(item, Collation):
         schema = _schema(catalog, item.schema)
         return iter((_in_schema(derived_oids.PG_COLLATION, item.oid, "collation", schema, item.name),))
@@ -287,7 +295,8 @@ def identity_rows(catalog: Catalog, item: Any) -> Iterator[IdentityRow]:
 
 
 _KINDS = (Table, View, Index, Sequence, *USER_TYPES, Routine, Collation, Extension, Schema, Database, Role, Tablespace,
-          Parameter, ForeignServer, ForeignWrapper, UserOperator, UserCast, EventTrigger)  # fmt: skip
+          Parameter, ForeignServer, ForeignWrapper, UserOperator, UserCast, EventTrigger, TextSearchConfiguration,
+          TextSearchDictionary)  # fmt: skip
 _items = Items(_KINDS, lambda catalog, item: (item, tuple(identity_rows(catalog, item))))
 
 

@@ -42,13 +42,14 @@ from catalog.system.relations import (
     STATISTICS_TEXTS,
     TABLE_COUNTS,
     TABLESPACE_SIZES,
+    TEXT_SEARCH_NAMES,
     TRIGGER_TEXTS,
     TYPE_INPUT,
     TYPE_NAMES,
     UPDATABLE,
     VIEW_TEXTS,
 )
-from catalog.types.user import FIRST_ADDED_OID
+from catalog.types.user import FIRST_ADDED_OID, FIRST_USER_OID
 
 
 @dataclass(frozen=True, slots=True)
@@ -199,12 +200,16 @@ register(
     lambda a: f"CASE WHEN {a[0]} < {FIRST_ADDED_OID} THEN true ELSE {look_up(TYPE_NAMES, 'visible', a[0])} END",
     TYPE_NAMES,
 )
+register(
+    "pg_ts_config_is_visible pg_ts_dict_is_visible",
+    lambda a: f"CASE WHEN {a[0]} < {FIRST_USER_OID} THEN true ELSE {look_up(TEXT_SEARCH_NAMES, 'visible', a[0])} END",
+    TEXT_SEARCH_NAMES,
+)
 _by_key("pg_collation_is_visible", COLLATION_NAMES, "visible")
 _by_key("pg_collation_actual_version", COLLATION_NAMES, "version")
 register(
     "pg_operator_is_visible pg_opclass_is_visible pg_opfamily_is_visible "
-    "pg_conversion_is_visible pg_ts_config_is_visible pg_ts_dict_is_visible "
-    "pg_ts_parser_is_visible pg_ts_template_is_visible",
+    "pg_conversion_is_visible pg_ts_parser_is_visible pg_ts_template_is_visible",
     lambda a: f"({a[0]} IS NOT NULL)",
 )
 _by_key("pg_is_other_temp_schema", SCHEMA_NAMES, "other_temporary")

@@ -24,6 +24,7 @@ from catalog.system import (  # noqa: F401 - each registers its parts
     rules,
     shared,
     statistics_objects,
+    text_search,
     triggers,
     user_types,
 )

@@ -167,6 +167,7 @@ _8 = oids.INT8
 RELATION_SIZES = _table(15019, "relation_sizes", oid=_O, own=_8, indexes=_8, total=_8)
 TABLE_COUNTS = _table(15021, "table_counts", oid=_O, inserted=_8, updated=_8, deleted=_8, live=_8)
 COLLATION_NAMES = _table(15022, "collation_names", oid=_O, shown=_T, visible=_B, version=_T)
+TEXT_SEARCH_NAMES = _table(15034, "text_search_names", oid=_O, visible=_B)
 TABLESPACE_SIZES = _table(15020, "tablespace_sizes", oid=_O, name=_T, size=_8)
 TRIGGER_TEXTS = _table(15028, "trigger_texts", oid=_O, plain=_T, pretty=_T)
 STATISTICS_TEXTS = _table(
@@ -198,5 +199,5 @@ internal_tables = (
     INDEX_TEXTS, VIEW_TEXTS, SCHEMA_NAMES, ROLE_NAMES, OWNED_SEQUENCES, DATABASE_SIZES, SEQUENCE_VALUES, SETTINGS,
     ROLE_GROUPS, HELD, PARTITION_TEXTS, RELATION_SIZES, TABLESPACE_SIZES, TABLE_COUNTS,
     COLLATION_NAMES, UPDATABLE, ARGUMENT_DEFAULTS, IDENTITIES, ROW_SECURITY, TRIGGER_TEXTS, RULE_TEXTS, FUNCTION_COUNTS,
-    STATISTICS_TEXTS,
+    STATISTICS_TEXTS, TEXT_SEARCH_NAMES,
 )  # fmt: skip

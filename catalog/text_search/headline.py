@@ -14,8 +14,8 @@ from dataclasses import dataclass, replace
 from catalog.errors import SqlError
 from catalog.long_numbers import int_of
 from catalog.text_caches import remembering
-from catalog.text_search.configurations import dictionary_for, lexize
-from catalog.text_search.parser import NUMBERS, tokens
+from catalog.text_search.configurations import Configuration
+from catalog.text_search.parser import NUMBERS
 from catalog.text_search.queries import Hole, Operand, Query
 from catalog.text_search.query_matches import matches
 from catalog.text_search.vectors import Vector
@@ -135,24 +135,23 @@ class _Word:
 class _Text:
     """The words of a text and a query, and the selected headline."""
 
-    def __init__(self, configuration: str, text: str, query: Query | None, options: Options) -> None:
+    def __init__(self, configuration: Configuration, text: str, query: Query | None, options: Options) -> None:
         self.options = options
         operands: list[Operand] = []
         self.query = _number(query, operands)
         self.words: list[_Word] = []
         position = 0
-        for kind, token in tokens(text):
-            if len(token.encode()) > MOST_BYTES:
-                continue
-            word = _Word(token, kind)
-            self.words.append(word)
-            dictionary = dictionary_for(configuration, kind)
-            if dictionary is None:
-                continue
-            position += 1
-            lexeme = lexize(dictionary, token)
-            if lexeme is not None:
-                self._take(word, lexeme, min(position, LAST_POSITION), operands)
+        for found, lexemes in configuration.take_words(text):
+            position += lexemes is not None
+            for kind, token in found:
+                if len(token.encode()) > MOST_BYTES:
+                    continue
+                word = _Word(token, kind)
+                self.words.append(word)
+                place = position
+                for lexeme in lexemes or ():
+                    place += lexeme.moves
+                    self._take(word, lexeme.text, min(place, LAST_POSITION), operands)
 
     def _take(self, word: _Word, lexeme: str, position: int, operands: list[Operand]) -> None:
         for number, operand in enumerate(operands):
@@ -352,7 +351,7 @@ def _number(query: Query | None, operands: list[Operand]) -> Query | None:
     return replace(query, left=_number(query.left, operands), right=right)
 
 
-def headline(configuration: str, text: str, query: Query | None, options: Options = _PLAIN) -> str:
+def headline(configuration: Configuration, text: str, query: Query | None, options: Options = _PLAIN) -> str:
     """Returns the headline of a text."""
     found = _Text(configuration, text, query, options)
     if not found.words:

@@ -9,11 +9,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
+from itertools import groupby
 
 from catalog.errors import SqlError
 from catalog.long_numbers import int_of
 from catalog.text_caches import remembering
-from catalog.text_search.configurations import lexemes
+from catalog.text_search.configurations import Configuration, place_lexemes
 from catalog.text_search.words import WEIGHTS, WordReader, quote_word
 
 NOT, AND, OR, PHRASE = "!", "&", "|", "<->"
@@ -201,15 +202,24 @@ def query_of(text: str) -> Query | None:
 # ---- with a configuration -------------------------------------------------------------------------------------------
 
 
-def words_of(configuration: str, text: str, operator: str, weights: int = 0, prefix: bool = False) -> Query:
-    """Returns the words of a text, joined by an operator (pushval_morph); a hole if there are none."""
+def words_of(configuration: Configuration, text: str, operator: str, weights: int = 0, prefix: bool = False) -> Query:
+    """Returns the words of a text, joined by an operator (pushval_morph); a hole if there are none. The variants of a
+    word are alternatives, and the lexemes of a variant belong together."""
     found: Query | None = None
     last = 0
-    for lexeme, position in lexemes(configuration, text):
+    for position, group in groupby(place_lexemes(configuration, text), lambda item: item[1]):
         holes = position - last - 1 if last else 0
         for _ in range(holes):
             found = _chain(found, operator, Hole())
-        found = _chain(found, operator, Operand(lexeme, weights, prefix))
+        word: Query | None = None
+        for _, variant in groupby(group, lambda item: item[0].variant):
+            together: Query | None = None
+            for lexeme, _ in variant:
+                together = _chain(together, AND, Operand(lexeme.text, weights, prefix or lexeme.prefix))
+            assert together is not None
+            word = _chain(word, OR, together)
+        assert word is not None
+        found = _chain(found, operator, word)
         last = position
     return Hole() if found is None else found
 
@@ -218,7 +228,7 @@ def _chain(left: Query | None, operator: str, right: Query) -> Query:
     return right if left is None else Operation(operator, left, right, 1 if operator == PHRASE else 0)
 
 
-def to_query(configuration: str, text: str) -> str:
+def to_query(configuration: Configuration, text: str) -> str:
     """to_tsquery. Raises 42601."""
 
     def push(word: str, weights: int, prefix: bool) -> Query:
@@ -227,7 +237,7 @@ def to_query(configuration: str, text: str) -> str:
     return print_query(without_holes(_Reader(text, push).read()))
 
 
-def plain_query(configuration: str, text: str, operator: str) -> str:
+def plain_query(configuration: Configuration, text: str, operator: str) -> str:
     """plainto_tsquery (&), phraseto_tsquery (<->)."""
     return print_query(without_holes(words_of(configuration, text, operator)))
 

@@ -7,6 +7,7 @@ or            at least one of both sides
 
 from __future__ import annotations
 
+from catalog.text_search.configurations import Configuration
 from catalog.text_search.queries import (
     AND,
     NOT,
@@ -24,13 +25,13 @@ from catalog.text_search.words import WordReader
 _SIGNS = frozenset("!&|()<")
 
 
-def web_query(configuration: str, text: str) -> str:
+def web_query(configuration: Configuration, text: str) -> str:
     """websearch_to_tsquery."""
     return print_query(without_holes(_Reader(configuration, text).read()))
 
 
 class _Reader:
-    def __init__(self, configuration: str, text: str) -> None:
+    def __init__(self, configuration: Configuration, text: str) -> None:
         self._configuration = configuration
         self._text = text
         self._at = 0

@@ -114,6 +114,7 @@ from catalog.types.text_search import TsQuery, TsVector
 from catalog.types.time import TIME, TIMETZ
 from catalog.types.timestamp import TIMESTAMP, TIMESTAMPTZ
 from catalog.types.uuid import Uuid
+from catalog.types.xml import XmlType
 
 __all__ = [
     "DEFAULT_FORMAT",
@@ -180,6 +181,7 @@ _SCALARS: tuple[SqlType, ...] = (
     JSON,
     JSONB,
     JsonPathType(),
+    XmlType(),
     *RANGES,
     *MULTIRANGES,
     *GEOMETRY,

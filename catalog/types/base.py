@@ -201,6 +201,8 @@ class FormatSettings:
     similarity_threshold: float = 0.3  # these three are settings pg_trgm.*
     word_similarity_threshold: float = 0.6
     strict_word_similarity_threshold: float = 0.5
+    xml_option: str = "content"  # or document
+    xml_binary: str = "base64"  # or hex
 
 
 DEFAULT_FORMAT = FormatSettings()

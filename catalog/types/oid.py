@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 import struct
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 from catalog.errors import SqlError
@@ -170,12 +171,12 @@ class FixedNames(UnsignedInteger):
         name: str,
         what: str,
         known: Mapping[int, str],
-        added_named: Callable[[str, Sequence[str]], int | None] = lambda name, schemas: None,
-        added_name: Callable[[int], str | None] = lambda oid: None,
+        added_named: Callable[[str, Sequence[str], added.Here | None], int | None],
+        added_name: Callable[[int, added.Here | None], str | None],
     ) -> None:
         by_name = {called: number for number, called in known.items()}
 
-        def parse(text: str) -> object:
+        def parse(text: str, here: added.Here | None = None) -> object:
             if text == "-" or (text.isdecimal() and text.isascii()):
                 return 0 if text == "-" else _decode_oid(text)
             *schemas, called = split_name(text)
@@ -184,20 +185,30 @@ class FixedNames(UnsignedInteger):
                 raise SqlError("42601", f"improper qualified name (too many dotted names): {name}")
             found = by_name.get(called) if schemas[-1:] in ([], ["pg_catalog"]) else None
             if found is None:
-                found = added_named(called, schemas[-1:])
+                found = added_named(called, schemas[-1:], None) or added_named(called, schemas[-1:], here)
             if found is None:
                 raise SqlError("42704", f'{what} "{text}" does not exist')
             return found
 
         super().__init__(oid, array_oid, name, parse=parse, digits=False)
+        self._parse_here = parse
         self._known = known
         self._added_name = added_name
 
+    def input_function(self, settings: FormatSettings = DEFAULT_FORMAT, typmod: int = -1) -> Callable[[str], object]:
+        here = added.current()
+        return self._parse if here[0] is added.NOTHING else partial(self._parse_here, here=here)
+
     def text_encoder(self, settings: FormatSettings = DEFAULT_FORMAT) -> Callable[[object], bytes]:
-        known, added_name = self._known, self._added_name
+        known, added_name, here = self._known, self._added_name, added.current()
 
         def encode(value: Any) -> bytes:
-            found = known.get(value) or added_name(value) or configurations.ADDED_DICTIONARIES.get(value)
+            found = (
+                known.get(value)
+                or added_name(value, None)
+                or added_name(value, here)
+                or configurations.ADDED_DICTIONARIES.get(value)
+            )
             return (found or (str(value) if value else "-")).encode()
 
         return encode
@@ -207,7 +218,8 @@ OID = UnsignedInteger(oids.OID, oids.OID_ARRAY, "oid", preferred=True)
 REG_TYPES = tuple(UnsignedInteger(oid, array, name, parse=_decode_reg(name)) for oid, array, name in _REG_TYPES)
 FIXED_TYPES = (
     FixedNames(
-        oids.REGCONFIG, oids.REGCONFIG_ARRAY, "regconfig", "text search configuration", configurations.CONFIGURATIONS
+        oids.REGCONFIG, oids.REGCONFIG_ARRAY, "regconfig", "text search configuration",
+        configurations.CONFIGURATIONS, added.configuration_named, added.configuration_name,
     ),
     FixedNames(
         oids.REGDICTIONARY, oids.REGDICTIONARY_ARRAY, "regdictionary", "text search dictionary",

@@ -304,6 +304,7 @@ class WorkerClient(ColumnarEngine):
             "tables": [table.storage_id for table in query.tables],
             "functions": [asdict(signature) for signature in query.functions],
             "types": query.types,
+            "lexicon": query.lexicon,
             "whole": query.whole,
             "arrays": query.arrays,
             "overlays": overlays,

@@ -79,6 +79,7 @@ class UdfSignature:
     """For aggregates that implement DISTINCT: rows are sorted by these arguments (number, descending, NULLs first), and
     equal rows count once."""
     steps: BuiltInSteps | None = None  # of a user-defined aggregate, which has no `source`
+    lexicon: str = ""  # what it uses of the database's text search (catalog/text_search/description.py)
 
     @property
     def parameters(self) -> tuple[str, ...]:
@@ -158,6 +159,7 @@ class ColumnarQuery:
     texts: tuple[tuple[int, int], ...] = ()  # (n, type) of parameters that are sent in text form
     types: tuple[tuple[str, ...], ...] = ()  # the user types of its columns and functions (catalog.type_descriptions)
     lists: tuple[memoryview, ...] = field(default=(), compare=False, repr=False)
+    lexicon: str = ""  # text search objects whose names are shown (catalog/text_search/description.py)
     whole: bool = False  # its arrays are text
     arrays: tuple[int, ...] = ()  # storage ids of tables whose arrays it reads
     in_whole: Callable[[FormatSettings | None], ColumnarQuery] | None = field(default=None, compare=False, repr=False)

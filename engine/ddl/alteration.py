@@ -22,11 +22,12 @@ from catalog.types.base import TypeRef
 from engine.ddl import ownership, partitions, policies, rules, statistics_objects, triggers
 from engine.ddl.collations import column_collation
 from engine.ddl.context import BuildIndex, DdlContext, RewriteTable, ValidateConstraint
-from engine.ddl.drop import Removal, name_object
+from engine.ddl.drop import Removal
 from engine.ddl.expressions import columns_used, default_text
 from engine.ddl.foreign_tables import alter_options
 from engine.ddl.index_columns import class_for
 from engine.ddl.key_dependents import refuse_views_that_need
+from engine.ddl.object_words import name_object
 from engine.ddl.physical_order import clustered_index, mark
 from engine.ddl.replica_identity import check_nullable, set_identity
 from engine.ddl.rewrite_reasons import NEW_TYPE, NEW_VALUES, changes_values

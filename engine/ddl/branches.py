@@ -64,6 +64,7 @@ _SYSTEM_SCHEMAS = ("pg_catalog", "information_schema", "pg_toast")
 _REFERENCES = frozenset((
     "oid", "schema", "array_oid", "base_oid", "relation", "table", "index", "references", "sequence", "parent",
     "parents", "indexes", "depends_on", "operators", "operator_class", "collation", "domain", "function", "constraint",
+    "dictionaries",
     "extension", "source", "target", "left", "right", "result", "commutator", "negator", "restrict", "join",
     "transition", "final", "combine", "serial", "deserial", "sort_operator", "moving_transition", "moving_inverse",
     "moving_final", "subtype", "multirange", "range", "difference", "server", "wrapper", "handler", "validator",

@@ -16,7 +16,8 @@ from catalog.types.base import TypeRef
 from catalog.types.user import entry_of
 from engine.ddl.code_users import users_of_cast
 from engine.ddl.context import DdlContext
-from engine.ddl.drop import name_object, remove
+from engine.ddl.drop import remove
+from engine.ddl.object_words import name_object
 from engine.ddl.operators import exact_function
 from engine.ddl.ownership import owns
 from engine.ddl.routines import find_routine, signature_inputs

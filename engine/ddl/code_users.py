@@ -29,6 +29,11 @@ from catalog.schema import (
     UserOperator,
     View,
 )
+from catalog.text_search.objects import (
+    TextSearchConfiguration,
+    TextSearchDictionary,
+)
+from catalog.types import oids
 from catalog.types.base import TypeRef
 from engine.ddl.context import DdlContext
 from engine.sql import tree
@@ -37,7 +42,11 @@ from engine.sql.analyze.domains import analyze_check
 from engine.sql.analyze.policies import bind_policy
 from engine.sql.analyze.views import stored_query
 from engine.sql.parser import parse_expression
+from engine.sql.tree import Const
 from engine.sql.tree_walk import walk
+
+WORDS: dict[type, str] = {TextSearchConfiguration: "configuration", TextSearchDictionary: "dictionary"}
+_NAMES = (oids.REGCONFIG, oids.REGDICTIONARY)  # whose constants are names of objects
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,6 +148,8 @@ def _used(node: object, wanted: Callable[[int], bool]) -> int:
         type_ = getattr(item, "type", None)
         if isinstance(type_, TypeRef) and wanted(type_.oid):
             return type_.oid
+        if isinstance(item, Const) and item.type.oid in _NAMES and isinstance(item.value, int) and wanted(item.value):
+            return item.value
     return 0
 
 
@@ -147,6 +158,8 @@ def shown_use(context: DdlContext, oid: int) -> str:
     routine = context.catalog.get(oid)
     if isinstance(routine, Routine):
         return f"function {shown_signature(routine)}"
+    if isinstance(routine, TextSearchConfiguration | TextSearchDictionary):
+        return f"text search {WORDS[type(routine)]} {routine.name}"
     if isinstance(routine, UserOperator):
         return f"operator {shown_operator(routine)}"
     if types.type_row(oid) is not None:

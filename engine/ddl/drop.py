@@ -11,10 +11,8 @@ from dataclasses import replace
 
 from catalog import types
 from catalog.errors import SqlError, not_supported
-from catalog.event_triggers import EventTrigger
 from catalog.extensions import available
 from catalog.operator_classes import class_of, operator_class
-from catalog.routines import shown_operator, shown_signature
 from catalog.row_types import is_row_type
 from catalog.schema import (
     EVERYBODY,
@@ -22,7 +20,6 @@ from catalog.schema import (
     INFORMATION_SCHEMA_OID,
     PG_CATALOG_OID,
     USER_TYPES,
-    ChangeStream,
     Collation,
     Column,
     Composite,
@@ -38,9 +35,7 @@ from catalog.schema import (
     Schema,
     SchemaObject,
     Sequence,
-    StatisticsObject,
     Table,
-    UserCast,
     UserMapping,
     UserOperator,
     UserRange,
@@ -49,47 +44,29 @@ from catalog.schema import (
     VirtualTable,
 )
 from catalog.system import derived_oids
+from catalog.text_search.objects import (
+    TextSearchConfiguration,
+    TextSearchDictionary,
+)
 from catalog.types.base import TypeRef
-from engine.ddl import collations, event_triggers, names, ownership, policies, rules, statistics_objects, triggers
+from engine.ddl import (
+    collations,
+    event_triggers,
+    names,
+    ownership,
+    policies,
+    rules,
+    statistics_objects,
+    text_search,
+    triggers,
+)
 from engine.ddl.code_users import Use, own_objects, shown_use, users_of_code
 from engine.ddl.context import DdlContext
+from engine.ddl.object_words import name_object, name_type, word_of
 from engine.ddl.parts import parts_of_range, whole_of
 from engine.ddl.rewrite_text import default_over, tables_and_views
 from engine.ddl.user_types import find_type, users_of
 from engine.sql import ast
-
-WORD: dict[type, str] = {
-    Table: "table", View: "view", Index: "index", Sequence: "sequence", Schema: "schema", VirtualTable: "view",
-    **dict.fromkeys(USER_TYPES, "type"), Extension: "extension",
-    ChangeStream: "change stream", Collation: "collation", StatisticsObject: "statistics object",
-    ForeignServer: "server", ForeignWrapper: "foreign-data wrapper", EventTrigger: "event trigger",
-}  # fmt: skip
-
-
-def word_of(item: object) -> str:
-    """The kind of an object, as messages show it."""
-    if isinstance(item, Table) and (item.server or item.query is not None):
-        return "foreign table" if item.server else "materialized view"
-    return WORD[type(item)]
-
-
-def name_object(item: SchemaObject) -> str:
-    """An object as messages show it: 'table t', 'function f(integer)'."""
-    if isinstance(item, Routine):
-        return f"{'procedure' if item.kind == 'p' else 'function'} {shown_signature(item)}"
-    if isinstance(item, UserOperator):
-        return f"operator {shown_operator(item)}"
-    if isinstance(item, UserCast):
-        return f"cast from {types.format_type(item.source)} to {types.format_type(item.target)}"
-    if isinstance(item, USER_TYPES):
-        return f"type {types.format_type(item.oid)}"
-    return f"{word_of(item)} {item.name}"
-
-
-def _name_type(column: Column, item: UserType) -> str:
-    """The type of a column that depends on a type: the type itself, or its array type."""
-    return name_object(item) + ("[]" if column.type.declared == item.array_oid else "")
-
 
 UNKNOWN_KINDS = {"rule": "rule", "policy": "policy"}
 
@@ -152,6 +129,8 @@ class Removal:
             self._take_casts(item)
             self._take_callers(users_of_code(self.context, schema, lambda oid: oid == item.oid, casts))
             self._take_triggers(item)
+        elif isinstance(item, TextSearchConfiguration | TextSearchDictionary):
+            self._take_text_search(item)
         if isinstance(item, Routine | UserOperator):
             self._take_rules(item)
         self._take_bodies(item)
@@ -207,11 +186,11 @@ class Removal:
                 self._depend(user, item)
             elif isinstance(user, Composite) and user.oid not in self.gone:
                 what = f"column {column.name} of composite type {user.name}"
-                self._extra.append((what, _name_type(column, item), user.oid))
+                self._extra.append((what, name_type(column, item), user.oid))
                 self.attributes.append((user, column))
             elif isinstance(user, Table) and user.oid not in self.gone:
                 what = f"column {column.name} of table {user.name}"
-                self._extra.append((what, _name_type(column, item), user.oid))
+                self._extra.append((what, name_type(column, item), user.oid))
                 self.columns.append((user, column))
 
     def _take_collated(self, item: Collation) -> None:
@@ -370,6 +349,15 @@ class Removal:
             else:
                 self._extra.append((name_object(use.item), on, 0))
                 self.add(use.item)
+
+    def _take_text_search(self, item: TextSearchConfiguration | TextSearchDictionary) -> None:
+        """Adds the configurations with a dropped dictionary, and the texts that name the object."""
+        for other in self.context.catalog.text_search.values():
+            rows = other.mappings if isinstance(other, TextSearchConfiguration) else ()
+            if other.oid not in self.gone and any(item.oid in row.dictionaries for row in rows):
+                self._depend(other, item)
+        schema = self.context.catalog.schema_name(item.schema)
+        self._take_callers(users_of_code(self.context, schema, lambda oid: oid == item.oid))
 
     def _take_triggers(self, function: Routine) -> None:
         """Adds the triggers that call a dropped function."""
@@ -586,6 +574,11 @@ def drop(context: DdlContext, statement: ast.DropStmt) -> str:
         named = [event_triggers.to_drop(context, parts[-1], statement.if_exists) for parts in statement.names]
         remove(context, [item for item in named if item is not None], statement.cascade)
         return tag
+    if statement.kind.startswith("text search "):
+        kind = statement.kind.removeprefix("text search ")
+        return _drop_named(
+            context, statement, tag, statement.kind, lambda context, parts: text_search.to_drop(context, kind, parts)
+        )
     roots: list[SchemaObject] = []
     for parts in statement.names:
         found = _schema(context, parts) if statement.kind == "schema" else _relation(context, statement.kind, parts)
@@ -660,7 +653,7 @@ def _drop_named(
     word: str,
     find: Callable[[DdlContext, tuple[str, ...]], SchemaObject],
 ) -> str:
-    """DROP COLLATION and DROP STATISTICS. Raises 42704, 3F000, 42501, 2BP01."""
+    """DROP COLLATION, STATISTICS and TEXT SEARCH. Raises 42704, 3F000, 42501, 2BP01."""
     roots: list[SchemaObject] = []
     for parts in statement.names:
         try:

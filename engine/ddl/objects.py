@@ -34,6 +34,7 @@ from engine.ddl import (
     rules,
     statistics_objects,
     tablespaces,
+    text_search,
     triggers,
     user_types,
 )
@@ -514,6 +515,8 @@ def comment(context: DdlContext, statement: ast.CommentStmt) -> str:
         return triggers.comment(context, parts[-1], statement.on, text)
     if kind == "policy":
         return comment_on_policy(context, statement.on, parts[-1], text)
+    if kind.startswith("text search "):
+        return text_search.comment(context, kind.removeprefix("text search "), parts, text)
     if kind == "collation":
         return collations.comment(context, parts, text)
     if kind == "statistics":

@@ -23,6 +23,7 @@ from catalog.schema import (
     Tablespace,
     View,
 )
+from catalog.text_search.objects import TEXT_SEARCH
 from engine.ddl import change_streams, default_privileges, event_triggers, grants, ownership, policies
 from engine.ddl.context import DdlContext
 from engine.ddl.drop import Removal
@@ -97,7 +98,9 @@ def _drop(context: DdlContext, roles: list[Role], cascade: bool) -> None:
     roots = [
         item
         for role in roles
-        for item in _of(context, role, (Table, View, Sequence, Schema, Routine, ForeignServer, ForeignWrapper))
+        for item in _of(
+            context, role, (Table, View, Sequence, Schema, Routine, ForeignServer, ForeignWrapper, *TEXT_SEARCH)
+        )
         if not (isinstance(item, Sequence) and item.owned_by is not None)
     ]
     roots += [item for role in roles for item in context.catalog.event_triggers if item.owner == role.oid]

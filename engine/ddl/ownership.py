@@ -33,12 +33,17 @@ from catalog.schema import (
     UserOperator,
     View,
 )
+from catalog.text_search.objects import (
+    TextSearchConfiguration,
+    TextSearchDictionary,
+)
 from engine.ddl.context import DdlContext
 from engine.sql import ast
 
 _WORDS: dict[type[Owned], str] = {
     Table: "table", View: "view", Index: "index", Sequence: "sequence", Schema: "schema", Database: "database",
     Tablespace: "tablespace", **dict.fromkeys(USER_TYPES, "type"), Collation: "collation",
+    TextSearchConfiguration: "text search configuration", TextSearchDictionary: "text search dictionary",
     Extension: "extension", UserOperator: "operator", ChangeStream: "change stream", Parameter: "parameter",
     StatisticsObject: "statistics object",
     ForeignServer: "foreign server", ForeignWrapper: "foreign-data wrapper",

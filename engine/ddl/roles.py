@@ -29,7 +29,7 @@ from catalog.scram import verifier
 from catalog.types import lookup, oids
 from engine.ddl import default_privileges, grants, ownership
 from engine.ddl.context import DdlContext
-from engine.ddl.drop import name_object
+from engine.ddl.object_words import name_object
 from engine.ddl.policies import policies_of_role, show_policy
 from engine.sql import ast
 

@@ -12,8 +12,8 @@ from dataclasses import dataclass
 
 from catalog.encodings import usable_encoding
 from catalog.errors import SqlError
-from catalog.functions.text_search import configuration_named
 from catalog.system.parameter_values import boolean, invalid
+from catalog.text_search.configurations import qualified_name
 from catalog.types import lookup
 from catalog.types.base import DEFAULT_FORMAT, Interval
 from catalog.types.oids import INTERVAL
@@ -216,10 +216,9 @@ def _encoding(name: str, value: str) -> str:
 
 
 def _text_search(name: str, value: str) -> str:
-    found = configuration_named(value)
-    if found is None:
-        raise invalid(name, value)
-    return f"pg_catalog.{found}"
+    """The name with its schema. One that is unknown stays, because a session gets its first settings before it has a
+    catalog (`check` in engine/session/variables.py refuses it in SET)."""
+    return qualified_name(value) or value
 
 
 def _isolation(name: str, value: str) -> str:
@@ -368,7 +367,8 @@ _DEFINITIONS = (
     Definition("row_security", "on", _boolean, kind="bool"),
     Definition("check_function_bodies", "on", _boolean, kind="bool"),
     Definition("session_replication_role", "origin", _choice("origin", "replica", "local"), "superuser", kind="enum"),
-    Definition("xmloption", "content", _choice("content", "document"), has_effect=False, kind="enum"),
+    Definition("xmlbinary", "base64", _choice("base64", "hex"), kind="enum"),
+    Definition("xmloption", "content", _choice("content", "document"), kind="enum"),
     Definition("jit", "off", _boolean, has_effect=False, kind="bool"),
     Definition("work_mem", "4MB", _text, has_effect=False, kind="integer", unit="kB"),
     Definition("max_stack_depth", "2MB", _text, "superuser", has_effect=False, kind="integer", unit="kB"),

@@ -276,6 +276,8 @@ class Settings:
             similarity_threshold=float(self._values["pg_trgm.similarity_threshold"]),
             word_similarity_threshold=float(self._values["pg_trgm.word_similarity_threshold"]),
             strict_word_similarity_threshold=float(self._values["pg_trgm.strict_word_similarity_threshold"]),
+            xml_option=self._values["xmloption"],
+            xml_binary=self._values["xmlbinary"],
         )
 
     def search_path(self, user: str) -> tuple[str, ...]:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from catalog.encodings import encoding_named
 from catalog.errors import SqlError, not_supported
 from catalog.privileges import may_set
+from catalog.text_search.configurations import qualified_name
 from engine.session import safe_snapshots
 from engine.session.server_settings import server_settings, show_checked
 from engine.session.setting_definitions import (
@@ -147,8 +148,8 @@ class SessionVariables:
     # ---- checks -----------------------------------------------------------------------------------------------------
 
     def check(self, name: str, value: str | None) -> None:
-        """Checks that need the session. Raises 22023 for a `default_tablespace` that does not exist, 0A000 for an
-        encoding that a cluster does not support, 42501 for a setting of superusers."""
+        """Checks that need the session. Raises 22023 for a `default_tablespace` or `default_text_search_config` that
+        does not exist, 0A000 for an encoding that a cluster does not support, 42501 for a setting of superusers."""
         session = self._session
         if value is not None and name.lower() not in DEFINITIONS and len(value) > session.memory.get_left():
             raise session.memory.refusal()
@@ -157,6 +158,10 @@ class SessionVariables:
                 raise not_permitted(name)
             self.check_limit(name, value)
         self.check_encoding(name, value)
+        if name.lower() == "default_text_search_config" and value is not None:
+            session.environment.make_current()
+            if qualified_name(value) is None:
+                raise SqlError("22023", f'invalid value for parameter "{name}": "{value}"')
         if name.lower() == "default_tablespace" and value and value not in session.catalog.tablespaces:
             message = f'invalid value for parameter "{name}": "{value}"'
             raise SqlError("22023", message, detail=f'Tablespace "{value}" does not exist.')

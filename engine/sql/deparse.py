@@ -23,10 +23,8 @@ from engine.sql.deparse_expressions import (
     VARIABLE,
     ExpressionPrinter,
     Level,
-    quote_identifier,
-    quote_literal,
 )
-from engine.sql.deparse_names import merged_pairs, system_column, unused_name
+from engine.sql.deparse_names import merged_pairs, quote_identifier, quote_literal, system_column, unused_name
 
 __all__ = ["deparse_expression", "deparse_query", "quote_identifier", "quote_literal"]
 

@@ -9,7 +9,8 @@ from catalog.catalog import Catalog
 from catalog.schema import Table
 from engine.sql import ast, tree
 from engine.sql.deparse import QueryPrinter, without_casts
-from engine.sql.deparse_expressions import STANDARD, quote_identifier
+from engine.sql.deparse_expressions import STANDARD
+from engine.sql.deparse_names import quote_identifier
 
 RuleAction = tree.Insert | tree.Update | tree.Delete
 ActionNode = ast.InsertStmt | ast.UpdateStmt | ast.DeleteStmt

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cache
 from typing import Any
 
 from catalog import collations, types
@@ -15,8 +13,9 @@ from catalog.functions.base import Function, Operator
 from catalog.functions.geometry import ITEMS
 from catalog.functions.system_columns import SYSTEM_COLUMNS
 from catalog.row_types import is_row_type
-from catalog.schema import PG_CATALOG_OID, Schema, Table
+from catalog.schema import PG_CATALOG_OID, Collation, Schema, Table
 from catalog.system import derived_oids
+from catalog.text_search.objects import TextSearchObject
 from catalog.types import oids
 from catalog.types.base import TypeRef
 from catalog.types.collated_oids import FIRST_OID as FIRST_COLLATED
@@ -25,29 +24,22 @@ from catalog.types.user import entry_of
 from engine.sql import tree
 from engine.sql.analyze.environment import builtin_relations_by_oid
 from engine.sql.analyze.typeinfo import type_name
-from engine.sql.deparse_names import called, columns_of_using, present_names, system_column
-from engine.sql.parser.keywords import KEYWORDS
+from engine.sql.deparse_names import (
+    called,
+    columns_of_using,
+    present_names,
+    quote_identifier,
+    quote_literal,
+    system_column,
+)
+from engine.sql.deparse_xml import xml_syntax
 
 STANDARD, JOIN, VARIABLE = 8, 4, 4  # columns of indentation
 _REG_TYPES = {
     oids.REGCLASS: "relation", oids.REGTYPE: "type", oids.REGNAMESPACE: "schema", oids.REGROLE: "role",
     oids.REGPROC: "function", oids.REGPROCEDURE: "function",
+    oids.REGCONFIG: "text search", oids.REGDICTIONARY: "text search",
 }  # fmt: skip
-
-
-@cache
-def quote_identifier(name: str) -> str:
-    """Quotes a name for SQL, unless it is a plain lower-case word and not a keyword."""
-    if re.fullmatch(r"[a-z_][a-z0-9_]*", name) and KEYWORDS.get(name, ("U", True))[0] == "U":
-        return name
-    escaped = name.replace('"', '""')
-    return f'"{escaped}"'
-
-
-def quote_literal(text: str) -> str:
-    """The text between quotes, as standard_conforming_strings reads it."""
-    escaped = text.replace("'", "''")
-    return f"'{escaped}'"
 
 
 @dataclass(slots=True)
@@ -140,7 +132,9 @@ class ExpressionPrinter:
 
     def collation(self, oid: int) -> str:
         """A collation's name, with its schema unless the schema is visible."""
-        item = collations.collation(self.catalog, oid)
+        return self._name_in_schema(collations.collation(self.catalog, oid))
+
+    def _name_in_schema(self, item: Collation | TextSearchObject) -> str:
         if item.schema == PG_CATALOG_OID or item.schema in self.visible:
             return quote_identifier(item.name)
         return f"{quote_identifier(self.catalog.schema_name(item.schema))}.{quote_identifier(item.name)}"
@@ -231,6 +225,8 @@ class ExpressionPrinter:
                 return quote_identifier(getattr(item, "name", str(value)))
             if kind == "function" and oid == oids.REGPROC:
                 return registry.function(value).name
+            if kind == "text search" and (found := self.catalog.text_search.get(value)) is not None:
+                return self._name_in_schema(found)
         if oid == oids.UNKNOWN:
             return str(value)
         return types.lookup(oid).text_encoder()(value).decode()
@@ -354,7 +350,7 @@ class ExpressionPrinter:
                 self.bare_sequence(" ", arguments[1])
             self.bare_sequence(" FROM ", arguments[0], ")")
         else:
-            return False
+            return xml_syntax(self, expr)
         return True
 
     def bare_sequence(self, *parts: str | tree.Expr) -> None:

@@ -7,12 +7,30 @@ functions after it).
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import cache
 
 from catalog.functions.system_columns import SYSTEM_COLUMNS
 from engine.sql import tree
+from engine.sql.parser.keywords import KEYWORDS
 from engine.sql.tree_walk import walk
+
+
+@cache
+def quote_identifier(name: str) -> str:
+    """Quotes a name for SQL, unless it is a plain lower-case word and not a keyword."""
+    if re.fullmatch(r"[a-z_][a-z0-9_]*", name) and KEYWORDS.get(name, ("U", True))[0] == "U":
+        return name
+    escaped = name.replace('"', '""')
+    return f'"{escaped}"'
+
+
+def quote_literal(text: str) -> str:
+    """The text between quotes, as standard_conforming_strings reads it."""
+    escaped = text.replace("'", "''")
+    return f"'{escaped}'"
 
 
 def called(entry: tree.RangeEntry) -> str:

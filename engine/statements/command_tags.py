@@ -84,6 +84,11 @@ def of_foreign(tree: ast.ForeignWrapperStmt | ast.ForeignServerStmt | ast.UserMa
     return f"{tree.action.upper()} {_FOREIGN[type(tree)]}"
 
 
+def of_text_search(tree: ast.CreateTextSearchStmt | ast.AlterTextSearchStmt) -> str:
+    verb = "CREATE" if isinstance(tree, ast.CreateTextSearchStmt) else "ALTER"
+    return f"{verb} TEXT SEARCH {tree.kind.upper()}"
+
+
 def of_change_stream(tree: ast.ChangeStreamStmt) -> str:
     return f"{tree.action.upper() if tree.action in ('create', 'drop') else 'ALTER'} CHANGE STREAM"
 

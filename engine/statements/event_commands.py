@@ -29,6 +29,7 @@ from catalog.schema import (
 )
 from catalog.schema import Sequence as SequenceObject
 from catalog.system import derived_oids
+from catalog.text_search.objects import TEXT_SEARCH, TextSearchConfiguration, TextSearchDictionary
 from engine.session.ddl_events import Command
 from engine.sql import ast
 from engine.sql.analyze import Environment
@@ -40,6 +41,7 @@ _CATALOGS: dict[type[SchemaObject], int] = {
     Routine: derived_oids.PG_PROC, UserOperator: derived_oids.PG_OPERATOR, UserCast: derived_oids.PG_CAST,
     Collation: derived_oids.PG_COLLATION, Extension: derived_oids.PG_EXTENSION, Schema: derived_oids.PG_NAMESPACE,
     StatisticsObject: derived_oids.PG_STATISTIC_EXT, ForeignServer: derived_oids.PG_FOREIGN_SERVER,
+    TextSearchConfiguration: derived_oids.PG_TS_CONFIG, TextSearchDictionary: derived_oids.PG_TS_DICT,
     ForeignWrapper: derived_oids.PG_FOREIGN_DATA_WRAPPER, UserMapping: derived_oids.PG_USER_MAPPING,
     **dict.fromkeys(RELATIONS, derived_oids.PG_CLASS), **dict.fromkeys(USER_TYPES, derived_oids.PG_TYPE),
 }  # fmt: skip
@@ -252,6 +254,8 @@ _COMMANDS: dict[type[ast.Node], Callable[[Change, Any, str], Iterator[Command]]]
     ast.ForeignWrapperStmt: _of_name(ForeignWrapper),
     ast.ForeignServerStmt: _of_name(ForeignServer),
     ast.UserMappingStmt: _of_name(UserMapping),
+    ast.CreateTextSearchStmt: _of_name(*TEXT_SEARCH),
+    ast.AlterTextSearchStmt: _of_name(*TEXT_SEARCH),
     ast.AlterEnumStmt: _of_name(*USER_TYPES),
     ast.CreateDomainStmt: _of_name(*USER_TYPES),
     ast.CompositeTypeStmt: _of_name(*USER_TYPES),

@@ -11,9 +11,10 @@ import pytest
 
 from catalog.errors import SqlError
 from catalog.text_search import headline, queries, query_matches, ranking, vectors, web
-from catalog.text_search.configurations import LANGUAGES, lexemes
+from catalog.text_search.configurations import BUILT_IN, LANGUAGES, lexemes
 from catalog.text_search.parser import TOKEN_TYPES, tokens
 
+ENGLISH = BUILT_IN.find_named("english")
 PIECES = [
     "a",
     "bc",
@@ -137,7 +138,9 @@ def test_stems(postgres: psycopg.Connection, language: str) -> None:
         "mangeaient красивые домов canciones corazón bambini città ευτυχία talossa iloinen huizen böcker"
     )
     found = postgres.execute("select to_tsvector(%s::regconfig, %s)::text", (language, words)).fetchone()
-    vector = vectors.make_vector((word, ((position, 0),)) for word, position in lexemes(language, words))
+    vector = vectors.make_vector(
+        (word, ((position, 0),)) for word, position in lexemes(BUILT_IN.find_named(language), words)
+    )
     assert found == (vectors.print_vector(vector),)
 
 
@@ -169,10 +172,10 @@ def test_grammars(postgres: psycopg.Connection) -> None:
         ours = (
             outcome(queries.parse_query, text),
             outcome(vectors.parse_vector, text),
-            outcome(queries.to_query, "english", text),
-            web.web_query("english", text),
-            queries.plain_query("english", text, queries.PHRASE),
-            queries.plain_query("english", text, queries.AND),
+            outcome(queries.to_query, ENGLISH, text),
+            web.web_query(ENGLISH, text),
+            queries.plain_query(ENGLISH, text, queries.PHRASE),
+            queries.plain_query(ENGLISH, text, queries.AND),
         )
         assert ours == row, text
 
@@ -243,7 +246,7 @@ def test_headlines(postgres: psycopg.Connection) -> None:
         [list(column) for column in zip(*cases, strict=True)],
     ).fetchall()
     for (text, _, options), (query, theirs) in zip(cases, rows, strict=True):
-        ours = headline.headline("english", text, queries.query_of(query), headline.options_of(options))
+        ours = headline.headline(ENGLISH, text, queries.query_of(query), headline.options_of(options))
         assert ours == theirs, (text, query, options)
 
 
@@ -257,7 +260,7 @@ def test_options_of_headlines(postgres: psycopg.Connection) -> None:
             theirs = f"{error.sqlstate} {error.diag.message_primary}"
 
         def ours(options: str = options) -> str:
-            return headline.headline("english", "a cat", queries.query_of("'cat'"), headline.options_of(options))
+            return headline.headline(ENGLISH, "a cat", queries.query_of("'cat'"), headline.options_of(options))
 
         assert outcome(ours) == theirs, options
 

@@ -191,3 +191,21 @@ COMMENT ON RULE moves ON shop.shelves IS 'who moves';
 CREATE RULE never AS ON DELETE TO shop.shelves DO INSTEAD NOTHING;
 ALTER TABLE shop.shelves DISABLE RULE never;
 INSERT INTO shop.places VALUES (1, 'ATTIC');
+
+CREATE TEXT SEARCH DICTIONARY shop.synonyms (TEMPLATE = synonym, SYNONYMS = synonym_sample, CaseSensitive = false);
+CREATE TEXT SEARCH DICTIONARY shop."Words" (TEMPLATE = simple, STOPWORDS = english, ACCEPT = 1);
+CREATE TEXT SEARCH CONFIGURATION shop.search (COPY = english);
+ALTER TEXT SEARCH CONFIGURATION shop.search ALTER MAPPING FOR asciiword, word WITH shop.synonyms, shop."Words";
+ALTER TEXT SEARCH CONFIGURATION shop.search DROP MAPPING FOR email;
+COMMENT ON TEXT SEARCH CONFIGURATION shop.search IS 'of the shop';
+COMMENT ON TEXT SEARCH DICTIONARY shop."Words" IS 'plain';
+CREATE TABLE shop.texts (body text, words tsvector GENERATED ALWAYS AS (to_tsvector('shop.search', body)) STORED);
+CREATE INDEX texts_body ON shop.texts USING gin (to_tsvector('shop.search', body));
+INSERT INTO shop.texts VALUES ('The cats of Postgres');
+
+CREATE TABLE shop.documents (id integer, body xml);
+INSERT INTO shop.documents VALUES (1, '<a b="1">x &amp; y</a>'), (2, NULL);
+CREATE VIEW shop.elements AS SELECT xmlelement(name "of shop", xmlattributes(id AS number), body, 'end'::text) AS element,
+    xmlforest(id AS i, body) AS forest, xmlconcat(body, '<end/>') AS both, xmlpi(name target, 'text') AS instruction,
+    xmlroot(body, version '1.1', standalone yes) AS root, xmlserialize(content body AS text) AS shown,
+    xmlexists('//a' PASSING body) AS has FROM shop.documents;

@@ -36,6 +36,10 @@ from catalog.schema import (
     UserRange,
     View,
 )
+from catalog.text_search.objects import (
+    TextSearchConfiguration,
+    TextSearchDictionary,
+)
 
 SETUP = """
 CREATE ROLE outsider; CREATE ROLE friend;
@@ -105,6 +109,8 @@ CREATE COLLATION {s}.k (provider = icu, locale = 'de');
 CREATE STATISTICS {s}.st ON a, b FROM {s}.t;
 CREATE FUNCTION {s}.numbered({s}.e) RETURNS int LANGUAGE sql RETURN 1;
 CREATE CAST ({s}.e AS int) WITH FUNCTION {s}.numbered({s}.e);
+CREATE TEXT SEARCH CONFIGURATION {s}.words (COPY = english);
+CREATE TEXT SEARCH DICTIONARY {s}.stems (TEMPLATE = snowball, language = english);
 GRANT ALL ON ALL TABLES IN SCHEMA {s} TO grantee; GRANT ALL ON ALL SEQUENCES IN SCHEMA {s} TO grantee;
 GRANT ALL ON ALL FUNCTIONS IN SCHEMA {s} TO grantee; GRANT ALL ON PROCEDURE {s}.p() TO grantee;
 GRANT SELECT, UPDATE ON ALL TABLES IN SCHEMA {s} TO granter WITH GRANT OPTION;
@@ -164,6 +170,8 @@ IN_SCHEMAS: dict[str, tuple[type, str]] = {
     "DOMAIN {s}.d": (Domain, ""),
     "COLLATION {s}.k": (Collation, ""),
     "STATISTICS {s}.st": (StatisticsObject, ""),
+    "TEXT SEARCH CONFIGURATION {s}.words": (TextSearchConfiguration, ""),
+    "TEXT SEARCH DICTIONARY {s}.stems": (TextSearchDictionary, ""),
 }
 NOT_MOVED = ("INDEX {s}.t_b",)
 GRANTED = {  # what GRANT calls it: privileges
@@ -260,6 +268,12 @@ ALTER DOMAIN {s}.d DROP CONSTRAINT fine
 ALTER DOMAIN {s}.d RENAME CONSTRAINT fine TO z
 ALTER COLLATION {s}.k REFRESH VERSION
 ALTER STATISTICS {s}.st SET STATISTICS 10
+ALTER TEXT SEARCH CONFIGURATION {s}.words DROP MAPPING FOR asciiword
+ALTER TEXT SEARCH CONFIGURATION {s}.words ALTER MAPPING FOR asciiword WITH {s}.stems
+ALTER TEXT SEARCH DICTIONARY {s}.stems (stopwords = english)
+CREATE TEXT SEARCH CONFIGURATION {s}.z (COPY = {s}.words)
+CREATE TEXT SEARCH DICTIONARY {s}.z (TEMPLATE = simple)
+SELECT to_tsvector('{s}.words', 'cats'), ts_lexize('{s}.stems', 'cats')
 COMMENT ON COLUMN {s}.t.a IS 'x'
 COMMENT ON CONSTRAINT positive ON {s}.t IS 'x'
 COMMENT ON CONSTRAINT fine ON DOMAIN {s}.d IS 'x'

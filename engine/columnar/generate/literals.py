@@ -141,6 +141,7 @@ _LITERALS: dict[int, Callable[[Any, TypeRef], Piece]] = {
     oids.NAME: _text,
     oids.UNKNOWN: _text,
     oids.CSTRING: _text,
+    oids.XML: _text,
     oids.BYTEA: _bytes,
     oids.TID: _bytes,
     oids.UUID: _bytes,

@@ -30,7 +30,10 @@ from catalog.duckdb.nodes import (
 )
 from catalog.duckdb.types import BIGINT, BLOB, INTEGER, SMALLINT, TIMESTAMP, VARCHAR, DuckDBType, parse_type
 from catalog.errors import not_supported
+from catalog.functions.base import Trait
+from catalog.functions.registry import has_trait
 from catalog.schema import Table, VirtualTable
+from catalog.text_search.description import describe as describe_lexicon
 from catalog.type_descriptions import describe
 from catalog.types import oids
 from catalog.types.base import FormatSettings, Integers, TypeRef
@@ -171,7 +174,7 @@ class Generation:
         """Returns a call of the UDF, and adds the UDF to the functions that the worker registers."""
         if any(is_whole(oid) for oid in used_types(signature)):
             signature = replace(signature, name=f"{signature.name}_t")
-        signature = self._of_user_types(signature)
+        signature = _of_lexicon(self._of_user_types(signature))
         self.functions[signature.name] = signature
         before: list[Part] = []
         if signature.context:
@@ -208,6 +211,7 @@ class Generation:
             texts=tuple(self.texts.items()),
             lists=tuple(self.lists),
             types=tuple(map(tuple, describe(self._types_used(columns)))),
+            lexicon="" if _NAMES.isdisjoint(column.type.oid for column in columns) else describe_lexicon(),
             whole=whole(),
             arrays=self._arrays_read(sql),
         )
@@ -231,6 +235,22 @@ class Generation:
 def virtual_place(oid: int) -> str:
     """Returns the placeholder of a virtual table."""
     return f"{_OPEN}v{oid}{_CLOSE}"
+
+
+_NAMES = frozenset((oids.REGCONFIG, oids.REGDICTIONARY, oids.REGCONFIG_ARRAY, oids.REGDICTIONARY_ARRAY))
+"""Types whose values are shown as names of text search objects."""
+
+
+def _of_lexicon(signature: UdfSignature) -> UdfSignature:
+    """Adds the database's text search configurations and dictionaries, and a hash of them to the name, to a UDF that
+    uses them."""
+    if _NAMES.isdisjoint(used_types(signature)) and not has_trait(signature.source, Trait.USES_LEXICON):
+        return signature
+    described = describe_lexicon()
+    if not described:
+        return signature
+    digest = blake2b(described.encode(), digest_size=8).hexdigest()
+    return replace(signature, name=f"{signature.name}_{digest}", lexicon=described)
 
 
 def used_types(signature: UdfSignature) -> Iterator[int]:

@@ -31,6 +31,7 @@ from typing import Any
 from catalog.errors import SqlError
 from catalog.functions.duckdb_errors import memory_error, translate
 from catalog.memory import UNLIMITED
+from catalog.text_search.description import lexicon_of
 from catalog.types.base import FormatSettings
 from engine.columnar import arrow_stream
 from engine.columnar.datarow import RowEncoder
@@ -275,7 +276,8 @@ class Query:
             if encoding and encoding["kind"] == "copy_arrow":
                 return self._send_arrow(reader, encoding)
             batches = until_its_end(reader, _rows_per_batch(encoding))
-            return self._send_rows(batches, encoding) if encoding else self._send_batches(batches)
+            with lexicon_of(self._header["lexicon"]):
+                return self._send_rows(batches, encoding) if encoding else self._send_batches(batches)
         finally:
             reader.close()
 

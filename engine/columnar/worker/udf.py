@@ -24,6 +24,7 @@ from catalog.functions.base import AggregateSteps, CallContext, Implementation
 from catalog.functions.duckdb_errors import udf_error_message
 from catalog.functions.registry import implementation
 from catalog.memory import LARGE, meter, size_of
+from catalog.text_search.description import lexicon_of
 from catalog.types import oids
 from catalog.types.base import FormatSettings
 from engine.columnar.interface import CONTEXT_TYPES, UdfSignature, settings_of
@@ -60,7 +61,10 @@ class _Function:
     def __init__(self, signature: UdfSignature) -> None:
         self._signature = signature
         self._context_arguments = len(CONTEXT_TYPES[signature.context])
-        self._maker = _MAKERS[signature.kind](signature)
+        with lexicon_of(signature.lexicon):
+            self._maker = _MAKERS[signature.kind](signature)
+        if signature.lexicon:
+            self._maker = _with_lexicon(self._maker, signature.lexicon)
         self._made: dict[tuple[Any, ...], RowFunction] = {}
         self._may_be_large = signature.kind == "set" or may_last((), signature.result_type)
         self._oids = [reference.oid for reference in signature.argument_types]
@@ -235,6 +239,16 @@ def _flatten(results: list[Any]) -> tuple[list[Any], pa.Array]:
 # ---- makers by kind of signature: a maker takes the context values and returns the function of a row -------------
 
 Maker = Callable[[tuple[Any, ...]], RowFunction]
+
+
+def _with_lexicon(maker: Maker, lexicon: str) -> Maker:
+    """The maker, for a function that shows or reads names of text search objects."""
+
+    def make(context: tuple[Any, ...]) -> RowFunction:
+        with lexicon_of(lexicon):
+            return maker(context)
+
+    return make
 
 
 def _settings(context: tuple[Any, ...]) -> FormatSettings:

@@ -283,3 +283,27 @@ class CallStmt(Node):
     """CALL, or a SELECT with only a function call. `call`: the call as an expression."""
 
     call: Node
+
+
+@dataclass(frozen=True, slots=True)
+class CreateTextSearchStmt(Node):
+    """CREATE TEXT SEARCH kind name (definition). kind: configuration, dictionary, parser, template."""
+
+    kind: str
+    name: tuple[str, ...]
+    definition: tuple[DefinitionItem, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class AlterTextSearchStmt(Node):
+    """ALTER TEXT SEARCH kind name. action: rename, owner, schema (with a value); of a dictionary: options, with a
+    definition; of a configuration: add, alter, replace, drop mapping. `tokens`: names of types of tokens."""
+
+    kind: str
+    name: tuple[str, ...]
+    action: str
+    value: str = ""
+    definition: tuple[DefinitionItem, ...] = ()
+    tokens: tuple[str, ...] = ()
+    dictionaries: tuple[tuple[str, ...], ...] = ()
+    if_exists: bool = False

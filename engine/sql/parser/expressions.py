@@ -208,8 +208,9 @@ class Expressions(FunctionSyntax):
             right = self._operators(self._operand(restricted), _IS + 1, restricted)
             kind = "not_distinct" if negated else "distinct"
             return ast.Expression(kind, ("=",), left, right, location=token.start), _IS
-        if self._curr.key == "document":
-            self.refuse("IS DOCUMENT", self._curr.start)
+        if self.accept("document"):
+            found = self.is_document(left, token)
+            return ast.BoolExpr("not", (found,), location=token.start) if negated else found, _IS
         if restricted:
             self.fail()
         if self.accept("null"):

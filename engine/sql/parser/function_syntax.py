@@ -11,16 +11,13 @@ from typing import Final
 from engine.sql import ast
 from engine.sql.parser.keywords import TYPE_FUNCTION_NAME
 from engine.sql.parser.lexer import Token
-from engine.sql.parser.type_names import TypeNames
+from engine.sql.parser.xml_syntax import XML_CALLS, XmlSyntax
 
 _WITH_PRECISION: Final = frozenset(("current_time", "current_timestamp", "localtime", "localtimestamp"))
 _VALUE_FUNCTIONS: Final = _WITH_PRECISION.union(
     ("current_date", "current_user", "session_user", "user", "current_role", "current_catalog", "current_schema")
 )
-_XML_CALLS: Final = frozenset(
-    ("xmlconcat", "xmlelement", "xmlexists", "xmlforest", "xmlparse", "xmlpi", "xmlroot", "xmlserialize")
-)
-_SPECIAL_CALLS: Final = _XML_CALLS.union(
+_SPECIAL_CALLS: Final = XML_CALLS.union(
     ("cast", "coalesce", "extract", "greatest", "grouping", "least", "normalize", "nullif"),
     ("overlay", "position", "substring", "treat", "trim"),
 )
@@ -30,7 +27,7 @@ _TRIM_FUNCTIONS: Final = {"both": "btrim", "leading": "ltrim", "trailing": "rtri
 SPECIAL_FUNCTION_START: Final = (_VALUE_FUNCTIONS | _SPECIAL_CALLS | {"collation"}) - {"grouping"}
 
 
-class FunctionSyntax(TypeNames):
+class FunctionSyntax(XmlSyntax):
     """func_expr."""
 
     def system_call(
@@ -175,15 +172,13 @@ class FunctionSyntax(TypeNames):
             self.expect("cast", "(")
         if key not in _SPECIAL_CALLS or following != "(":
             return None
-        if key in _XML_CALLS:
-            self.refuse(key, token.start)
         self.advance()
         self.advance()
         saved, self._labels_allowed = self._labels_allowed, False
         node: ast.Node = getattr(self, f"_{key}")(token)
         self._labels_allowed = saved
         self.expect(")")
-        if key in ("coalesce", "greatest", "least", "grouping", "cast", "nullif"):
+        if key in ("coalesce", "greatest", "least", "grouping", "cast", "nullif", *XML_CALLS):
             return node
         return self._special_call_tail(node, token)
 

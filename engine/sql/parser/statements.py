@@ -13,6 +13,7 @@ from engine.sql import ast
 from engine.sql.parser.expressions import SELECT_START
 from engine.sql.parser.foreign import ForeignObjects
 from engine.sql.parser.policies import Policies
+from engine.sql.parser.text_search import TextSearch
 
 # The words after CREATE, ALTER or DROP of statements that are refused by name.
 _FOREIGN_OBJECTS: Final = (
@@ -23,7 +24,6 @@ _FOREIGN_OBJECTS: Final = (
     ("operator", "family"),
     ("publication",),
     ("subscription",),
-    ("text", "search"),
     ("transform",),
 )
 _REPLACEABLE: Final = (
@@ -37,7 +37,7 @@ _PARTS_OF_INDEXES: Final = ("class", "family")
 _ONLY_ALTERED: Final = (("large", "object"),)
 
 
-class Statements(Policies, ForeignObjects):
+class Statements(TextSearch, Policies, ForeignObjects):
     """stmtmulti."""
 
     def statements(self) -> list[ast.Statement]:
@@ -119,6 +119,8 @@ class Statements(Policies, ForeignObjects):
             return self.create_operator(start)
         if key == "cast":
             return self.create_cast(start)
+        if key == "text":
+            return self.create_text_search(start)
         if key in ("constraint", "trigger"):
             return self.create_trigger(start, replace=False)
         if key == "rule":
@@ -193,6 +195,8 @@ class Statements(Policies, ForeignObjects):
             return self.alter_operator(start)
         if key == "policy":
             return self.alter_policy(start)
+        if key == "text":
+            return self.alter_text_search(start)
         if key == "trigger":
             return self.alter_trigger(start)
         if key == "foreign":

@@ -6,7 +6,7 @@ from collections.abc import Callable, Collection, Sequence
 
 from catalog.errors import SqlError, not_supported
 from catalog.functions.text_search import to_vector
-from catalog.text_search.configurations import CONFIGURATIONS, configuration_of
+from catalog.text_search import configurations
 from catalog.types import oids
 from engine.execute.triggers import TriggerCall
 
@@ -62,16 +62,14 @@ def _with_vector(call: TriggerCall, old: Values | None, new: Values | None, *, b
         chosen = new[found]
         if chosen is None:
             raise SqlError("22004", f'configuration column "{configuration}" must not be null')
-        name = configuration_of(int(str(chosen)))
+        found_configuration = configurations.current().configuration(int(str(chosen)))
     else:
-        name = configuration.rpartition(".")[2]
-        if name not in CONFIGURATIONS.values():
-            raise SqlError("42704", f'text search configuration "{configuration}" does not exist')
+        found_configuration = configurations.current().find_named(configuration)
     places = [_position(call, text, "column", oids.TEXTS, "a character type") for text in texts]
     if old is not None and all(old[item] == new[item] for item in places):
         return new
     whole = " ".join(str(new[item]) for item in places if new[item] is not None)
-    return tuple(to_vector(name, whole) if item == place else value for item, value in enumerate(new))
+    return tuple(to_vector(found_configuration, whole) if item == place else value for item, value in enumerate(new))
 
 
 def _position(call: TriggerCall, name: str, what: str, types: Collection[int], shown: str) -> int:

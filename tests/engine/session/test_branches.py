@@ -50,7 +50,8 @@ PLAIN_NUMBERS = {
     "cache", "columns", "connection_limit", "database", "derived", "direct", "expression_columns", "include",
     "increment",
     "inherited", "key_columns", "location", "maximum", "minimum", "modulus", "moving_space", "next_column", "number",
-    "position", "referenced_columns", "remainder", "space", "start", "statistics_target", "typmod", "version",
+    "position", "referenced_columns", "remainder", "space", "start", "statistics_target", "template", "typmod",
+    "version",
 }  # fmt: skip
 """Fields of schema objects that are not OIDs of objects in the same database."""
 
