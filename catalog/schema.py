@@ -26,7 +26,7 @@ from catalog.lesser_objects import UserMultirange as UserMultirange  # noqa: PLC
 from catalog.lesser_objects import UserOperator as UserOperator  # noqa: PLC0414
 from catalog.lesser_objects import UserRange as UserRange  # noqa: PLC0414
 from catalog.rewrite_rules import RewriteRule
-from catalog.text_search.objects import TEXT_SEARCH
+from catalog.text_search.objects import TEXT_SEARCH, TextSearchConfiguration, TextSearchDictionary
 from catalog.types import oids
 from catalog.types.base import TypeRef
 
