@@ -40,4 +40,4 @@ def learn(descriptions: Iterable[Sequence[str]]) -> None:
             collated.learn(int(value), collated.Rules(*json.loads(rest)))
         else:
             items.append((rows.decode(bytes.fromhex(key), value.encode("latin-1")), rest))
-    remember(entries_of(items))
+    remember(entries_of(items))  # type: ignore[arg-type]
