@@ -5,6 +5,9 @@ from __future__ import annotations
 import functools
 import pathlib
 import re
+import string
+
+from catalog.errors import SqlError
 
 _PLAIN_IDENTIFIER = re.compile(r"[a-z_][a-z0-9_]*")
 
@@ -68,3 +71,34 @@ def join_names(first: str, second: str, label: str) -> str:
             two = two[:-1]
     parts = [one.decode(errors="ignore"), two.decode(errors="ignore"), label]
     return "_".join(part for part in parts if part)
+
+
+# ---- names as values ------------------------------------------------------------------------------------------------
+
+NAME_BYTES = 63
+
+
+def clip_name(value: str) -> str:
+    """Truncates to 63 bytes between characters, as PostgreSQL truncates identifiers."""
+    if len(value) <= NAME_BYTES // 4:
+        return value
+    data = value.encode()
+    return value if len(data) <= NAME_BYTES else data[:NAME_BYTES].decode(errors="ignore")
+
+
+_PART = re.compile(r'[ \t\n\r\f]*(?:"((?:[^"]|"")*)"|([^". \t\n\r\f][^. \t\n\r\f]*))[ \t\n\r\f]*(\.|\Z)')
+_UPPER = str.maketrans(string.ascii_uppercase, string.ascii_lowercase)
+
+
+def split_name(text: str) -> tuple[str, ...]:
+    """Splits a name: 's."T"' -> ('s', 'T'), each truncated to 63 bytes (stringToQualifiedNameList). Raises 42602 for a
+    malformed name."""
+    names: list[str] = []
+    at = 0
+    while (found := _PART.match(text, at)) is not None:
+        quoted, plain, separator = found.groups()
+        names.append(clip_name(plain.translate(_UPPER) if quoted is None else quoted.replace('""', '"')))
+        if not separator:
+            return tuple(names)
+        at = found.end()
+    raise SqlError("42602", "invalid name syntax")

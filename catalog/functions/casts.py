@@ -16,10 +16,11 @@ from catalog.functions.duckdb_sql import once
 from catalog.functions.floats import overflow, to_single, underflow
 from catalog.functions.integers import LIMITS, out_of_range
 from catalog.functions.registry import implement, mark
+from catalog.identifiers import clip_name
 from catalog.memory import room_for
 from catalog.types import lookup, oids
 from catalog.types.float import parse_float4
-from catalog.types.text import CHAR, clip_name
+from catalog.types.text import CHAR
 
 _DUCKDB_TYPES = {2: "SMALLINT", 4: "INTEGER", 8: "BIGINT"}
 _EXACT_DOUBLES = 1 << 53

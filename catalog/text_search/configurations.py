@@ -18,7 +18,7 @@ from functools import cache
 
 from catalog.errors import SqlError, not_supported
 from catalog.functions import added
-from catalog.identifiers import quote_identifier
+from catalog.identifiers import quote_identifier, split_name
 from catalog.text_search.dictionaries import (
     Dictionary,
     Filter,
@@ -40,7 +40,6 @@ from catalog.text_search.parser import NUMBERS, TOKEN_TYPES, tokens
 from catalog.text_search.thesaurus import Step, Thesaurus
 from catalog.text_search.unaccented import without_accents
 from catalog.text_search.words import MOST_BYTES
-from catalog.types.text import split_name
 
 _SIMPLE_CONFIGURATION, _SIMPLE_DICTIONARY = 3748, 3765
 _FIRST_DICTIONARY = 13151  # alternates: a language's dictionary, its configuration

@@ -13,10 +13,10 @@ from typing import Any
 
 from catalog.errors import SqlError
 from catalog.functions import added
+from catalog.identifiers import split_name
 from catalog.text_search import configurations
 from catalog.types import oids
 from catalog.types.base import DEFAULT_FORMAT, Columns, FormatSettings, Layout, SqlType, Storage
-from catalog.types.text import split_name
 from catalog.types.texts import bad_syntax, out_of_range, wrong_length
 
 _NUMBER = re.compile(r"[ \t\n\v\f\r]*([+-]?)([0-9]+)([ \t\n\v\f\r]*)(.*)", re.DOTALL)

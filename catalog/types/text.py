@@ -7,17 +7,16 @@ one byte, which is printed as backslash and three octal digits if it is not ASCI
 from __future__ import annotations
 
 import re
-import string
 from collections.abc import Callable
 from typing import Any, cast
 
 from catalog.errors import SqlError
+from catalog.identifiers import NAME_BYTES, clip_name
 from catalog.types import oids
 from catalog.types.base import DEFAULT_FORMAT, Columns, FormatSettings, Layout, SqlType, Storage, TypeRef
 from catalog.types.integer import INT4
 from catalog.types.texts import decode_utf8, null_byte, text_key
 
-NAME_BYTES = 63
 MAX_LENGTH = 10485760  # of a declared char(n) or varchar(n)
 _ENCODE = cast(Callable[[object], bytes], str.encode)
 _STORAGE = Storage(None, to_storage=_ENCODE, from_storage=cast(Callable[[object], object], bytes.decode))
@@ -143,32 +142,6 @@ def has_blanks(type_: TypeRef) -> bool:
     """Whether the type is char(n), whose values are padded with blanks to one length; columns of stored tables have
     them without the blanks. A bpchar without a length keeps its blanks."""
     return type_.oid == oids.BPCHAR and type_.typmod >= 4
-
-
-def clip_name(value: str) -> str:
-    """Truncates to 63 bytes between characters, as PostgreSQL truncates identifiers."""
-    if len(value) <= NAME_BYTES // 4:
-        return value
-    data = value.encode()
-    return value if len(data) <= NAME_BYTES else data[:NAME_BYTES].decode(errors="ignore")
-
-
-_PART = re.compile(r'[ \t\n\r\f]*(?:"((?:[^"]|"")*)"|([^". \t\n\r\f][^. \t\n\r\f]*))[ \t\n\r\f]*(\.|\Z)')
-_UPPER = str.maketrans(string.ascii_uppercase, string.ascii_lowercase)
-
-
-def split_name(text: str) -> tuple[str, ...]:
-    """Splits a name: 's."T"' -> ('s', 'T'), each truncated to 63 bytes (stringToQualifiedNameList). Raises 42602 for a
-    malformed name."""
-    names: list[str] = []
-    at = 0
-    while (found := _PART.match(text, at)) is not None:
-        quoted, plain, separator = found.groups()
-        names.append(clip_name(plain.translate(_UPPER) if quoted is None else quoted.replace('""', '"')))
-        if not separator:
-            return tuple(names)
-        at = found.end()
-    raise SqlError("42602", "invalid name syntax")
 
 
 class Name(Text):

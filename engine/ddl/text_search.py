@@ -11,7 +11,7 @@ from dataclasses import replace
 
 from catalog.errors import SqlError, not_supported
 from catalog.functions import added
-from catalog.identifiers import quote_identifier
+from catalog.identifiers import quote_identifier, split_name
 from catalog.schema import (
     PG_CATALOG_OID,
 )
@@ -26,7 +26,6 @@ from catalog.text_search.objects import (
     TokenMapping,
 )
 from catalog.text_search.parser import NUMBERS, TOKEN_TYPES
-from catalog.types.text import split_name
 from engine.ddl.code_users import users_of_code
 from engine.ddl.context import DdlContext
 from engine.ddl.ownership import must_own, must_own_to_drop, must_rename, new_owner, target_schema

@@ -22,7 +22,7 @@ back to its beginning, waits, and runs again.
     writer.py         a row, its index entries, uniqueness;  written.py  counts written rows
     conflicts.py, foreign_keys.py, exclusions.py, deferred.py    constraints: ON CONFLICT, foreign keys, EXCLUDE and
                       DEFERRABLE keys, checks at COMMIT
-    index_expressions.py    index columns, predicates, defaults
+    index_expressions.py    index columns, predicates, defaults;  definition_expressions.py  their analysis
     index_forms.py    expressions and predicates of indexes, to be compared with conditions
     variants.py       plans with indexes that answer for some values of the parameters
     measured.py       memory accounting in a plan, and calls that may take long (`may_last`)

@@ -12,29 +12,15 @@ from typing import Any
 from catalog.catalog import Catalog
 from catalog.errors import not_supported
 from catalog.schema import Column, Index, Table
-from catalog.types.base import DEFAULT_FORMAT, TypeRef
+from catalog.types.base import DEFAULT_FORMAT
 from engine.execute.code import Code, NotOnRowPath
 from engine.execute.compiled_value import Value
 from engine.execute.context import ExecContext
+from engine.execute.definition_expressions import bind_expression
 from engine.execute.expressions import ExpressionCompiler, compile_expression
 from engine.sql import tree
-from engine.sql.analyze import analyze_expression, inner_environment
-from engine.sql.analyze.collations import collate_expression
-from engine.sql.analyze.routines import inline_call
-from engine.sql.parser import parse_expression
-from engine.sql.tree_walk import walk
 
 Row = Sequence[object]
-
-
-def bind_expression(catalog: Catalog, table: Table | None, text: str, type_: TypeRef | None = None) -> tree.Expr:
-    """The analysed form of SQL text over the columns of `table` (range entry 0), cast to `type_` where given."""
-    with inner_environment(catalog) as inside:
-        found = analyze_expression(parse_expression(text), inside, table, type_)
-        found = collate_expression(inline_call(found, catalog), catalog, table)
-    if any(isinstance(item, tree.Query) for item in walk(found)):
-        not_supported("a function that reads tables in an expression of an index, or in a default of SET DEFAULT")
-    return found
 
 
 def _row_compiler(code: Code, table: Table) -> ExpressionCompiler:

@@ -20,7 +20,7 @@ from catalog.schema import Index, Table
 from catalog.types.base import TypeRef
 from catalog.types.collated import Rules, rules_of
 from catalog.types.oids import BOOL
-from engine.execute.index_expressions import bind_expression
+from engine.execute.definition_expressions import bind_expression
 from engine.sql import tree
 from engine.sql.implication import Provided, same
 from engine.sql.tree_walk import contains, variables

@@ -24,6 +24,7 @@ INSIDE = {
     "replication.stores.open": (2, OPTIONAL),
     "engine.columnar.worker": (1, START_UP),
     "catalog.types.jsonpath_syntax": (1, START_UP),
+    "catalog.types.xml_text": (1, START_UP),
     "engine.columnar.generate": (1, CIRCLE),
     "engine.sql.dialects": (1, START_UP),
     "engine.storage": (1, CIRCLE),

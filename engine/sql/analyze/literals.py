@@ -14,6 +14,7 @@ from catalog import types
 from catalog.errors import SqlError
 from catalog.functions import added, registry
 from catalog.functions.base import Function, Operator
+from catalog.identifiers import split_name
 from catalog.system import derived_oids
 from catalog.types.array import read_array
 from catalog.types.base import EMPTY_ARRAY, Array, FormatSettings
@@ -33,7 +34,6 @@ from catalog.types.oids import (
     REGROLE,
     REGTYPE,
 )
-from catalog.types.text import split_name
 from catalog.types.texts import WHITESPACE
 from catalog.types.user import FIRST_USER_OID
 from engine.sql.analyze.environment import Environment, undefined_table
