@@ -16,6 +16,8 @@ from engine.storage.row_batches import column_name
 
 Row = tuple[object, ...]
 
+_NO_COLUMN = "no column"  # of a batch that has only a length
+
 
 class RowSet:
     """`count` rows. Columns have DuckDB's types (catalog/types, 'Values in columns'), by column number. An absent
@@ -108,12 +110,14 @@ class RowSet:
             if isinstance(item, (pa.Array, pa.ChunkedArray)):
                 item = to_values(one_array(item), column.type.oid)
             parts.append(self.values(column.number) if item is None else item)
-        return RowSet(self.table, self.count, None, list(zip(*parts, strict=True)))
+        rows: list[Row] = list(zip(*parts, strict=True)) if parts else [()] * self.count
+        return RowSet(self.table, self.count, None, rows)
 
     def tuples(self) -> list[Row]:
         """Every row as a tuple."""
         if self._tuples is None:
-            self._tuples = list(zip(*(self.values(column.number) for column in self.table.columns), strict=True))
+            parts = [self.values(column.number) for column in self.table.columns]
+            self._tuples = list(zip(*parts, strict=True)) if parts else [()] * self.count
         return self._tuples
 
     def row(self, place: int) -> Row:
@@ -134,8 +138,7 @@ class RowSet:
         """The columns as a pyarrow RecordBatch with names c<number>."""
         assert self._columns is not None
         if not self._columns:  # a batch without columns has no length
-            number = self.table.columns[0].number
-            return pa.RecordBatch.from_arrays([self._nulls(number)], names=[column_name(number)])
+            return pa.RecordBatch.from_arrays([pa.nulls(self.count)], names=[_NO_COLUMN])
         return pa.RecordBatch.from_arrays(
             list(self._columns.values()), names=[column_name(number) for number in self._columns]
         )

@@ -15,6 +15,7 @@ from engine.ddl.index_columns import find_included, index_column, second_part, w
 from engine.ddl.ownership import must_create_in, user_role
 from engine.ddl.storage_parameters import check_parameters
 from engine.ddl.tablespaces import place_of_index
+from engine.execute.index_expressions import predicate_of, value_getter
 from engine.sql import ast
 from engine.sql.analyze import Environment
 
@@ -63,6 +64,9 @@ def create_index(context: DdlContext, statement: ast.IndexStmt) -> str:
     if table.partitioning is not None and statement.concurrently:
         raise SqlError("0A000", f'cannot create index on partitioned table "{table.name}" concurrently')
     changed = replace(table, indexes=(*table.indexes, index.oid))
+    if index.is_tree:  # what cannot be computed is refused now, and not by the first row
+        value_getter(context.catalog, changed, index)
+        predicate_of(context.catalog, changed, index)
     context.change({index.oid: index, table.oid: changed})
     if index.is_tree and not context.table_is_empty(table):
         context.add_job(BuildIndex(changed, index))

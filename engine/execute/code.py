@@ -7,7 +7,7 @@ the new functions (a global that never changes is one specialised, cached load i
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import lru_cache, reduce
 from operator import or_
@@ -54,6 +54,11 @@ def slot_uses(template: str) -> tuple[int, ...]:
     """How often a template has each of its numbered slots."""
     slots = [int(name) for _, name, _, _ in Formatter().parse(template) if name]
     return tuple(slots.count(number) for number in range(max(slots, default=-1) + 1))
+
+
+def targets_of(names: Sequence[str]) -> str:
+    """Source of the names that a row is unpacked to; a table may have no columns."""
+    return f"{', '.join(names)}," if names else "()"
 
 
 class Code:

@@ -6,7 +6,8 @@ compiles them to functions of a whole row.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 from catalog.catalog import Catalog
@@ -41,6 +42,16 @@ def _finish_code(code: Code, name: str) -> Callable[..., Any]:
     return code.finish(name)
 
 
+@contextmanager
+def _by_name() -> Iterator[None]:
+    """Refuses by its name (0A000) what the row path cannot compute: a definition has no other path."""
+    try:
+        yield
+    except NotOnRowPath as error:
+        not_supported(f"{error} in an index or in the definition of a column")
+
+
+@_by_name()
 def expression_values(catalog: Catalog, table: Table, index: Index) -> Callable[[Row], tuple[object, ...]]:
     """Makes a function from a row to the values of an index's columns, expressions among them."""
     code = Code()
@@ -57,6 +68,7 @@ def expression_values(catalog: Catalog, table: Table, index: Index) -> Callable[
     return _finish_code(code, "values")
 
 
+@_by_name()
 def row_condition(catalog: Catalog, table: Table, text: str) -> Callable[[Row], bool]:
     """Makes a function that tells whether a condition is TRUE for a row."""
     code = Code()
@@ -83,6 +95,7 @@ def row_checks(table: Table, checks: Sequence[tuple[str, tree.Expr]]) -> Callabl
     return _finish_code(code, "first_false")
 
 
+@_by_name()
 def generated_values(table: Table, generated: Sequence[tree.Assignment]) -> Callable[[Row], tuple[object, ...]]:
     """Makes a function from a row to the values of its generated columns, in their order."""
     code = Code()

@@ -23,7 +23,7 @@ from catalog.schema import Table
 from catalog.types import oids
 from catalog.types.base import FormatSettings, TypeRef
 from engine.execute import foreign_keys  # noqa: F401 - writers find their foreign keys by it
-from engine.execute.code import Code, LineUse, NotOnRowPath
+from engine.execute.code import Code, LineUse, NotOnRowPath, targets_of
 from engine.execute.compiled_value import Value
 from engine.execute.conflicts import ConflictFinder, affected_twice
 from engine.execute.context import RowPathFull, Together
@@ -265,7 +265,7 @@ class _Shell:
         code.indent("if row is not None:")
         names = [code.temporary("v") for _ in self.writer.table.columns]
         if names:
-            code.line(f"{', '.join(names)}, = row")
+            code.line(f"{targets_of(names)} = row")
         return [Value(name, nullable=True, atom=True) for name in names]
 
     def write_fired_checks(self, expressions: ExpressionCompiler, checks: Sequence[tuple[str, tree.Expr]]) -> None:
@@ -403,7 +403,7 @@ class InsertCompiler:
             for row in rows:
                 parts.append(f"({''.join(self.expressions.value(item).source + ', ' for item in row)})")
             source = f"({', '.join(parts)},)"
-        code.indent(f"for {', '.join(names)}, in {source}:")
+        code.indent(f"for {targets_of(names)} in {source}:")
         self.values = [Value(name, nullable=True, atom=True, made=True) for name in names]
 
     def _write_source(self, query: tree.Query) -> None:
@@ -503,7 +503,7 @@ class InsertCompiler:
             code.line(f"old = {code.constant(self.partitioned.decode_at, 'decode')}(key, stored)")
         else:
             code.line(f"old = {code.constant(shell.writer.decode, 'decode')}(stored)")
-        code.line(f"{', '.join(names)}, = old")
+        code.line(f"{targets_of(names)} = old")
         not_null = {table.columns[position].number for position, _ in shell.writer.required}
         for column, name, value in zip(table.columns, names, self.values, strict=True):
             self.old[0, column.number] = Value(name, column.number not in not_null, atom=True)
@@ -690,7 +690,7 @@ class ChangeCompiler:
         """Decodes a stored row as `old`. Returns the names of its columns."""
         names = [self.code.temporary("c") for _ in self.table.columns]
         decode = self.code.constant(self.shell.writer.decode, "decode")
-        self.code.line(f"old = {', '.join(names)}, = {decode}({stored})")
+        self.code.line(f"old = {targets_of(names)} = {decode}({stored})")
         return names
 
     def _set_old(self, names: Sequence[str]) -> None:

@@ -25,7 +25,7 @@ from catalog.types.base import FormatSettings
 from catalog.types.oids import RECORD
 from engine.execute.access import Access, Finder
 from engine.execute.aggregates import GroupWriter
-from engine.execute.code import Code, LineUse, NotOnRowPath
+from engine.execute.code import Code, LineUse, NotOnRowPath, targets_of
 from engine.execute.compiled_value import Value
 from engine.execute.context import RowPathFull
 from engine.execute.explain import PlanNote, scan_note, sort_key_shown
@@ -551,7 +551,7 @@ class QueryCompiler:
             rows = "".join(
                 f"({''.join(self.expressions.value(item).source + ', ' for item in row)}), " for row in entry.rows
             )
-            code.indent(f"for {', '.join(names)}, in ({rows}):")
+            code.indent(f"for {targets_of(names)} in ({rows}):")
         elif isinstance(entry, tree.RangeSubquery):
             wanted = needed_only(entry.query, self._get_needed(relation))
             function = self.write_subquery(wanted, self._rows_sink(wanted))

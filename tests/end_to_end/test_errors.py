@@ -190,6 +190,7 @@ NOT_SUPPORTED = (
     ("SELECT relname FROM pg_class ORDER BY 1 LIMIT 2 FOR UPDATE SKIP LOCKED", "FOR UPDATE of a system catalog"),
     ("WITH c AS (SELECT s.typname FROM pg_type s, t FOR SHARE OF s) SELECT * FROM c", "FOR UPDATE of a system catalog"),
     ("SELECT * FROM pg_stat_activity a JOIN t ON true FOR KEY SHARE", "FOR UPDATE of a system catalog"),
+    ("CREATE INDEX ON t ((t IS NULL))", "IS NULL of a row in an index or in the definition of a column"),
     ("CREATE COLLATION c (provider = libc, locale = 'de_DE')", 'libc collation "de_DE"'),
     ("CREATE FOREIGN TABLE f PARTITION OF t DEFAULT SERVER s", "a foreign table as a partition"),
     ("CREATE FOREIGN TABLE f (a int) INHERITS (t) SERVER s", "a foreign table that inherits"),
