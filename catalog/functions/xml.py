@@ -111,11 +111,19 @@ _declare(9126, "xmlserialize", (oids.TEXT, oids.XML), oids.TEXT, strict=True)
 _declare(9127, IS_DOCUMENT, (oids.XML,), oids.BOOL, strict=True)
 
 
+def _called_by_name(name: str) -> SqlError:
+    """The error of a call by a quoted name, which the grammar does not make."""
+    hint = "It has a syntax of its own, without quotes around its name."
+    return SqlError("42883", f"function {name} does not exist", hint=hint)
+
+
 def _element_maker(types: Sequence[TypeRef], result: TypeRef) -> Callable[..., str]:
     writers = [value_writer(item.oid) for item in types[2:]]
     plain = [lookup(item.oid) if item.oid in oids.TEXTS else None for item in types[2:]]
 
-    def make(call: CallContext, name: str, attributes: int, *values: Any) -> str:
+    def make(call: CallContext, name: str | None, attributes: int | None, *values: Any) -> str:
+        if name is None or attributes is None or not 0 <= 2 * attributes <= len(values):
+            raise _called_by_name("xmlelement")
         shown = [f"<{name}"]
         for place in range(1, 2 * attributes, 2):
             value = values[place]
@@ -153,7 +161,9 @@ implement("shoal_xmlforest", python_for_types=_forest_maker, needs_context=True)
 
 
 @implements("shoal_xmlpi")
-def _instruction(name: str, *given: str | None) -> str | None:
+def _instruction(name: str | None, *given: str | None) -> str | None:
+    if name is None:
+        raise _called_by_name("xmlpi")
     if name.lower() == "xml":
         detail = f'XML processing instruction target name cannot be "{name}".'
         raise SqlError("42601", "invalid XML processing instruction", detail=detail)

@@ -57,7 +57,9 @@ _COMMENTED: dict[str, tuple[type[SchemaObject], ...]] = {
     **dict.fromkeys(("table", "view", "matview", "index", "sequence", "column"), RELATIONS),
     **dict.fromkeys(("trigger", "policy", "rule", "constraint"), (Table, View)),
     "schema": (Schema,), "extension": (Extension,), "collation": (Collation,), "type": USER_TYPES, "domain": USER_TYPES,
-    "domain constraint": (Domain,),
+    "domain constraint": (Domain,), "statistics": (StatisticsObject,), "foreign table": RELATIONS,
+    "server": (ForeignServer,), "foreign data wrapper": (ForeignWrapper,), "materialized view": RELATIONS,
+    **dict.fromkeys(("text search configuration", "text search dictionary"), TEXT_SEARCH),
 }  # fmt: skip
 
 
@@ -173,7 +175,7 @@ def _commented_object(change: Change, node: ast.CommentStmt, tag: str) -> Iterat
     names = node.on or node.names
     if node.kind == "column":
         return _column(tag, change.one(node.names[-2], *RELATIONS), node.names[-1])
-    item = change.one(names[-1], *_COMMENTED[node.kind])
+    item = change.one(names[-1], *_COMMENTED.get(node.kind, ()))
     return _part(tag, node.kind, item, node.names[-1]) if node.kind in _PARTS else _about(tag, item)
 
 
