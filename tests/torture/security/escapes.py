@@ -255,6 +255,6 @@ def _got(connection: psycopg.Connection[tuple[object, ...]], sql: str, folder: p
 
 
 def _harmless(sql: str) -> tuple[str, ...]:
-    """What succeeds and means nothing: texts that only look like attempts, and external entities of XML, which stay empty
-    as in PostgreSQL."""
+    """What succeeds and means nothing: texts that only look like attempts, and external entities of XML, which stay
+    empty as in PostgreSQL."""
     return (sql,) if ("stolen" in sql and not sql.startswith("COPY")) or "!ENTITY" in sql else ()
