@@ -38,9 +38,11 @@ from catalog.schema import (
     Routine,
     Schema,
     Sequence,
+    StatisticsObject,
     Table,
     Tablespace,
     UserCast,
+    UserMapping,
     UserOperator,
     UserType,
     View,
@@ -258,6 +260,14 @@ def _of_cast(catalog: Catalog, item: UserCast) -> IdentityRow:
     return derived_oids.PG_CAST, item.oid, 0, parts, (source,), (target,)
 
 
+def _of_user_mapping(catalog: Catalog, item: UserMapping) -> IdentityRow:
+    role, server = catalog.get(item.role), catalog.get(item.server)
+    assert isinstance(server, ForeignServer)
+    name = role.name if isinstance(role, Role) else "public"
+    parts = ("user mapping", None, None, f"{quote_identifier(name)} on server {quote_identifier(server.name)}")
+    return derived_oids.PG_USER_MAPPING, item.oid, 0, parts, (name,), (server.name,)
+
+
 def identity_rows(catalog: Catalog, item: Any) -> Iterator[IdentityRow]:
     """Returns the rows of an object of the schema, and of its parts."""
     if isinstance(item, (Table, View, Sequence, Index)):
@@ -275,6 +285,11 @@ def identity_rows(catalog: Catalog, item: Any) -> Iterator[IdentityRow]:
         schema = _schema(catalog, item.schema)
         kind = 3602 if isinstance(item, TextSearchConfiguration) else 3600
         return iter((_in_schema(kind, item.oid, MISSING[kind], schema, item.name),))
+    if isinstance(item, StatisticsObject):
+        schema = _schema(catalog, item.schema)
+        return iter((_in_schema(derived_oids.PG_STATISTIC_EXT, item.oid, "statistics object", schema, item.name),))
+    if isinstance(item, UserMapping):
+        return iter((_of_user_mapping(catalog, item),))
     if isinstance(item, Collation):
         schema = _schema(catalog, item.schema)
         return iter((_in_schema(derived_oids.PG_COLLATION, item.oid, "collation", schema, item.name),))
@@ -295,8 +310,8 @@ def identity_rows(catalog: Catalog, item: Any) -> Iterator[IdentityRow]:
 
 
 _KINDS = (Table, View, Index, Sequence, *USER_TYPES, Routine, Collation, Extension, Schema, Database, Role, Tablespace,
-          Parameter, ForeignServer, ForeignWrapper, UserOperator, UserCast, EventTrigger, TextSearchConfiguration,
-          TextSearchDictionary)  # fmt: skip
+          Parameter, ForeignServer, ForeignWrapper, UserMapping, UserOperator, UserCast, EventTrigger,
+          TextSearchConfiguration, TextSearchDictionary, StatisticsObject)  # fmt: skip
 _items = Items(_KINDS, lambda catalog, item: (item, tuple(identity_rows(catalog, item))))
 
 

@@ -102,6 +102,8 @@ async def _explain(session: Session, explain: ast.ExplainStmt, portal: Portal) -
         not_supported("EXPLAIN of SELECT INTO")
     explained, types = portal.prepared.statement.of(query), portal.prepared.parameters.types
     prepared = planning.prepare(session, explained, types, as_query=True)
+    if not isinstance(prepared.plan, RowsPlan):
+        not_supported("EXPLAIN of a change of a relation with rules")
     prepared.tally = session.node.statements.nested
     return prepared, portal.parameters
 

@@ -103,15 +103,15 @@ def choose(session: Session, plan: RowsPlan, level: int = 0) -> None:
     if plan.row is None:
         columnar_of(session, plan, level)
     elif session.key.path == "columnar":
-        _move_to_columnar(session, plan)
+        _move_to_columnar(session, plan, level)
 
 
-def _move_to_columnar(session: Session, plan: RowsPlan) -> None:
+def _move_to_columnar(session: Session, plan: RowsPlan, level: int) -> None:
     """Drops the row path plan, unless the columnar path refuses the statement."""
     row = plan.row
     plan.set_row(None)
     try:
-        columnar_of(session, plan)
+        columnar_of(session, plan, level)
     except SqlError as error:
         if error.sqlstate != "0A000":
             raise

@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from catalog.records import dataclass
+from catalog.schema import Column
 from engine.sql.ast.base import Node
 from engine.sql.ast.expressions import SortBy, Subscript, TypeName, WindowDef
 
 if TYPE_CHECKING:
-    from catalog.schema import Column
     from engine.sql.ast.definitions import IndexElement
 
 

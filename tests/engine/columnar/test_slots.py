@@ -49,7 +49,7 @@ class Running:
 
     def __init__(self, slots: Slots, patience: float | None = None) -> None:
         self.reader = Reader()
-        header: Header = {"id": 1, "sql": "", "encoding": None}
+        header: Header = {"id": 1, "sql": "", "encoding": None, "lexicon": ""}
         if patience is not None:
             header["patience"] = patience
         self.sent: list[Header] = []

@@ -70,6 +70,10 @@ class LoneTransaction:
         self.locks.append((key, strength))
         return True
 
+    def lock_unchanged(self, keys: Sequence[bytes], strength: int) -> bool:
+        self.locks += [(key, strength) for key in keys]
+        return True
+
     def get_locked(
         self,
         key: bytes,

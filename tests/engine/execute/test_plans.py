@@ -5,7 +5,7 @@ from __future__ import annotations
 import cProfile
 import gc
 import struct
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 
 import pytest
 
@@ -204,6 +204,9 @@ class Overtaken(LoneTransaction):
     def __init__(self, rows: dict[bytes, bytes], newer: dict[bytes, bytes | None]) -> None:
         super().__init__(rows)
         self.newer = newer
+
+    def lock_unchanged(self, keys: Sequence[bytes], strength: int) -> bool:
+        return self.newer.keys().isdisjoint(keys) and super().lock_unchanged(keys, strength)
 
     def get_locked(
         self, key: bytes, strength: int, wait: str = "block", same_key: Callable[[bytes, bytes], bool] | None = None

@@ -79,10 +79,11 @@ CHANGED = {
     "float8": [*SAMPLES["float8"], "0.1234567890123"],
 }
 TEXTS = {**SAMPLES, **MORE, **NUMBERED, **CHANGED}
+_WITHOUT_TEXT = (oids.VOID, oids.RECORD, oids.PG_DDL_COMMAND)
 SCALARS: tuple[SqlType, ...] = tuple(
     known
     for known in (*by_oid.values(), *OF_EXTENSIONS.values())
-    if not isinstance(known, (ArrayType, VectorType, OutputOnlyText)) and known.oid not in (oids.VOID, oids.RECORD)
+    if not isinstance(known, (ArrayType, VectorType, OutputOnlyText)) and known.oid not in _WITHOUT_TEXT
 )
 OTHER_SETTINGS = replace(
     DEFAULT_FORMAT, date_style="German", date_order="DMY", interval_style="iso_8601", timezone="Asia/Tokyo",
