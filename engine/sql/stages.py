@@ -102,11 +102,12 @@ def calls_above(root: tree.Query, calls: Test) -> tree.Query:
         above = replace(above, targets=targets, order_by=order_by, where=below.rebuilt(_all_of(tested)))
         inner = replace(root, where=_all_of(plain), order_by=(), limit=None, offset=None, limit_with_ties=False)
     else:
-        above = replace(
-            above, targets=below.rebuilt(root.output), where=None, order_by=(), limit=None, offset=None,
-            limit_with_ties=False,
-        )  # fmt: skip
+        above = replace(above, targets=below.rebuilt(root.output), where=None, order_by=(), limit_with_ties=False)
         inner = root
+        if root.offset is None or root.limit_with_ties:
+            above = replace(above, limit=None, offset=None)
+        else:  # calls are made for the rows that OFFSET skips, too
+            inner = replace(root, limit=None, offset=None)
     inner = replace(inner, targets=_targets(below.columns), ctes=())
     if calls(inner):
         return root

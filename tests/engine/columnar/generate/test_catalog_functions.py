@@ -21,7 +21,7 @@ ROLES = VirtualTable(1260, 11, "pg_roles", (Column(1, "oid", TypeRef(oids.OID)),
 def registered() -> Iterator[None]:
     kept = dict(catalog_functions)
     register_catalog_function(
-        "pg_relation_filepath", lambda a: f"(SELECT x.c2 FROM {{v1260}} AS x WHERE x.c1 = {a[0]})", (ROLES,)
+        "pg_xact_commit_timestamp", lambda a: f"(SELECT x.c2 FROM {{v1260}} AS x WHERE x.c1 = {a[0]})", (ROLES,)
     )
     register_catalog_function("regroleout", lambda a: f"('role ' || {a[0]})")
     yield
@@ -42,7 +42,7 @@ def _const(value: object, oid: int) -> tree.Const:
 
 
 def test_a_call_becomes_a_query_of_its_virtual_table(registered: None) -> None:
-    function = registry.functions_named("pg_relation_filepath")[0]
+    function = registry.functions_named("pg_xact_commit_timestamp")[0]
     call = tree.FuncExpr(function, (_const(10, oids.OID),), TypeRef(oids.NAME))
     assert _rows(tree.Query((tree.Target(call, "r"), tree.Target(_const("{v1260}", oids.TEXT), "s")))) == [
         ("post{gres}", "{v1260}")
