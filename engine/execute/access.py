@@ -105,6 +105,11 @@ class Access:
         return (self.single, len(self.steps), equal, bounds, self.partial, not self.provided, self.index is None)
 
 
+def number_of(index: Index | None) -> int:
+    """The OID of a path's index; 0 for the table's own key."""
+    return 0 if index is None else index.oid
+
+
 @dataclass(slots=True)
 class Finder:
     """Finds access paths to one relation of a query.
@@ -165,7 +170,7 @@ class Finder:
             path = replace(path, provided=path.provided + provided, partial=True)
         if path is None or not path.provided:
             return path
-        return None if self.without is None or index.oid in self.without else path
+        return path if self._depends(index) else None
 
     def best(self, wanted: Sequence[tree.SortClause] = ()) -> Access:
         """The best path; among equally good ones, one that returns the rows in the wanted order."""
@@ -181,7 +186,11 @@ class Finder:
         steps: list[Condition] = []
         lower = upper = None
         for column in columns:
-            found = [item for item in self.conditions.get(column.number, ()) if column.takes(item.kind, item.rules)]
+            found = [
+                item
+                for item in self.conditions.get(column.number, ())
+                if column.takes(item.kind, item.rules) and (not item.provided or self._depends(index))
+            ]
             step = next((c for kind in ("=", "null", "in") for c in found if c.kind == kind), None)
             if step is None:
                 lower = next((c for c in found if c.kind in (">", ">=")), None)
@@ -202,6 +211,10 @@ class Finder:
             provided=provided,
             exact=bool(exact),
         )
+
+    def _depends(self, index: Index | None) -> bool:
+        """Whether the path by an index may be one for certain values of the parameters."""
+        return self.without is not None and number_of(index) not in self.without
 
     def _is_exact(self, step: Condition) -> bool:
         """Whether the text of a step is that of the key: to compute an expression again would cost more than to look

@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeVar
 
-from engine.execute.access import Access
+from engine.execute.access import Access, number_of
 from engine.execute.code import Code, NotOnRowPath
 from engine.execute.context import ExecContext, RowPathFull
 from engine.sql.implication import Provided, hold
@@ -32,8 +32,8 @@ NONE: frozenset[int] = frozenset()
 def note_provided(code: Code, path: Path) -> Path:
     """The code, which uses this path, is for parameters for which it finds all rows. Returns the path."""
     if isinstance(path, Access) and path.provided:
-        assert path.index is not None
-        code.provided[path.index.oid] = (*code.provided.get(path.index.oid, ()), *path.provided)
+        number = number_of(path.index)
+        code.provided[number] = (*code.provided.get(number, ()), *path.provided)
     return path
 
 

@@ -6,6 +6,7 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 
 from catalog.catalog import Catalog
+from catalog.errors import not_supported
 from catalog.schema import Table
 from engine.sql import ast, tree
 from engine.sql.deparse import QueryPrinter, without_casts
@@ -80,6 +81,8 @@ class _ChangePrinter(QueryPrinter):
             if change.source is not None:
                 rows = [[target.expression for target in change.source.output]]
             for position, (row, cells) in enumerate(zip(rows, node.query.values, strict=True)):
+                if len(row) != len(cells):
+                    not_supported("all columns of a row (new.*) in VALUES of a rule")
                 self.add(", (" if position else "(")
                 for place, (value, cell) in enumerate(zip(row, cells, strict=True)):
                     self.add(("," if len(rows) > 1 else ", ") if place else "")

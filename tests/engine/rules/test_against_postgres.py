@@ -166,6 +166,7 @@ def test_rules_outlive_a_kill(private_shoal: ShoalServer) -> None:
         "CREATE RULE x AS ON INSERT TO t DO (SELECT 1; SELECT 2)",
         "CREATE RULE x AS ON INSERT TO t DO NOTIFY x",
         "CREATE RULE x AS ON INSERT TO t DO INSERT INTO log VALUES (1), (2)",
+        "CREATE RULE x AS ON INSERT TO pairs DO INSERT INTO more VALUES (new.*, 1)",
         "CREATE RULE x AS ON INSERT TO t DO INSERT INTO log VALUES (1) ON CONFLICT DO NOTHING",
         "CREATE RULE x AS ON INSERT TO t DO INSERT INTO seen VALUES (1)",
         "WITH w AS (INSERT INTO t VALUES (1) RETURNING a) SELECT * FROM w",
@@ -182,6 +183,8 @@ def test_what_rules_do_not_do_is_refused_by_name(shoal: ShoalServer, statement: 
         for made in (
             "CREATE TABLE t (a int)",
             "CREATE TABLE log (a int)",
+            "CREATE TABLE pairs (a int, b int)",
+            "CREATE TABLE more (a int, b int, c int)",
             "CREATE VIEW seen AS SELECT a FROM t",
             "CREATE FUNCTION in_sql() RETURNS void LANGUAGE sql AS 'INSERT INTO t VALUES (1)'",
             "CREATE RULE r AS ON INSERT TO t DO INSERT INTO log VALUES (new.a)",
