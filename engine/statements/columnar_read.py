@@ -46,6 +46,10 @@ class ColumnarRead(QueryPath):
         self._in_binary[formats] = found
         return found
 
+    def in_internal_form(self) -> tuple[int, ...]:
+        """The formats of results that another part reads: names of objects as their OIDs."""
+        return tuple([int(column.type.oid != oids.RECORD) for column in self.query.columns])
+
     def call(
         self, parameters: Sequence[object], context: ExecContext, formats: tuple[int, ...] | None = None
     ) -> tuple[ColumnarQuery, list[object]]:

@@ -320,7 +320,8 @@ class Execution:
         if isinstance(plan.columnar, CompoundPath):
             return await self._run_within(plan.columnar, result)
         assert isinstance(plan.columnar, ColumnarRead)
-        query, values = plan.columnar.call(self.portal.parameters, self.context)
+        inner = plan.columnar.in_internal_form()
+        query, values = plan.columnar.call(self.portal.parameters, self.context, inner)
         stream = await self.session.node.columnar.batches(
             query, values, self.view, self._content(), memory=self.session.query_memory
         )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from tests.engine.session.conftest import Pair
+from tests.engine.storage.samples import SAMPLES
 
 ROWS = 10_000
 QUERIES = (
@@ -61,4 +62,25 @@ def test_parameters_of_sequences(pair: Pair) -> None:
         "SELECT minimum_value, data_type::regtype, c.relname FROM pg_class c, pg_sequence_parameters(c.oid)"
         " WHERE relname IN ('down', 'small')",
         "SELECT * FROM pg_sequence_parameters(1)",
+    )
+
+
+VALUES = {
+    **{name: texts[0] for name, texts in SAMPLES.items()},
+    "regclass": "pg_class", "regtype": "integer", "regproc": "now", "regprocedure": "abs(integer)",
+    "regrole": "postgres", "regnamespace": "pg_catalog", "regoper": "pg_catalog.||/",
+    "regoperator": "+(integer,integer)", "regconfig": "english", "regdictionary": "simple", "regcollation": '"C"',
+    "int4[]": "{1,NULL}", "regclass[]": "{pg_class}", "int4range": "[1,3)", "int4multirange": "{[1,3)}",
+}  # fmt: skip
+
+
+def test_values_of_every_type_go_between_the_parts(both_paths: Pair) -> None:
+    """A part hands over values, names of objects among them, and not their texts."""
+    both_paths.run("CREATE SEQUENCE s", "CREATE TABLE t (n int)", "INSERT INTO t SELECT generate_series(1, 3)")
+    both_paths.same(
+        *(
+            f"SELECT v, nextval('s') > 0 FROM (SELECT CASE WHEN n < 3 THEN '{text}'::{name} END v, n, rank() OVER ()"
+            " FROM t) q ORDER BY n"
+            for name, text in VALUES.items()
+        )
     )
