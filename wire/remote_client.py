@@ -131,10 +131,15 @@ class RemoteConnection(ClientConnection):
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
         context.minimum_version = ssl.TLSVersion.TLSv1_2
         context.check_hostname = mode == "verify-full"
-        context.verify_mode = ssl.CERT_REQUIRED if mode.startswith("verify") else ssl.CERT_NONE
+        trusted = self._destination.certificates
+        if mode.startswith("verify") and not trusted:
+            why = f"sslmode {mode} needs the option sslrootcert, a file of the certificates to trust"
+            raise CannotConnectError(f"{self.place} failed: {why}")
+        verifies = mode.startswith("verify") or (mode == "require" and bool(trusted))  # as in libpq
+        context.verify_mode = ssl.CERT_REQUIRED if verifies else ssl.CERT_NONE
         try:
-            if mode.startswith("verify"):
-                context.load_verify_locations(self._destination.certificates or None)
+            if verifies:
+                context.load_verify_locations(trusted)
             upgraded = await asyncio.get_running_loop().start_tls(
                 transport, self, context, server_hostname=self.host if mode == "verify-full" else None
             )
