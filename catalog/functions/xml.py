@@ -96,7 +96,8 @@ def _declare(
     oid: int, name: str, arguments: Sequence[int], result: int, variadic: int = 0, strict: bool = False
 ) -> None:
     source = f"shoal_{name}"
-    declare(Function(oid, name, source, "f", strict, False, "s", tuple(arguments), result, variadic, 0))
+    declared = Function(oid, name, source, "f", strict, False, "s", tuple(arguments), result, variadic, 0)
+    declare(declared, inner=True)  # PostgreSQL has no functions of these names
 
 
 _declare(9120, "xmlelement", (oids.TEXT, oids.INT4, oids.ANY), oids.XML, oids.ANY)
@@ -111,19 +112,11 @@ _declare(9126, "xmlserialize", (oids.TEXT, oids.XML), oids.TEXT, strict=True)
 _declare(9127, IS_DOCUMENT, (oids.XML,), oids.BOOL, strict=True)
 
 
-def _called_by_name(name: str) -> SqlError:
-    """The error of a call by a quoted name, which the grammar does not make."""
-    hint = "It has a syntax of its own, without quotes around its name."
-    return SqlError("42883", f"function {name} does not exist", hint=hint)
-
-
 def _element_maker(types: Sequence[TypeRef], result: TypeRef) -> Callable[..., str]:
     writers = [value_writer(item.oid) for item in types[2:]]
     plain = [lookup(item.oid) if item.oid in oids.TEXTS else None for item in types[2:]]
 
-    def make(call: CallContext, name: str | None, attributes: int | None, *values: Any) -> str:
-        if name is None or attributes is None or not 0 <= 2 * attributes <= len(values):
-            raise _called_by_name("xmlelement")
+    def make(call: CallContext, name: str, attributes: int, *values: Any) -> str:
         shown = [f"<{name}"]
         for place in range(1, 2 * attributes, 2):
             value = values[place]
@@ -161,9 +154,7 @@ implement("shoal_xmlforest", python_for_types=_forest_maker, needs_context=True)
 
 
 @implements("shoal_xmlpi")
-def _instruction(name: str | None, *given: str | None) -> str | None:
-    if name is None:
-        raise _called_by_name("xmlpi")
+def _instruction(name: str, *given: str | None) -> str | None:
     if name.lower() == "xml":
         detail = f'XML processing instruction target name cannot be "{name}".'
         raise SqlError("42601", "invalid XML processing instruction", detail=detail)

@@ -195,7 +195,7 @@ def _find(
     if schema in (None, "pg_catalog") or state.environment.schema_oid(schema):
         literal = len(actual) == 1 and _is_literal(state, arguments[0])
         state.environment.check_usage(schema)
-        stored = not state.environment.asks
+        stored = node.sql_syntax or not state.environment.asks
         target = 0
         if schema is None and len(actual) == 1 and (before := state.environment.before_system):
             target = _type_to_cast_to(state, before, name)

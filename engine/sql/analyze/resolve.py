@@ -396,8 +396,8 @@ def find_function(
     target: int = 0,
 ) -> Found:
     """func_get_detail. `literal`: the single argument is an unknown literal (int4('5') is then a cast). `schema`: None
-    to search the path. `stored`: the text was deparsed from a tree. `target`: the type of that name in the path, if it
-    is not built in."""
+    to search the path. `stored`: the text was deparsed from a tree, or the grammar made the call. `target`: the type of
+    that name in the path, if it is not built in."""
     if stored and (inner := registry.inner_functions_named(name)):
         functions = [(0, item) for item in inner]
         return _function_among(candidates_of(functions, len(actual), names, expand_variadic), 0, actual, names, literal)
