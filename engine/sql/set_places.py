@@ -51,7 +51,7 @@ def _volatile_above(query: tree.Query) -> tree.Query:
         or query.row_marks
     ):
         return query
-    below = _Expanded(query, (*keys, *plain))
+    below = BelowFunctions(query, (*keys, *plain))
     try:
         targets = below.rebuilt(query.targets)
     except SqlError:  # a sub-query that cannot move
@@ -66,9 +66,9 @@ def _volatile_above(query: tree.Query) -> tree.Query:
 
 def _sets_above(query: tree.Query) -> tree.Query:
     keys = (*(query.distinct or ()), *(clause.expression for clause in query.order_by))
-    if not (query.distinct and query.order_by and query.has_set_functions) or _calls(keys):
+    if not (query.distinct and query.order_by and query.has_set_functions) or sets_in(keys):
         return query
-    below = _Expanded(query, keys)
+    below = BelowFunctions(query, keys)
     above = {name: below.rebuilt(getattr(query, name)) for name in ("targets", "order_by")}
     for key in query.distinct:
         below.number(key)
@@ -76,7 +76,7 @@ def _sets_above(query: tree.Query) -> tree.Query:
     return over(query, inner, below, **above, has_set_functions=True)
 
 
-class _Expanded(Below):
+class BelowFunctions(Below):
     """The columns below functions that are called later: keys, and all expressions except these functions."""
 
     def __init__(self, query: tree.Query, keys: tuple[tree.Expr, ...]) -> None:
@@ -94,8 +94,8 @@ def _sets_in_from(query: tree.Query) -> tree.Query:
     belongs to an outer query."""
     if not (query.group_by and query.has_set_functions):
         return query
-    calls = _calls(query.group_by)
-    if not calls or any(_calls(call.arguments) or _gives_records(call) for call in calls):
+    calls = sets_in(query.group_by)
+    if not calls or any(sets_in(call.arguments) or _gives_records(call) for call in calls):
         return query
     relation = len(query.range_table)
     values = {
@@ -116,11 +116,11 @@ def _sets_in_from(query: tree.Query) -> tree.Query:
         **changed,
         range_table=(*query.range_table, entry),
         from_items=(*query.from_items, tree.FromRef(relation)),
-        has_set_functions=any(_calls(target.expression) for target in changed["targets"]),
+        has_set_functions=any(sets_in(target.expression) for target in changed["targets"]),
     )
 
 
-def _calls(node: object) -> list[tree.FuncExpr]:
+def sets_in(node: object) -> list[tree.FuncExpr]:
     """The calls of set-returning functions in expressions, each once, without those in sub-queries."""
     found = [item for item, depth in walk_with_depth(node) if depth == 0]
     return list(dict.fromkeys(item for item in found if isinstance(item, tree.FuncExpr) and item.function.returns_set))

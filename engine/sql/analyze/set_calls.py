@@ -21,8 +21,9 @@ from catalog.routines import LANGUAGE
 from catalog.types import oids
 from engine.sql import tree
 from engine.sql.analyze.routine_columns import columns_of_call, is_row
-from engine.sql.levels import Below, over
-from engine.sql.tree_walk import substitute, walk_with_depth
+from engine.sql.levels import over
+from engine.sql.set_places import BelowFunctions, sets_in
+from engine.sql.tree_walk import substitute
 
 Calls = Sequence[tree.FuncExpr]
 
@@ -30,44 +31,31 @@ Calls = Sequence[tree.FuncExpr]
 def set_calls(query: tree.Query) -> list[tree.FuncExpr]:
     """The distinct calls of sets in the target list, if one of them is of a user's function. Raises 0A000 for a set of
     another set."""
-    calls = _sets_in((query.targets, query.order_by, query.distinct or (), query.group_by))
+    calls = sets_in((query.targets, query.order_by, query.distinct or (), query.group_by))
     if not any(call.function.language == LANGUAGE for call in calls):
         return []
     for call in calls:
-        if _sets_in(call.arguments):
+        if sets_in(call.arguments):
             not_supported(f"function {call.function.name}, which returns a set, of another set")
     return calls
 
 
 def is_sorted_before(query: tree.Query) -> bool:
     """Whether its rows are sorted before its sets make several of each; these must stay together, in their order."""
-    return bool(query.order_by) and not _sets_in(query.order_by)
-
-
-def _sets_in(node: object) -> list[tree.FuncExpr]:
-    found = (item for item, depth in walk_with_depth(node) if depth == 0)
-    return list(dict.fromkeys(item for item in found if isinstance(item, tree.FuncExpr) and item.function.returns_set))
+    return bool(query.order_by) and not sets_in(query.order_by)
 
 
 def below_sets(query: tree.Query) -> tree.Query:
     """The query with its groups and windows in a sub-query, if its sets come after them."""
     is_plain = not (query.group_by or query.grouping_sets or query.has_aggregates or query.has_windows)
-    if is_plain or _sets_in(query.group_by):
+    if is_plain or sets_in(query.group_by):
         return query
-    below = _Inputs(query)
+    below = BelowFunctions(query, query.group_by)
     above = {name: below.rebuilt(getattr(query, name)) for name in ("targets", "order_by", "distinct")}
     inner = replace(
         query, order_by=(), distinct=None, limit=None, offset=None, limit_with_ties=False, has_set_functions=False
     )
     return over(query, inner, below, **above, has_set_functions=True)
-
-
-class _Inputs(Below):
-    """What the expressions above groups and windows use, their sets apart."""
-
-    def is_column(self, item: object, depth: int) -> bool:
-        is_set = isinstance(item, tree.FuncExpr) and item.function.returns_set
-        return not is_set and super().is_column(item, depth)
 
 
 def in_from(query: tree.Query, calls: Calls, rows_of: Callable[[tree.FuncExpr], tree.Query] | None) -> tree.Query:
