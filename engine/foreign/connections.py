@@ -73,6 +73,25 @@ class Connection:
         self.pending.clear()
         self.cursors = 0
 
+    @property
+    def is_lost(self) -> bool:
+        return self.half or self.remote.lost
+
+    def is_current(self, catalog: Catalog) -> bool:
+        """Whether the server and the user mapping are still those of the connection."""
+        return (catalog.get(self.server.oid), catalog.get(self.mapping.oid)) == (self.server, self.mapping)
+
+    async def settle(self) -> None:
+        """Waits for what goes on in the background."""
+        if self.rest is not None:
+            rest, self.rest = self.rest, None
+            await asyncio.shield(rest)
+
+    def refuse_if_lost(self) -> None:
+        """Raises 08006."""
+        if self.is_lost:
+            raise SqlError("08006", f'connection to server "{self.server.name}" was lost')
+
     async def run(self, sql: str, parameters: Sequence[str | None] = (), shown: str = "") -> Answer:
         """Runs a statement of the transaction; `shown`: what errors show in its place. Raises the remote error with
         PostgreSQL's context, 08006, 57014."""
@@ -130,12 +149,10 @@ class ForeignConnections:
         """The connection to a server as the role, in the remote transaction. Raises 42704, 2F003, 08001, 08006."""
         mapping = self._mapping(server, role)
         connection = self._all.get(mapping.oid)
-        if connection is not None and connection.rest is not None:
-            rest, connection.rest = connection.rest, None
-            await asyncio.shield(rest)
+        if connection is not None:
+            await connection.settle()
         if connection is not None and connection.in_transaction:
-            if connection.half or connection.remote.lost:
-                raise SqlError("08006", f'connection to server "{server.name}" was lost')
+            connection.refuse_if_lost()
         elif connection is None or not self._is_valid(connection):
             connection = await self._open(server, mapping, role)
         if not connection.in_transaction:
@@ -153,9 +170,7 @@ class ForeignConnections:
         return found
 
     def _is_valid(self, connection: Connection) -> bool:
-        catalog = self._session.catalog
-        fresh = (catalog.get(connection.server.oid), catalog.get(connection.mapping.oid))
-        valid = fresh == (connection.server, connection.mapping) and not connection.half and not connection.remote.lost
+        valid = connection.is_current(self._session.catalog) and not connection.is_lost
         if not valid:
             self._drop(connection)
         return valid
@@ -264,20 +279,14 @@ class ForeignConnections:
         for connection in list(self._all.values()):
             if not connection.in_transaction:
                 continue
-            await self._settle(connection)
+            await connection.settle()
+            connection.refuse_if_lost()
             answer = await connection.run("COMMIT TRANSACTION")
             if answer.tag != "COMMIT":
                 raise SqlError("40000", f'the transaction on server "{connection.server.name}" was rolled back')
             connection.forget_transaction()
             if not connection.keeps:
                 self._drop(connection)
-
-    async def _settle(self, connection: Connection) -> None:
-        if connection.rest is not None:
-            rest, connection.rest = connection.rest, None
-            await asyncio.shield(rest)
-        if connection.half or connection.remote.lost:
-            raise SqlError("08006", f'connection to server "{connection.server.name}" was lost')
 
     def abandon(self) -> None:
         """Rolls the remote transactions back, in the background."""
@@ -290,7 +299,7 @@ class ForeignConnections:
         if rest is not None:
             await rest
         try:
-            if not connection.half and not connection.remote.lost:
+            if not connection.is_lost:
                 async with asyncio.timeout(_CANCEL_LIMIT):
                     await connection.remote.run("ABORT TRANSACTION")
         except (SqlError, RemoteLostError, TimeoutError):
@@ -307,8 +316,7 @@ class ForeignConnections:
                 continue
             catalog = self._session.catalog
             server = catalog.get(connection.server.oid)
-            valid = (server, catalog.get(connection.mapping.oid)) == (connection.server, connection.mapping)
-            yield (server.name if isinstance(server, ForeignServer) else None), valid
+            yield (server.name if isinstance(server, ForeignServer) else None), connection.is_current(catalog)
 
     def disconnect(self, server: int | None) -> tuple[bool, list[str]]:
         """Closes the connections to a server, or all (None): whether any was closed, and the servers whose connections
