@@ -571,9 +571,7 @@ def drop(context: DdlContext, statement: ast.DropStmt) -> str:
     if statement.kind == "statistics":
         return _drop_named(context, statement, tag, "statistics object", statistics_objects.to_drop)
     if statement.kind == "event trigger":
-        named = [event_triggers.to_drop(context, parts[-1], statement.if_exists) for parts in statement.names]
-        remove(context, [item for item in named if item is not None], statement.cascade)
-        return tag
+        return _drop_named(context, statement, tag, "event trigger", event_triggers.to_drop)
     if statement.kind.startswith("text search "):
         kind = statement.kind.removeprefix("text search ")
         return _drop_named(
@@ -653,7 +651,7 @@ def _drop_named(
     word: str,
     find: Callable[[DdlContext, tuple[str, ...]], SchemaObject],
 ) -> str:
-    """DROP COLLATION, STATISTICS and TEXT SEARCH. Raises 42704, 3F000, 42501, 2BP01."""
+    """DROP COLLATION, STATISTICS, EVENT TRIGGER and TEXT SEARCH. Raises 42704, 3F000, 42501, 2BP01."""
     roots: list[SchemaObject] = []
     for parts in statement.names:
         try:
@@ -664,7 +662,7 @@ def _drop_named(
             message = error.message
             if error.sqlstate == "42704":
                 message = f'{word} "{".".join(parts)}" does not exist'
-            context.notice(SqlError(error.sqlstate, f"{message}, skipping", severity="NOTICE"))
+            context.notice(SqlError("00000", f"{message}, skipping", severity="NOTICE"))
     remove(context, roots, statement.cascade)
     return tag
 

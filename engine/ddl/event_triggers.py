@@ -99,12 +99,9 @@ def with_owner(item: EventTrigger, owner: Role) -> EventTrigger:
     return replace(item, owner=owner.oid)
 
 
-def to_drop(context: DdlContext, name: str, if_exists: bool) -> EventTrigger | None:
-    """The event trigger of a DROP; None if there is none, which is told. Raises 42704, 42501."""
-    if if_exists and _find_by_name(context, name) is None:
-        context.notice(SqlError("00000", f'event trigger "{name}" does not exist, skipping', severity="NOTICE"))
-        return None
-    return find(context, name)
+def to_drop(context: DdlContext, name: tuple[str, ...]) -> EventTrigger:
+    """The event trigger of a DROP. Raises 42704, 42501."""
+    return find(context, name[-1])
 
 
 def comment(context: DdlContext, name: str, text: str | None) -> str:
