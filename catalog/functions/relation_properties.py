@@ -85,9 +85,10 @@ def _replica_identity_index(call: CallContext, oid: int) -> int | None:
     table = catalog.get(oid)
     if not isinstance(table, Table):
         return None
-    indexes = [index for index in catalog.by_kind.get(Index, ()) if isinstance(index, Index) and index.table == oid]
-    by_choice = {"d": "is_primary", "i": "replica_identity"}.get(table.replica_identity)
-    return next((index.oid for index in indexes if by_choice and getattr(index, by_choice)), None)
+    for index in map(catalog.index, table.indexes):
+        if (table.replica_identity == "d" and index.is_primary) or index.replica_identity:
+            return index.oid
+    return None
 
 
 def _with_storage(call: CallContext, oid: int) -> Table | Index | Sequence | None:
